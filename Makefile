@@ -1,0 +1,52 @@
+# Every target sets up what it needs from nothing but Python 3.11+, make and PyPI.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check test-cluster bench format lock clean
+
+help: ## show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "endpointd needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Set PYTHON=python3.12, say." >&2; exit 2; }
+	@echo "setting up $(VENV): the locked versions of requirements/dev.lock, and this checkout"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+up: $(STAMP) ## run the controllers on a control plane of this machine
+	@$(BIN)/python -m endpointd.testing.up
+
+check: $(STAMP) ## format, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: $(STAMP) ## unit, property, contract and scenario tests
+	$(BIN)/python -m pytest -q -m "not cluster" tests
+
+test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_ASSETS)
+	$(BIN)/python -m pytest -q -m cluster tests
+
+bench: $(STAMP) ## side by side with kube-controller-manager (needs KUBEBUILDER_ASSETS)
+	$(BIN)/python -m benchmarks.side_by_side
+
+format: $(STAMP) ## format the code and mend what the linter can
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format .
+
+lock: ## write requirements/*.lock anew from pyproject.toml
+	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv; }
+	cd requirements && for lock in run dev; do \
+		../$(VENV)-lock/bin/uv pip compile ../pyproject.toml $$([ $$lock = dev ] && echo --group ../pyproject.toml:dev) \
+		--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet -o $$lock.lock; done
+
+clean: ## remove what make has set up
+	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis

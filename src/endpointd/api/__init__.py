@@ -1,0 +1,1 @@
+"""What is on the wire: msgspec types, one module an API group; selectors, quantities, canonical order."""

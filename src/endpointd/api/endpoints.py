@@ -1,0 +1,53 @@
+"""Endpoints (v1), complete: it is written."""
+
+import msgspec
+
+from endpointd.api.meta import ObjectMeta, ObjectReference
+from endpointd.api.resource import Resource
+
+MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
+MANAGED_BY_US = "endpoint-controller"
+OVER_CAPACITY_ANNOTATION = "endpoints.kubernetes.io/over-capacity"
+LAST_CHANGE_TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
+HEADLESS_LABEL = "service.kubernetes.io/headless"
+LEADER_ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
+
+
+class EndpointAddress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """One address. ``node_name`` of a pod is always written, even as ``""`` (E-15.4)."""
+
+    ip: str = ""
+    hostname: str | None = None
+    node_name: str | None = None
+    target_ref: ObjectReference | None = None
+
+
+class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """One port of all addresses of a subset."""
+
+    name: str | None = None
+    port: int | None = None
+    protocol: str | None = None
+    app_protocol: str | None = None
+
+
+class EndpointSubset(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """The product of addresses and ports."""
+
+    addresses: tuple[EndpointAddress, ...] | None = None
+    not_ready_addresses: tuple[EndpointAddress, ...] | None = None
+    ports: tuple[EndpointPort, ...] | None = None
+
+
+class Endpoints(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """The addresses of a service in one object: at most 1,000 of them (E-40)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    subsets: tuple[EndpointSubset, ...] | None = None
+    kind: str | None = None
+    api_version: str | None = None
+
+
+ENDPOINTS: Resource[Endpoints] = Resource(
+    group="", version="v1", plural="endpoints", kind="Endpoints", wire=Endpoints
+)

@@ -1,0 +1,144 @@
+"""What every Kubernetes object carries: metadata, references, keys."""
+
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class ObjectKey(NamedTuple):
+    """What names an object of one resource: namespace (``""`` where the resource has none) and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @classmethod
+    def parse(cls, text: str) -> "ObjectKey":
+        """Read ``namespace/name`` or ``name``."""
+        namespace, _, name = text.rpartition("/")
+        return cls(namespace, name)
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Who an object belongs to; garbage collection follows it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A pointer to one object (or a part of it, or one version of it)."""
+
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    api_version: str | None = None
+    resource_version: str | None = None
+    field_path: str | None = None
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Metadata, complete but for ``managedFields``.
+
+    ``managedFields`` is left out on purpose: it is often the larger half of an object, and an update that does
+    not carry it keeps what the API server has (only the explicit ``[{}]`` resets it), so that nothing is lost.
+    ``None`` and an absent field are the same.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generate_name: str | None = None
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+    self_link: str | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's key."""
+        return ObjectKey(self.namespace, self.name)
+
+
+class NarrowMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Metadata of an object that is only read: its identity and version."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's key."""
+        return ObjectKey(self.namespace, self.name)
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Metadata of one page of a list."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: int | None = None
+
+
+class Identified(Protocol):
+    """The part of any metadata that a cache needs."""
+
+    @property
+    def name(self) -> str:
+        """The name, unique in its namespace at one time."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, ``""`` for what has none."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Unique over all time."""
+        ...
+
+    @property
+    def resource_version(self) -> str:
+        """A decimal number that grows with every write to the resource."""
+        ...
+
+
+class KubernetesObject(Protocol):
+    """Anything a cache can hold: a frozen value with metadata."""
+
+    @property
+    def metadata(self) -> Identified:
+        """The object's identity and version."""
+        ...
+
+
+def key_of(item: KubernetesObject) -> ObjectKey:
+    """Return the key of any object."""
+    metadata = item.metadata
+    return ObjectKey(metadata.namespace, metadata.name)
+
+
+def version_number(resource_version: str | None) -> int:
+    """Return a resource version as a number, 0 where it is absent or not a decimal number.
+
+    Kubernetes promises decimal, growing versions that compare within one resource.
+    """
+    if resource_version and resource_version.isdecimal():
+        return int(resource_version)
+    return 0

@@ -1,0 +1,1 @@
+"""A server's door: kubeconfig and credentials, transport, verbs, watch lines, retry, rate limit."""

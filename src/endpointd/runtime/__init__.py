@@ -1,0 +1,1 @@
+"""A controller runtime that knows no kind: watch, store, work queue, workers, events, shutdown."""
