@@ -1,0 +1,62 @@
+"""What of a pod is published, as far as Endpoints and EndpointSlices agree on it: pure functions.
+
+Rules: behaviour 0.4.
+"""
+
+from endpointd.api.addresses import canonical_ip, ip_family
+from endpointd.api.core import Pod, Service, ServicePort
+from endpointd.api.meta import ObjectReference
+
+TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
+
+
+def is_eligible(pod: Pod, *, include_terminating: bool) -> bool:
+    """Tell whether a pod can be published at all: not finished, with an address, and alive (or asked for dying)."""
+    return (
+        pod.phase not in TERMINAL_PHASES
+        and (bool(pod.pod_ips) or pod.pod_ip is not None)
+        and (include_terminating or not pod.terminating)
+    )
+
+
+def addresses_of_family(pod: Pod, family: str) -> tuple[str, ...]:
+    """Return the pod's addresses of ``IPv4`` or ``IPv6``, canonical, in the pod's order.
+
+    An address that stands in ``podIP`` alone is not used: the API server keeps the two in step.
+    """
+    return tuple(
+        canonical
+        for address in pod.pod_ips
+        if (canonical := canonical_ip(address)) is not None and ip_family(canonical) == family
+    )
+
+
+def resolve_target_port(pod: Pod, port: ServicePort) -> int | None:
+    """Return the number behind a service port on this pod, or None where the pod does not name it.
+
+    A number is taken as it is. A name is looked for in the containers in order, then in the sidecars; name and
+    protocol have to fit.
+    """
+    if isinstance(port.target_port, int):
+        return port.target_port
+    for candidate in pod.named_ports:
+        if candidate.name == port.target_port and candidate.protocol == port.protocol:
+            return candidate.number
+    return None
+
+
+def hostname_of(pod: Pod, service: Service) -> str | None:
+    """Return the pod's DNS name under the service: only where the pod says that it belongs to this subdomain."""
+    if (
+        pod.hostname
+        and pod.subdomain == service.metadata.name
+        and pod.metadata.namespace == service.metadata.namespace
+    ):
+        return pod.hostname
+    return None
+
+
+def reference_to(pod: Pod) -> ObjectReference:
+    """Return the reference under which a pod is published: no version, so that it changes only with the pod."""
+    metadata = pod.metadata
+    return ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
