@@ -3,7 +3,9 @@
 import re
 from decimal import ROUND_CEILING, Decimal
 
-_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i))?")
+_FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i))?")
+_LARGEST = 2**63 - 1  # quantities saturate, as those of Kubernetes do
+_THOUSANDTH = Decimal("0.001")
 _SCALE: dict[str, Decimal] = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -34,8 +36,17 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def milli_value(text: str) -> int:
-    """Return a quantity in thousandths, rounded up as Kubernetes does; 0 where it cannot be read."""
+    """Return a quantity in thousandths, rounded up as Kubernetes does; 0 where it cannot be read.
+
+    What does not fit into 64 bits is the largest (or least) number that does.
+    """
     try:
-        return int((parse_quantity(text) * 1000).to_integral_value(ROUND_CEILING))
+        value = parse_quantity(text)
     except ValueError:
         return 0
+    # Compared before anything is computed: an exponent can be larger than arithmetic stands.
+    if value.copy_abs() > _LARGEST // 1000:
+        return _LARGEST if value > 0 else -_LARGEST
+    if value.copy_abs() < _THOUSANDTH:
+        return 1 if value > 0 else 0
+    return int((value * 1000).to_integral_value(ROUND_CEILING))

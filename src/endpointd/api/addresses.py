@@ -1,0 +1,131 @@
+"""IP addresses as the controllers read and print them (behaviour 0.4).
+
+Reading is lenient, because addresses with leading zeros are stored in old clusters and mean decimal there;
+printing is canonical, because consumers compare text. Both follow what Kubernetes does for the same text, which
+``ipaddress`` does not: that refuses leading zeros and prints mapped addresses as IPv6.
+"""
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Family = Literal["IPv4", "IPv6"]
+
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_is_canonical_ipv4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}").fullmatch
+_DIGITS = frozenset("0123456789")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_MAPPED_PREFIX = bytes(10) + b"\xff\xff"
+_GROUPS = 8
+
+
+def canonical_ip(text: str) -> str | None:
+    """Return an address in its one canonical form, None where the text is no address.
+
+    IPv4 loses leading zeros (which are decimal, never octal). IPv6 is lower-case, its longest run of two or
+    more zero groups (the first of equals) is ``::``. An IPv4-mapped address (``::ffff:1.2.3.4``) is the IPv4
+    address. Zones (``%eth0``), prefixes and surrounding spaces make it no address.
+    """
+    if _is_canonical_ipv4(text) is not None:
+        return text
+    return _parse_and_print(text)
+
+
+def ip_family(text: str) -> Family | None:
+    """Return the family of an address, None where the text is no address. IPv4-mapped counts as IPv4."""
+    if _is_canonical_ipv4(text) is not None:
+        return "IPv4"
+    canonical = _parse_and_print(text)
+    if canonical is None:
+        return None
+    return "IPv6" if ":" in canonical else "IPv4"
+
+
+@lru_cache(maxsize=8192)
+def _parse_and_print(text: str) -> str | None:
+    for character in text:
+        if character == ".":
+            ipv4 = _parse_ipv4(text)
+            return None if ipv4 is None else _print_ipv4(ipv4)
+        if character == ":":
+            packed = _parse_ipv6(text)
+            if packed is None:
+                return None
+            if packed.startswith(_MAPPED_PREFIX):
+                return _print_ipv4(packed[12:])
+            return _print_ipv6(packed)
+    return None
+
+
+def _parse_ipv4(text: str) -> bytes | None:
+    parts = text.split(".")
+    if len(parts) != 4:
+        return None
+    octets = []
+    for part in parts:
+        if not part or not _DIGITS.issuperset(part):
+            return None
+        significant = part.lstrip("0") or "0"
+        if len(significant) > 3 or (octet := int(significant)) > 255:
+            return None
+        octets.append(octet)
+    return bytes(octets)
+
+
+def _parse_ipv6(text: str) -> bytes | None:
+    head_text, ellipsis, tail_text = text.partition("::")
+    head = _parse_groups(head_text, may_end_in_ipv4=not ellipsis)
+    if head is None:
+        return None
+    if not ellipsis:
+        return head if len(head) == 2 * _GROUPS else None
+    tail = _parse_groups(tail_text, may_end_in_ipv4=True)
+    if tail is None:
+        return None
+    missing = 2 * _GROUPS - len(head) - len(tail)
+    return head + bytes(missing) + tail if missing >= 2 else None
+
+
+def _parse_groups(text: str, *, may_end_in_ipv4: bool) -> bytes | None:
+    """Return the bytes of ``a:b:c``, or of ``a:b:1.2.3.4`` where an address may end so."""
+    if not text:
+        return b""
+    packed = bytearray()
+    groups = text.split(":")
+    last = len(groups) - 1
+    for position, group in enumerate(groups):
+        if position == last and may_end_in_ipv4 and "." in group:
+            ipv4 = _parse_ipv4(group)
+            if ipv4 is None:
+                return None
+            packed += ipv4
+            break
+        if not group or not _HEX_DIGITS.issuperset(group):
+            return None
+        significant = group.lstrip("0") or "0"
+        if len(significant) > 4:
+            return None
+        packed += int(significant, 16).to_bytes(2, "big")
+    return bytes(packed)
+
+
+def _print_ipv4(packed: bytes) -> str:
+    return ".".join(map(str, packed))
+
+
+def _print_ipv6(packed: bytes) -> str:
+    groups = [int.from_bytes(packed[at : at + 2], "big") for at in range(0, 2 * _GROUPS, 2)]
+    run_start, run_length = 0, 1
+    start = 0
+    while start < _GROUPS:
+        end = start
+        while end < _GROUPS and groups[end] == 0:
+            end += 1
+        if end - start > run_length:
+            run_start, run_length = start, end - start
+        start = max(end, start + 1)
+    if run_length < 2:
+        return ":".join(f"{group:x}" for group in groups)
+    head = ":".join(f"{group:x}" for group in groups[:run_start])
+    tail = ":".join(f"{group:x}" for group in groups[run_start + run_length :])
+    return f"{head}::{tail}"
