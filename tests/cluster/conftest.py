@@ -1,0 +1,49 @@
+"""Real control planes for the tests of this folder; all are skipped, in one line, where there are none to run."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from endpointd.testing.controlplane import AssetsMissingError, ControlPlane, find_assets
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies here, and skip it with the reason where the programs are missing."""
+    try:
+        find_assets()
+        missing = None
+    except AssetsMissingError as error:
+        missing = pytest.mark.skip(reason=str(error))
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+            if missing is not None:
+                item.add_marker(missing)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """The control plane of the session; tests keep to namespaces of their own."""
+    with ControlPlane(audit=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def second_control_plane() -> Iterator[ControlPlane]:
+    """Another one beside it, to compare with."""
+    with ControlPlane(audit=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def endpointd_command() -> tuple[str, ...]:
+    """How endpointd is started in these tests: this checkout, this interpreter."""
+    probe = [sys.executable, "-m", "endpointd", "run", "--help"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode:
+        pytest.skip("'endpointd run' is not there yet")
+    return (sys.executable, "-m", "endpointd", "run")
