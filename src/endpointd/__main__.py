@@ -5,7 +5,7 @@ def main() -> None:
     """Run the command line."""
     from endpointd.cli.main import cli
 
-    cli()
+    cli(prog_name="endpointd")
 
 
 if __name__ == "__main__":

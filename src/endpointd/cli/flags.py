@@ -1,0 +1,103 @@
+"""Flags as kube-controller-manager spells them: durations, booleans, ranges, names of controllers."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as ``0s``, ``500ms`` or ``1m30s``.
+
+    Raises ``ValueError`` where it is none, or negative.
+    """
+    if text == "0":
+        return 0.0
+    seconds, position = 0.0, 0
+    for match in _DURATION.finditer(text):
+        if match.start() != position:
+            break
+        seconds += float(match[1]) * _UNIT_SECONDS[match[2]]
+        position = match.end()
+    if not text or position != len(text):
+        raise ValueError(
+            f"{text!r} is not a duration: write a number with a unit, such as 0s, 500ms or 1m30s"
+        )
+    return seconds
+
+
+class Duration(click.ParamType[float]):
+    """A duration as Go writes it; its value is in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the text."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class GoBool(click.ParamType[bool]):
+    """``true`` or ``false``, as Go's flags take them: ``--flag``, ``--flag=true``, ``--flag=0``."""
+
+    name = "true|false"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Read the text."""
+        if isinstance(value, bool):
+            return value
+        if value in ("1", "t", "T", "true", "TRUE", "True"):
+            return True
+        if value not in ("0", "f", "F", "false", "FALSE", "False"):
+            self.fail(f"{value!r} is neither true nor false", param, ctx)
+        return False
+
+
+def in_range(low: int, high: int) -> Callable[[click.Context, click.Parameter, int], int]:
+    """Return a check that refuses what kube-controller-manager refuses, in its words.
+
+    0 stands for the default, as there.
+    """
+
+    def check(ctx: click.Context, param: click.Parameter, value: int) -> int:
+        if value == 0:
+            default = param.get_default(ctx)
+            return int(default) if isinstance(default, int) else value
+        name = (param.name or "").replace("_", "-")
+        if value < low:
+            raise click.BadParameter(f"{name} must not be less than {low}, but got {value}", ctx, param)
+        if value > high:
+            raise click.BadParameter(f"{name} must not be more than {high}, but got {value}", ctx, param)
+        return value
+
+    return check
+
+
+def select_controllers(
+    texts: Sequence[str], known: Sequence[str], aliases: dict[str, str]
+) -> tuple[str, ...]:
+    """Return the controllers to run, in the order of ``known``.
+
+    ``name`` runs one, ``-name`` does not, ``*`` runs all the others; the first word about one counts. Raises
+    ``ValueError`` where a name is not known.
+    """
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    canonical = {**{name: name for name in known}, **aliases}
+    verdicts: dict[str, bool] = {}
+    for word in words:
+        if word == "*":
+            continue
+        wanted = not word.startswith("-")
+        name = canonical.get(word.removeprefix("-"))
+        if name is None:
+            raise ValueError(f"{word!r} is not in the list of known controllers: {', '.join(known)}")
+        verdicts.setdefault(name, wanted)
+    return tuple(name for name in known if verdicts.get(name, "*" in words))
