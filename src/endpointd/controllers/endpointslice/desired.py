@@ -1,0 +1,228 @@
+"""What of a pod stands in a slice, and what a slice carries: pure functions (behaviour 2.4, 2.5, 2.8)."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from endpointd.api.addresses import ip_family
+from endpointd.api.canonical import port_list_key, sort_ports_discovery
+from endpointd.api.core import HEADLESS, Labels, NamedPort, Pod, Service
+from endpointd.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+)
+from endpointd.api.endpoints import HEADLESS_LABEL
+from endpointd.api.meta import ObjectMeta, OwnerReference
+from endpointd.controllers.pods import (
+    addresses_of_family,
+    hostname_of,
+    is_eligible,
+    reference_to,
+    resolve_target_port,
+)
+
+RESERVED_LABELS = frozenset({SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL})
+
+ZoneOf = Callable[[str], str | None]
+"""The zone of a node by name: ``""`` where it has none, None where there is no such node."""
+
+# There are eight of them; all endpoints share these.
+_CONDITIONS = {
+    (ready, serving, terminating): EndpointConditions(ready=ready, serving=serving, terminating=terminating)
+    for ready in (False, True)
+    for serving in (False, True)
+    for terminating in (False, True)
+}
+
+
+class PortSet(msgspec.Struct, frozen=True, gc=False):
+    """The ports of a slice in their stored order, and the key by which slices are grouped (S-30)."""
+
+    key: str
+    ports: tuple[EndpointPort, ...]
+
+
+class DesiredEndpoint(msgspec.Struct, frozen=True, gc=False):
+    """One endpoint that should stand in exactly one slice of its ports and address type."""
+
+    pod: str
+    ports: PortSet
+    endpoint: Endpoint
+
+
+class PodOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What one pod means for a service.
+
+    ``ports`` is None where the pod is not eligible; else its ports count as wanted even where nothing is published
+    under them (S-31.3). ``endpoints`` stand in the order of the address types asked for; None where the pod has no
+    address of that type or is kept out by ``missing_node`` (S-31.4).
+    """
+
+    ports: PortSet | None
+    endpoints: tuple[DesiredEndpoint | None, ...]
+    missing_node: str | None = None
+
+
+def make_port_set(ports: tuple[EndpointPort, ...]) -> PortSet:
+    """Return ports in their canonical order, with their key."""
+    in_order = sort_ports_discovery(ports)
+    return PortSet(port_list_key(in_order), in_order)
+
+
+NO_PORTS = make_port_set(())
+
+
+def address_types(service: Service) -> tuple[str, ...]:
+    """Return the address types a service wants slices of, in a fixed order (S-20)."""
+    if service.ip_families:
+        return tuple(sorted({family for family in service.ip_families if family in ("IPv4", "IPv6")}))
+    if service.cluster_ip not in (HEADLESS, ""):
+        family = ip_family(service.cluster_ip)
+        return (family,) if family is not None else ()
+    return ("IPv4", "IPv6")
+
+
+class PodTranslator:
+    """Says what pods mean for one version of a service, remembering only what its pods have in common."""
+
+    def __init__(self, service: Service, zone_of: ZoneOf) -> None:
+        self._service = service
+        self._zone_of = zone_of
+        self.address_types = address_types(service)
+        self._by_name = any(isinstance(port.target_port, str) for port in service.ports)
+        self._port_sets: dict[tuple[NamedPort, ...], PortSet] = {}
+
+    def port_set_of(self, pod: Pod) -> PortSet:
+        """Return the ports of a pod under the service (S-31.1, S-31.2).
+
+        A pod on which no port resolves has none, and is published all the same, in a slice without ports.
+        """
+        names = pod.named_ports if self._by_name else ()
+        found = self._port_sets.get(names)
+        if found is None:
+            found = self._port_sets[names] = make_port_set(
+                tuple(
+                    EndpointPort(
+                        name=port.name, protocol=port.protocol, port=number, app_protocol=port.app_protocol
+                    )
+                    for port in self._service.ports
+                    if (number := resolve_target_port(pod, port)) is not None
+                )
+            )
+        return found
+
+    def outcome(self, pod: Pod) -> PodOutcome:
+        """Say what a member of the service should have in its slices (S-31, S-32)."""
+        service = self._service
+        if not is_eligible(pod, include_terminating=True):
+            return PodOutcome(None, (None,) * len(self.address_types))
+        ports = self.port_set_of(pod)
+        zone = self._zone_of(pod.node_name)
+        if zone is None and not service.publish_not_ready_addresses:
+            return PodOutcome(ports, (None,) * len(self.address_types), missing_node=pod.node_name)
+        conditions = _CONDITIONS[
+            service.publish_not_ready_addresses or (pod.ready and not pod.terminating),
+            pod.ready,
+            pod.terminating,
+        ]
+        name = pod.metadata.name
+        found: list[DesiredEndpoint | None] = []
+        for family in self.address_types:
+            addresses = addresses_of_family(pod, family)
+            found.append(
+                DesiredEndpoint(
+                    name,
+                    ports,
+                    Endpoint(
+                        addresses=addresses,
+                        conditions=conditions,
+                        hostname=hostname_of(pod, service),
+                        target_ref=reference_to(pod),
+                        node_name=pod.node_name or None,
+                        zone=zone or None,
+                    ),
+                )
+                if addresses
+                else None
+            )
+        return PodOutcome(ports, tuple(found))
+
+
+def same_identity(observed: Endpoint, desired: Endpoint) -> bool:
+    """Tell whether two endpoints are one and the same: addresses in any order, hostname, pod (S-33).
+
+    The pod's uid is no part of it. ``desired`` must have a target.
+    """
+    target, wanted = observed.target_ref, desired.target_ref
+    if target is None or wanted is None or target.name != wanted.name or target.namespace != wanted.namespace:
+        return False
+    if (observed.hostname or None) != (desired.hostname or None):
+        return False
+    return observed.addresses == desired.addresses or sorted(observed.addresses) == sorted(desired.addresses)
+
+
+def same_content(observed: Endpoint, desired: Endpoint) -> bool:
+    """Tell whether an endpoint of the same identity needs no rewrite: hints aside (S-33)."""
+    if observed == desired:
+        return True
+    target, wanted = observed.target_ref, desired.target_ref
+    if target is not None and target.resource_version is not None:
+        target = msgspec.structs.replace(target, resource_version=None)
+    return (
+        (observed.node_name or None) == (desired.node_name or None)
+        and (observed.zone or None) == (desired.zone or None)
+        and observed.conditions == desired.conditions
+        and target == wanted
+    )
+
+
+def slice_labels(service: Service) -> Labels:
+    """Return the labels of every slice of a service (S-60)."""
+    labels = {name: value for name, value in service.labels.items() if name not in RESERVED_LABELS}
+    labels[SERVICE_NAME_LABEL] = service.metadata.name
+    labels[MANAGED_BY_LABEL] = MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+    if service.is_headless:
+        labels[HEADLESS_LABEL] = ""
+    return labels
+
+
+def owner_reference(service: Service) -> OwnerReference:
+    """Return the reference by which a slice goes when its service goes (S-61)."""
+    return OwnerReference(
+        api_version="v1",
+        kind="Service",
+        name=service.metadata.name,
+        uid=service.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def is_owned_by(piece: EndpointSlice, service: Service) -> bool:
+    """Tell whether a slice belongs to this very service, not to an earlier one of its name (S-30)."""
+    return any(
+        owner.uid == service.metadata.uid and owner.kind == "Service" and owner.api_version == "v1"
+        for owner in piece.metadata.owner_references or ()
+    )
+
+
+def new_slice(
+    service: Service, address_type: str, ports: PortSet, endpoints: tuple[Endpoint, ...]
+) -> EndpointSlice:
+    """Return a slice that does not exist yet: the server names it after the service (S-61)."""
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            generate_name=f"{service.metadata.name}-",
+            namespace=service.metadata.namespace,
+            labels=slice_labels(service),
+            owner_references=(owner_reference(service),),
+        ),
+        address_type=address_type,
+        endpoints=endpoints,
+        ports=ports.ports,
+    )

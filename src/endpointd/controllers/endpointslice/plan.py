@@ -1,0 +1,312 @@
+"""Which slices to create, update and delete: a pure function (behaviour 2.6 to 2.9).
+
+What it looks at is what a change has touched, so its cost is that of the change. With everything touched it is
+a full reconciliation: there is no second algorithm.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from endpointd.api.core import Labels, Service
+from endpointd.api.discovery import Endpoint, EndpointSlice
+from endpointd.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
+from endpointd.api.meta import ObjectMeta
+from endpointd.controllers.endpointslice.desired import (
+    NO_PORTS,
+    DesiredEndpoint,
+    PortSet,
+    is_owned_by,
+    new_slice,
+    owner_reference,
+    same_content,
+    same_identity,
+    slice_labels,
+)
+
+
+class ObservedSlice(msgspec.Struct, frozen=True, gc=False):
+    """A slice as it stands on the server, with its ports in canonical order."""
+
+    slice: EndpointSlice
+    ports: PortSet
+
+    @property
+    def name(self) -> str:
+        """The slice's name."""
+        return self.slice.metadata.name
+
+    @property
+    def size(self) -> int:
+        """The number of its endpoints."""
+        return len(self.slice.endpoints or ())
+
+
+class FamilyView(msgspec.Struct, frozen=True, gc=False):
+    """What a plan for one service and address type is made from. Nothing of it is changed."""
+
+    service: Service
+    address_type: str
+    max_endpoints: int
+    total_slices: int
+    """How many slices there are of this type, touched or not, owned or not."""
+    touched: tuple[ObservedSlice, ...]
+    """Owned slices that may not be as they should, by name."""
+    not_owned: tuple[ObservedSlice, ...]
+    """Slices under our label that belong to somebody else, or to an earlier service of this name, by name."""
+    unplaced: tuple[DesiredEndpoint, ...]
+    """Endpoints that no slice holds, by pod."""
+    rooms: Mapping[str, tuple[ObservedSlice, ...]]
+    """For each key of ``unplaced``: untouched slices, the best of each size (one is enough)."""
+    wanted_ports: Mapping[str, int]
+    """Keys of port sets that some pod of the service has."""
+    desired: Mapping[str, DesiredEndpoint]
+    """Every endpoint by pod; only the pods in touched slices are looked up."""
+    holders: Mapping[str, str]
+    """Pod to the slice that holds its endpoint; only the pods in touched slices are looked up."""
+
+
+class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
+    """What to write, in this order; and which touched slices turned out to be right."""
+
+    create: tuple[EndpointSlice, ...] = ()
+    update: tuple[EndpointSlice, ...] = ()
+    delete: tuple[EndpointSlice, ...] = ()
+    right: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not (self.create or self.update or self.delete)
+
+
+class _Draft:
+    """A slice that is being filled: an existing one to be written anew, or one to be created."""
+
+    __slots__ = ("base", "endpoints", "ports")
+
+    def __init__(self, base: ObservedSlice | None, ports: PortSet, endpoints: list[Endpoint]) -> None:
+        self.base = base
+        self.ports = ports
+        self.endpoints = endpoints
+
+
+class _Packing:
+    """The decisions of one plan while it is made."""
+
+    def __init__(self) -> None:
+        self.create: list[_Draft] = []
+        self.update: list[_Draft] = []
+        self.delete: list[ObservedSlice] = []
+        self.right: list[ObservedSlice] = []
+        self.added = 0
+        self.removed = 0
+
+
+def plan_family(view: FamilyView, trigger_time: str | None) -> FamilyPlan:
+    """Say what makes the slices of one address type right.
+
+    Deterministic: equal views give equal plans. Applied in full to the slices of the view, it leaves a state for
+    which the next plan is empty; every desired endpoint then stands in exactly one slice, and no slice that this
+    plan filled has more than ``max_endpoints``.
+    """
+    packing = _Packing()
+    labels = slice_labels(view.service)
+    touched: dict[str, list[ObservedSlice]] = {}
+    for observed in view.touched:
+        touched.setdefault(observed.ports.key, []).append(observed)
+    unplaced: dict[str, dict[str, DesiredEndpoint]] = {}
+    for wanted in view.unplaced:
+        unplaced.setdefault(wanted.ports.key, {})[wanted.pod] = wanted
+    packing.delete.extend(view.not_owned)
+    for key in sorted(touched.keys() | unplaced.keys()):
+        if key in view.wanted_ports:
+            _pack(packing, view, labels, touched.get(key, ()), unplaced.get(key, {}), view.rooms.get(key, ()))
+        else:  # S-46
+            packing.delete.extend(touched[key])
+            packing.removed += sum(observed.size for observed in touched[key])
+    _keep_a_placeholder(packing, view, labels)
+    return _finish(packing, view, labels, trigger_time)
+
+
+def _pack(
+    packing: _Packing,
+    view: FamilyView,
+    labels: Labels,
+    touched: Sequence[ObservedSlice],
+    remaining: dict[str, DesiredEndpoint],
+    rooms: Iterable[ObservedSlice],
+) -> None:
+    """Place the endpoints of one port set (S-40 to S-45)."""
+    dirty: list[_Draft] = []
+    intact = list(rooms)
+    claimed: set[str] = set()
+    for observed in touched:  # S-40: keep what is desired, drop the rest
+        kept, changed, dropped = _keep(view, observed, claimed)
+        packing.removed += dropped
+        if changed and not kept:
+            packing.delete.append(observed)
+        elif changed:
+            dirty.append(_Draft(observed, observed.ports, kept))
+        elif (observed.slice.metadata.labels or {}) != labels:
+            dirty.append(_Draft(observed, observed.ports, list(observed.slice.endpoints or ())))
+        else:
+            packing.right.append(observed)
+            intact.append(observed)
+    for pod in claimed:
+        remaining.pop(pod, None)
+    packing.added += len(remaining)
+    packing.update.extend(dirty)
+    waiting = list(remaining.values())
+    for draft in sorted(dirty, key=lambda draft: -len(draft.endpoints)):  # S-42: fullest first
+        room = view.max_endpoints - len(draft.endpoints)
+        if room > 0 and waiting:
+            draft.endpoints.extend(wanted.endpoint for wanted in waiting[:room])
+            del waiting[:room]
+    while waiting:  # S-43
+        count = len(waiting)
+        fitting = (
+            [observed for observed in intact if observed.size + count <= view.max_endpoints]
+            if count < view.max_endpoints
+            else []
+        )
+        if fitting:
+            best = min(fitting, key=lambda observed: (-observed.size, observed.name))
+            packing.right = [observed for observed in packing.right if observed is not best]
+            endpoints = [*(best.slice.endpoints or ()), *(wanted.endpoint for wanted in waiting)]
+            packing.update.append(_Draft(best, best.ports, endpoints))
+            return
+        chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints :]
+        packing.create.append(_Draft(None, chunk[0].ports, [wanted.endpoint for wanted in chunk]))
+
+
+def _keep(view: FamilyView, observed: ObservedSlice, claimed: set[str]) -> tuple[list[Endpoint], bool, int]:
+    """Return the endpoints of a slice that stay, whether the slice changes, and how many were dropped."""
+    namespace = view.service.metadata.namespace
+    kept: list[Endpoint] = []
+    changed = False
+    endpoints = observed.slice.endpoints or ()
+    for endpoint in endpoints:
+        target = endpoint.target_ref
+        pod = target.name if target is not None and target.namespace == namespace else None
+        wanted = view.desired.get(pod) if pod is not None else None
+        if (
+            pod is None
+            or wanted is None
+            or wanted.ports.key != observed.ports.key
+            or pod in claimed
+            or view.holders.get(pod, observed.name) != observed.name
+            or not same_identity(endpoint, wanted.endpoint)
+        ):
+            changed = True
+            continue
+        claimed.add(pod)
+        if not same_content(endpoint, wanted.endpoint):
+            changed = True
+        kept.append(wanted.endpoint)
+    return kept, changed, len(endpoints) - len(kept)
+
+
+def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> None:
+    """Leave an empty slice where all would go and none would come (S-50)."""
+    if packing.create or len(packing.delete) < view.total_slices:
+        return
+    # Unlike upstream only one that this service owns: another's is collected soon after (S-51).
+    if len(packing.delete) == 1 and _is_placeholder(packing.delete[0], view, labels):
+        packing.right.append(packing.delete.pop())
+        return
+    packing.create.append(_Draft(None, NO_PORTS, []))
+
+
+def _is_placeholder(observed: ObservedSlice, view: FamilyView, labels: Labels) -> bool:
+    piece = observed.slice
+    return (
+        not piece.endpoints
+        and not piece.ports
+        and (piece.metadata.labels or {}) == labels
+        and is_owned_by(piece, view.service)
+    )
+
+
+def _finish(packing: _Packing, view: FamilyView, labels: Labels, trigger_time: str | None) -> FamilyPlan:
+    """Turn the drafts into slices: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
+    service = view.service
+    creates = list(packing.create)
+    updates = [_written(draft, labels, trigger_time) for draft in packing.update]
+    deletes: list[EndpointSlice] = []
+    for observed in packing.delete:
+        if creates and is_owned_by(observed.slice, service):
+            updates.append(_recycled(creates.pop(), observed.slice, view, labels, trigger_time))
+        else:
+            deletes.append(observed.slice)
+    if service.terminating:
+        creates = []
+    return FamilyPlan(
+        create=tuple(
+            _with_trigger_time(
+                new_slice(service, view.address_type, draft.ports, tuple(draft.endpoints)), trigger_time
+            )
+            for draft in creates
+        ),
+        update=tuple(updates),
+        delete=tuple(deletes),
+        right=tuple(observed.name for observed in packing.right),
+        added=packing.added,
+        removed=packing.removed,
+    )
+
+
+def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> EndpointSlice:
+    """Return an existing slice with new endpoints and labels; the rest of its metadata stays (S-40, S-63)."""
+    if draft.base is None:
+        raise AssertionError("a draft without a slice is created, not updated")
+    piece = draft.base.slice
+    return _with_trigger_time(
+        msgspec.structs.replace(
+            piece,
+            metadata=msgspec.structs.replace(piece.metadata, labels=labels),
+            endpoints=tuple(draft.endpoints),
+        ),
+        trigger_time,
+    )
+
+
+def _recycled(
+    draft: _Draft, old: EndpointSlice, view: FamilyView, labels: Labels, trigger_time: str | None
+) -> EndpointSlice:
+    """Return a new slice under the name of one that would be deleted: nothing else of it stays (S-63).
+
+    Unlike upstream it carries the old resource version, so that it never overwrites what was not seen.
+    """
+    return _with_trigger_time(
+        EndpointSlice(
+            metadata=ObjectMeta(
+                name=old.metadata.name,
+                namespace=old.metadata.namespace,
+                uid=old.metadata.uid,
+                resource_version=old.metadata.resource_version,
+                labels=labels,
+                owner_references=(owner_reference(view.service),),
+            ),
+            address_type=view.address_type,
+            endpoints=tuple(draft.endpoints),
+            ports=draft.ports.ports,
+        ),
+        trigger_time,
+    )
+
+
+def _with_trigger_time(piece: EndpointSlice, trigger_time: str | None) -> EndpointSlice:
+    annotations = piece.metadata.annotations or {}
+    if annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION) == trigger_time:
+        return piece
+    annotations = {
+        name: value for name, value in annotations.items() if name != LAST_CHANGE_TRIGGER_TIME_ANNOTATION
+    }
+    if trigger_time is not None:
+        annotations[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] = trigger_time
+    return msgspec.structs.replace(
+        piece, metadata=msgspec.structs.replace(piece.metadata, annotations=annotations or None)
+    )
