@@ -1,0 +1,344 @@
+"""The verbs of an API server, typed: what the layers above hold."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, NoReturn, Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.resource import Bookmark, Page, Resource, WatchError, WatchEvent
+from endpointd.client.config import ClusterConfig
+from endpointd.client.errors import UnexpectedResponseError
+from endpointd.client.http import JSON, USER_AGENT, RetryPolicy, Transport
+from endpointd.client.ratelimit import RateLimiter
+from endpointd.client.watch import Watch
+from endpointd.clock import Clock
+
+T = TypeVar("T", bound=KubernetesObject)
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+
+Batch = list[WatchEvent[T] | Bookmark | WatchError]
+
+_encoder = msgspec.json.Encoder()
+
+
+class Client:
+    """The verbs of one API server, over one :class:`endpointd.client.http.Transport`, whose promises hold here.
+
+    Every verb raises :class:`endpointd.client.errors.ApiError` where the server says no (the subclass says in
+    what way), TransportError where no proper answer came, ConfigError where we cannot identify ourselves. Bodies
+    may leave out ``kind`` and ``apiVersion``: the server knows them from the path. Values come back as the server
+    has stored them.
+
+    Use it as an async context manager, or call :meth:`aclose`.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    def from_config(
+        cls,
+        config: ClusterConfig,
+        *,
+        clock: Clock,
+        limiter: RateLimiter | None = None,
+        user_agent: str = USER_AGENT,
+        retry: RetryPolicy | None = None,
+        timeout_seconds: float = 60.0,
+    ) -> Self:
+        """Return a client; nothing is sent and no file is read until the first request."""
+        return cls(
+            Transport(
+                config,
+                clock=clock,
+                limiter=limiter,
+                user_agent=user_agent,
+                retry=retry,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+
+    @property
+    def server(self) -> str:
+        """The server's URL, for messages."""
+        return self._transport.server
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections; requests and watches under way fail. Closing twice is fine."""
+        await self._transport.aclose()
+
+    # --------------------------------------------------------------------------------------------- reading
+
+    async def get(self, resource: Resource[T], key: ObjectKey) -> T:
+        """Return one object, as new as any. Raises NotFoundError."""
+        path = resource.path(key.namespace, key.name)
+        return self._decoded(resource, "GET", path, await self._transport.send("GET", path))
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        limit: int | None = None,
+        continue_token: str = "",
+        resource_version: str | None = None,
+        resource_version_match: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Page[T]:
+        """Return one page of a list, gzipped on its way; of all namespaces where none is named.
+
+        No ``resource_version`` means the newest; ``"0"`` whatever the server has at hand. Raises ExpiredError
+        where a version or a continue token is too old, and ServerTimeoutError whose
+        ``is_too_large_resource_version`` holds where the server has not got there yet.
+        """
+        path = resource.path(namespace)
+        query = _query(
+            {
+                "limit": limit,
+                "continue": continue_token,
+                "resourceVersion": resource_version,
+                "resourceVersionMatch": resource_version_match,
+                "labelSelector": label_selector,
+                "fieldSelector": field_selector,
+            }
+        )
+        body = await self._transport.send("GET", path, query, compressed=True)
+        try:
+            return resource.decode_page(body)
+        except msgspec.DecodeError as error:
+            _undecodable(resource, "GET", path, error)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        resource_version: str | None = None,
+        send_initial_events: bool = False,
+        allow_bookmarks: bool = True,
+        timeout_seconds: int | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
+        """Watch a resource, from after ``resource_version`` on; with ``send_initial_events``, from its state on.
+
+        Entering returns once the server has answered 200, or raises its refusal. Iterating gives batches, never
+        empty: every line that has arrived since the last one, in order. It ends where the server ends the watch
+        (``timeout_seconds`` after it began, at the latest). Raises ResponseTruncatedError where the connection
+        breaks; UndecodableEventError for a line that makes no sense, after which iterating may go on with the next.
+        A failure inside the watch (410 Expired, say) is not raised: it is a WatchError of the last batch. The
+        watch does not notice a silent peer sooner than the sockets do (a minute): whoever needs that counts
+        bookmarks. Leaving closes it.
+        """
+        path = resource.path(namespace)
+        query = _query(
+            {
+                "watch": True,
+                "resourceVersion": resource_version,
+                "sendInitialEvents": True if send_initial_events else None,
+                "resourceVersionMatch": "NotOlderThan" if send_initial_events else None,
+                "allowWatchBookmarks": True if allow_bookmarks else None,
+                "timeoutSeconds": timeout_seconds,
+                "labelSelector": label_selector,
+                "fieldSelector": field_selector,
+            }
+        )
+        return Watch(resource, self._transport.stream(path, query))
+
+    def source(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> "ResourceSource[T]":
+        """Return this client bound to one resource (or a part of it), for a reflector to read."""
+        return ResourceSource(self, resource, namespace, label_selector, field_selector)
+
+    # --------------------------------------------------------------------------------------------- writing
+
+    async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
+        """Create an object and return it. Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest."""
+        path = resource.path(namespace)
+        answer = await self._transport.send("POST", path, body=_encoder.encode(body))
+        return self._decoded(resource, "POST", path, answer)
+
+    async def update(
+        self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
+    ) -> T:
+        """Replace an object and return it.
+
+        Raises ConflictError where the body's resource version is not the newest. After an answer was lost, the
+        request is sent once more by itself: a ConflictError may then stand for our own success.
+        """
+        path = resource.path(key.namespace, key.name, subresource)
+        answer = await self._transport.send("PUT", path, body=_encoder.encode(body))
+        return self._decoded(resource, "PUT", path, answer)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        key: ObjectKey,
+        body: bytes | msgspec.Struct,
+        *,
+        patch_type: str,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> T:
+        """Change a part of an object and return it; ``patch_type`` is one of this module's media types.
+
+        ``field_manager`` is needed for an apply patch, and ``force`` takes fields from other managers there.
+        """
+        path = resource.path(key.namespace, key.name, subresource)
+        query = _query({"fieldManager": field_manager, "force": True if force else None})
+        content = body if isinstance(body, bytes) else _encoder.encode(body)
+        answer = await self._transport.send("PATCH", path, query, body=content, content_type=patch_type)
+        return self._decoded(resource, "PATCH", path, answer)
+
+    async def delete(
+        self,
+        resource: Resource[Any],
+        key: ObjectKey,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """Delete an object; it may live on until its finalizers and grace period are over.
+
+        ``uid`` and ``resource_version`` are preconditions: ConflictError where they do not hold. Raises
+        NotFoundError. After an answer was lost, the request is sent once more by itself: NotFoundError may then
+        stand for our own success.
+        """
+        path = resource.path(key.namespace, key.name)
+        preconditions = None
+        if uid is not None or resource_version is not None:
+            preconditions = _Preconditions(uid, resource_version)
+        options = _DeleteOptions(grace_period_seconds=grace_period_seconds, preconditions=preconditions)
+        await self._transport.send("DELETE", path, body=_encoder.encode(options))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send anything, with the same credentials, retries and errors, and return the body of the answer."""
+        encoded = quote(path, safe="/%:@!$&'()*+,;=~")
+        return await self._transport.send(
+            method,
+            encoded,
+            _query(query or {}),
+            body=body,
+            content_type=content_type,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def _decoded(self, resource: Resource[T], method: str, path: str, body: bytes) -> T:
+        try:
+            return resource.decode(body)
+        except msgspec.DecodeError as error:
+            _undecodable(resource, method, path, error)
+
+
+class ResourceSource(Generic[T]):
+    """A client bound to one resource, and perhaps a namespace and selectors: what a reflector reads."""
+
+    def __init__(
+        self, client: Client, resource: Resource[T], namespace: str, label_selector: str, field_selector: str
+    ) -> None:
+        self._client = client
+        self.resource = resource
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+
+    def __repr__(self) -> str:
+        return f"ResourceSource({self.resource.full_name} of {self._client.server})"
+
+    async def list_page(
+        self,
+        *,
+        limit: int | None = None,
+        continue_token: str = "",
+        resource_version: str | None = None,
+        resource_version_match: str | None = None,
+    ) -> Page[T]:
+        """Return one page: :meth:`Client.list_page`."""
+        return await self._client.list_page(
+            self.resource,
+            namespace=self._namespace,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+            resource_version_match=resource_version_match,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+
+    def watch(
+        self,
+        *,
+        resource_version: str | None = None,
+        send_initial_events: bool = False,
+        timeout_seconds: int | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
+        """Watch with bookmarks: :meth:`Client.watch`."""
+        return self._client.watch(
+            self.resource,
+            namespace=self._namespace,
+            resource_version=resource_version,
+            send_initial_events=send_initial_events,
+            timeout_seconds=timeout_seconds,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+
+
+class _Preconditions(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteOptions(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="kind", tag="DeleteOptions"
+):
+    api_version: str | None = None
+    grace_period_seconds: int | None = None
+    preconditions: _Preconditions | None = None
+
+
+def _query(parameters: Mapping[str, str | int | bool | None]) -> str:
+    """Encode the parameters that say something; ``0`` and ``"0"`` do, ``""`` and None do not."""
+    given = {
+        name: ("true" if value is True else str(value))
+        for name, value in parameters.items()
+        if value is not None and value != ""
+    }
+    return urlencode(given) if given else ""
+
+
+def _undecodable(resource: Resource[Any], method: str, path: str, error: msgspec.DecodeError) -> NoReturn:
+    raise UnexpectedResponseError(
+        f"{method} {path}: the answer cannot be read as {resource.full_name}: {error}"
+    ) from None

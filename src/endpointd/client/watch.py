@@ -1,0 +1,97 @@
+"""One watch: from the chunks of an answer to batches of typed events."""
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import msgspec
+
+from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.resource import Bookmark, Resource, WatchError, WatchEvent
+from endpointd.client.errors import UndecodableEventError
+from endpointd.client.watchlines import LineSplitter
+
+T = TypeVar("T", bound=KubernetesObject)
+
+# What decoding raises, and what a projection may: it meets values that no schema rules out.
+_UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
+
+
+class Watch(Generic[T]):
+    """A watch that is opened by entering it; see :meth:`endpointd.client.rest.Client.watch` for what it promises."""
+
+    def __init__(
+        self, resource: Resource[T], stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
+    ) -> None:
+        self._resource = resource
+        self._stream = stream
+        self._chunks: AsyncIterator[bytes] | None = None
+        self._splitter = LineSplitter()
+        self._lines: deque[bytes] = deque()
+
+    async def __aenter__(self) -> Self:
+        self._chunks = await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, traceback)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[WatchEvent[T] | Bookmark | WatchError]:
+        if self._chunks is None:
+            raise RuntimeError("a watch has to be entered before it is read: async with client.watch(...)")
+        lines = self._lines
+        while not lines:
+            chunk = await anext(self._chunks)  # its end is ours; what is left of a line is no event
+            lines.extend(self._splitter.feed(chunk))
+        decode = self._resource.decode_event
+        batch: list[WatchEvent[T] | Bookmark | WatchError] = []
+        while lines:
+            try:
+                batch.append(decode(lines[0]))
+            except _UNDECODABLE as error:
+                if batch:
+                    return batch  # what came before is good; the next call meets the line again, and raises
+                raise undecodable_event(self._resource, lines.popleft(), error) from None
+            lines.popleft()
+        return batch
+
+
+class _AnyMeta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _AnyObject(msgspec.Struct, gc=False):
+    metadata: _AnyMeta
+
+
+class _AnyEvent(msgspec.Struct, gc=False):
+    object: _AnyObject
+
+
+_any_event_decoder = msgspec.json.Decoder(_AnyEvent)
+
+
+def undecodable_event(resource: Resource[T], line: bytes, error: Exception) -> UndecodableEventError:
+    """Return the error for a line, with as much of its identity as can be read, and nothing of its content."""
+    # msgspec names the field and the types; any other error may quote the value.
+    problem = str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
+    try:
+        metadata = _any_event_decoder.decode(line).object.metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UndecodableEventError(resource.full_name, problem)
+    key = ObjectKey(metadata.namespace, metadata.name) if metadata.name else None
+    return UndecodableEventError(
+        resource.full_name, problem, key=key, resource_version=metadata.resource_version
+    )
