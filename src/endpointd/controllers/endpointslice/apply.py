@@ -8,7 +8,7 @@ import msgspec
 from endpointd.api.core import Service
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ApiError, ConflictError, NotFoundError
+from endpointd.client.errors import ClientError, ConflictError, NotFoundError
 from endpointd.controllers.endpointslice.plan import FamilyPlan
 from endpointd.controllers.endpointslice.state import ServicePlan
 from endpointd.controllers.writes import Failure, Writer, is_namespace_terminating, write_all
@@ -42,7 +42,7 @@ class SliceApplier:
         self._writes_at_once = writes_at_once
 
     async def apply(self, service: Service, plan: ServicePlan) -> list[Failure]:
-        """Write what a plan says; return what failed. Raises what is no answer of the server."""
+        """Write what a plan says; return what failed."""
         failures = [
             failure
             for _, family_plan in plan.families
@@ -89,7 +89,7 @@ class SliceApplier:
     async def _create(self, text: str, piece: EndpointSlice) -> Failure | None:
         try:
             answer = await self._writer.create(ENDPOINT_SLICES, piece, namespace=piece.metadata.namespace)
-        except ApiError as error:
+        except ClientError as error:
             return _NAMESPACE_IS_GOING if is_namespace_terminating(error) else Failure(f"{text}: {error}")
         self._store.record_write(_sharing(answer, piece))
         return None
@@ -104,7 +104,7 @@ class SliceApplier:
         except ConflictError as error:
             await self._refresh(key, piece.metadata.uid)
             return Failure(f"{text}: {error}", outdated=True)
-        except ApiError as error:
+        except ClientError as error:
             return Failure(f"{text}: {error}")
         self._store.record_write(_sharing(answer, piece))
         return None
@@ -118,7 +118,7 @@ class SliceApplier:
         except ConflictError as error:  # the name is another slice's by now
             await self._refresh(key, piece.metadata.uid)
             return Failure(f"{text}: {error}", outdated=True)
-        except ApiError as error:
+        except ClientError as error:
             return Failure(f"{text}: {error}")
         self._store.record_delete(key, piece.metadata.uid)
         return None
@@ -129,7 +129,7 @@ class SliceApplier:
             self._store.record_write(await self._writer.get(ENDPOINT_SLICES, key))
         except NotFoundError:
             self._store.record_delete(key, uid)
-        except ApiError:
+        except ClientError:
             return
 
 
