@@ -1,0 +1,240 @@
+"""Workers that take keys from a queue and reconcile them, again and again until it works."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from endpointd.clock import Clock
+from endpointd.runtime.failures import ReconcileError, describe, is_expected, retry_after_seconds
+from endpointd.runtime.queue import QueueClosed, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+logger = logging.getLogger(__name__)
+
+# A reconcile that never waits must not keep the loop from reading its sockets for longer than this.
+_LONGEST_STRETCH_SECONDS = 0.01
+
+
+class RequeueAfter(msgspec.Struct, frozen=True):
+    """What a reconcile returns to be called again after so many seconds, with no failure counted."""
+
+    seconds: float
+
+
+class ControllerStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How a controller is, at one moment."""
+
+    name: str
+    workers: int
+    running: int
+    """Reconciles that are under way."""
+    succeeded: int
+    requeued: int
+    """Of the succeeded, those that asked to be called again."""
+    failed: int
+    last_failure: str
+    """Key and error of the last failure, ``""`` where there was none."""
+    last_success_age_seconds: float | None
+    """Seconds since a reconcile last succeeded; None before the first."""
+
+
+class ControllerStop(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the work when a controller was stopped; keys as text, as the log shows them."""
+
+    name: str
+    finished: tuple[str, ...] = ()
+    """Reconciles under way that ended within the grace period, well or not."""
+    abandoned: tuple[str, ...] = ()
+    """Reconciles that had to be cancelled: what they had begun may be half done."""
+    waiting: int = 0
+    """Keys that nobody had begun with."""
+
+
+Reconcile = Callable[[K], Awaitable[RequeueAfter | None]]
+
+
+class Controller(Generic[K]):
+    """Runs ``reconcile(key)`` for every key of a queue, with a number of workers, until stopped.
+
+    It promises:
+
+    * The same key is never reconciled twice at the same time (the queue sees to it), different keys by up to
+      ``workers`` at once.
+    * A reconcile that returns has succeeded: the key's failures are forgotten. One that returns
+      :class:`RequeueAfter` is called again after that time, or earlier if something happens.
+    * A reconcile that raises is tried again after the queue's backoff, for ever. An expected error
+      (:class:`~endpointd.runtime.failures.ReconcileError`, any error of :mod:`endpointd.client`, or a group of nothing but those) costs one line
+      in the log, anything else a traceback. ``retry_after_seconds`` of an error is honoured as the least wait.
+    * ``timeout_seconds``, where given, bounds each reconcile: beyond it the reconcile is cancelled and has failed.
+
+    A reconcile gets the key alone, not what happened: it reads the current state and acts on that. A worker
+    yields to the loop often enough even if reconciles never wait.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        queue: WorkQueue[K],
+        reconcile: Reconcile[K],
+        workers: int = 1,
+        *,
+        clock: Clock,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._worker_count = workers
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+        self._succeeded = 0
+        self._requeued = 0
+        self._failed = 0
+        self._last_failure = ""
+        self._last_success_at: float | None = None
+
+    async def run(self) -> None:
+        """Work until :meth:`stop`; return when the last worker has gone home.
+
+        Cancelling it cancels the reconciles under way at once. May be called once.
+        """
+        if self._tasks:
+            raise RuntimeError(f"controller {self.name!r} was run already; make a new one")
+        async with asyncio.TaskGroup() as group:
+            self._tasks += [
+                group.create_task(self._work(), name=f"{self.name}-worker-{number}")
+                for number in range(self._worker_count)
+            ]
+
+    async def stop(self, grace_seconds: float) -> ControllerStop:
+        """Begin with no more keys, let reconciles under way finish for a while, then cancel them.
+
+        Returns, and logs, what became of them, once all workers have ended. Keys not begun with are left: whoever
+        comes next starts from the state of the world, not from this queue.
+        """
+        under_way, waiting = self.queue.held(), len(self.queue)
+        self.queue.close()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self.queue.join()
+        except TimeoutError:
+            pass
+        abandoned = self.queue.held()
+        if self._tasks:
+            if abandoned:
+                for task in self._tasks:
+                    task.cancel()
+            await asyncio.wait(self._tasks)
+        outcome = ControllerStop(
+            name=self.name,
+            finished=tuple(str(key) for key in under_way if key not in abandoned),
+            abandoned=tuple(map(str, abandoned)),
+            waiting=waiting,
+        )
+        if abandoned:
+            logger.warning(
+                "controller stopped with work cut off: controller=%s grace_seconds=%g finished=%d abandoned=%s waiting=%d",
+                self.name,
+                grace_seconds,
+                len(outcome.finished),
+                ",".join(outcome.abandoned),
+                waiting,
+            )
+        else:
+            logger.info(
+                "controller stopped: controller=%s finished=%d waiting=%d",
+                self.name,
+                len(outcome.finished),
+                waiting,
+            )
+        return outcome
+
+    def statistics(self) -> ControllerStatistics:
+        """Return how the controller is now; for its queue see :meth:`WorkQueue.statistics`."""
+        age = None if self._last_success_at is None else self._clock.monotonic() - self._last_success_at
+        return ControllerStatistics(
+            name=self.name,
+            workers=self._worker_count,
+            running=len(self.queue.held()),
+            succeeded=self._succeeded,
+            requeued=self._requeued,
+            failed=self._failed,
+            last_failure=self._last_failure,
+            last_success_age_seconds=age,
+        )
+
+    async def _work(self) -> None:
+        yielded_at = self._clock.monotonic()
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._attempt(key)
+            finally:
+                self.queue.done(key)
+            if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
+                await self._clock.sleep(0)
+                yielded_at = self._clock.monotonic()
+
+    async def _attempt(self, key: K) -> None:
+        """Reconcile once, and see to what comes of it. Raises nothing but a cancellation of the worker."""
+        try:
+            if self._timeout_seconds is None:
+                result = await self._reconcile(key)
+            else:
+                result = await self._reconcile_in_time(key, self._timeout_seconds)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Something inside was cancelled, not the worker: the key has failed, the worker goes on.
+            self._after_failure(key, error)
+        except Exception as error:  # noqa: BLE001 - told in full by _after_failure
+            self._after_failure(key, error)
+        else:
+            self._after_success(key, result)
+
+    async def _reconcile_in_time(self, key: K, timeout_seconds: float) -> RequeueAfter | None:
+        try:
+            async with asyncio.timeout(timeout_seconds) as limit:
+                return await self._reconcile(key)
+        except TimeoutError as error:
+            if limit.expired():
+                raise ReconcileError(
+                    f"it took longer than {timeout_seconds:g} s and was cancelled"
+                ) from error
+            raise
+
+    def _after_success(self, key: K, result: RequeueAfter | None) -> None:
+        self._succeeded += 1
+        self._last_success_at = self._clock.monotonic()
+        self.queue.forget(key)
+        if result is not None:
+            self._requeued += 1
+            self.queue.add_after(key, result.seconds)
+
+    def _after_failure(self, key: K, error: BaseException) -> None:
+        self._failed += 1
+        expected = is_expected(error)
+        delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
+        text = describe(error)
+        self._last_failure = f"{key}: {text}"
+        logger.log(
+            logging.WARNING if expected else logging.ERROR,
+            "reconcile failed: controller=%s key=%s attempt=%d next_try_seconds=%.3g error=%s",
+            self.name,
+            key,
+            self.queue.failures(key),
+            delay,
+            text,
+            exc_info=None if expected else error,
+        )
