@@ -1,0 +1,324 @@
+"""Starts the parts of a program in order, keeps an eye on them, and stops them in the opposite order."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from endpointd.clock import Clock
+from endpointd.runtime.controller import ControllerStop
+from endpointd.runtime.failures import describe
+
+logger = logging.getLogger(__name__)
+
+_FIRST_COMPLAINT_SECONDS = 2.0
+_LONGEST_SILENCE_SECONDS = 300.0
+# How much longer than its grace a part may take to stop before it is cancelled.
+_STOP_MARGIN_SECONDS = 5.0
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Something that runs as long as the program does.
+
+    What else it can do it offers as further methods: :class:`Readiable`, :class:`Explaining`, :class:`Stoppable`.
+    """
+
+    @property
+    def name(self) -> str:
+        """What logs and errors call it."""
+        ...
+
+    async def run(self) -> object:
+        """Run until cancelled, or until stopped where it is :class:`Stoppable`; an end of any other kind is an error."""
+        ...
+
+
+@runtime_checkable
+class Readiable(Protocol):
+    """A part for which the next ones must wait: a cache until it is filled, an election until it is won."""
+
+    async def wait_ready(self) -> None:
+        """Return when the part is ready; wait for ever if it never is. Raises what cannot heal.
+
+        May be cancelled and called again at any time.
+        """
+        ...
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A part that can say why others still wait for it."""
+
+    def why_not_ready(self) -> str:
+        """Return what is in the way, where, and what to do about it; ``""`` if nothing is known."""
+        ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A part that needs time to end well. Others are cancelled."""
+
+    async def stop(self, grace_seconds: float) -> object:
+        """Make :meth:`Part.run` return, finishing what can be finished in the time given."""
+        ...
+
+
+class PartFailedError(Exception):
+    """A part that was to run for as long as the program ended by itself; its own error is the ``__cause__``."""
+
+    def __init__(self, part: str, problem: str) -> None:
+        super().__init__(f"{part} {problem}")
+        self.part = part
+
+
+class NotReadyError(Exception):
+    """A part was not ready by the deadline; the text says which, and why as far as it knows."""
+
+    def __init__(self, part: str, waited_seconds: float, cause: str) -> None:
+        super().__init__(f"{part} is not ready after {waited_seconds:g} s: {cause or 'it does not say why'}")
+        self.part = part
+        self.cause = cause
+
+
+class ManagerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended that was asked to: what became of the controllers' work."""
+
+    controllers: tuple[ControllerStop, ...] = ()
+
+
+Phase = Literal["new", "starting", "running", "stopping", "stopped"]
+
+
+class ManagerStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a manager has come."""
+
+    phase: Phase
+    waiting_for: tuple[str, ...]
+    """Parts that are started and not ready."""
+
+
+class _Stage:
+    """Parts that are started together, and all ready before the next stage begins."""
+
+    def __init__(
+        self, name: str, parts: Sequence[Part], *, log_level: int, ready_timeout_seconds: float | None = None
+    ) -> None:
+        self.name = name
+        self.parts = tuple(parts)
+        self.log_level = log_level
+        self.ready_timeout_seconds = ready_timeout_seconds
+        self.started: list[tuple[Part, asyncio.Task[None]]] = []
+        self.stopping = False
+
+
+class Manager:
+    """Runs services, informers, a gate and controllers: in this order, each stage once the one before is ready.
+
+    * **Start.** Services (metrics, event writing) first, then all informers at once, then the gate (an election;
+      caches are warm by then), then the controllers. Nothing of a stage is started before every part of the
+      stages before it is ready. While a part is not, a line in the log says what is waited for and why: soon at
+      first, then at growing intervals. ``sync_timeout_seconds`` bounds the wait for informers; without it they
+      may take as long as they need, as what keeps them (permissions, an API server that is down) can heal.
+    * **Stop.** In the opposite order: controllers end their work within ``grace_seconds`` while their caches and
+      their lease still live, then the gate, the informers, the services. Where the gate itself fails (the lease
+      is lost), the controllers get no grace: somebody else may be writing already.
+    * **Failure.** A part that ends without being asked to brings everything to an ordered stop, and :meth:`run`
+      raises :class:`PartFailedError`.
+
+    One manager is run once.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        informers: Sequence[Part] = (),
+        controllers: Sequence[Part] = (),
+        services: Sequence[Part] = (),
+        gate: Part | None = None,
+        sync_timeout_seconds: float | None = None,
+        grace_seconds: float = 10.0,
+    ) -> None:
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._gate = _Stage("gate", () if gate is None else (gate,), log_level=logging.INFO)
+        self._controllers = _Stage("controllers", controllers, log_level=logging.WARNING)
+        self._stages = (
+            _Stage("services", services, log_level=logging.WARNING),
+            _Stage(
+                "informers", informers, log_level=logging.WARNING, ready_timeout_seconds=sync_timeout_seconds
+            ),
+            self._gate,
+            self._controllers,
+        )
+        self._phase: Phase = "new"
+        self._waiting_for: list[str] = []
+        self._ending = asyncio.Event()
+        self._problem: PartFailedError | NotReadyError | None = None
+
+    async def run(self, stop: asyncio.Event) -> ManagerReport:
+        """Run everything until ``stop`` is set, then stop it in order and report.
+
+        Raises :class:`PartFailedError` or :class:`NotReadyError` after the same ordered stop. Cancelling it cancels
+        all parts at once, without order or grace.
+        """
+        if self._phase != "new":
+            raise RuntimeError("this manager was run already; make a new one")
+        self._phase = "starting"
+        if stop.is_set():
+            self._ending.set()
+        outcomes: list[object] = []
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(self._watch_for(stop), name="manager-stop")
+            for stage in self._stages:
+                if not await self._start(stage, group):
+                    break
+            else:
+                self._phase = "running"
+                logger.info(
+                    "running: controllers=%s", ",".join(part.name for part in self._controllers.parts)
+                )
+            await self._ending.wait()
+            self._phase = "stopping"
+            for stage in reversed(self._stages):
+                outcomes += await self._stop(stage)
+            watcher.cancel()
+        self._phase = "stopped"
+        if self._problem is not None:
+            raise self._problem
+        return ManagerReport(
+            controllers=tuple(outcome for outcome in outcomes if isinstance(outcome, ControllerStop))
+        )
+
+    def statistics(self) -> ManagerStatistics:
+        """Return how far the manager has come."""
+        return ManagerStatistics(phase=self._phase, waiting_for=tuple(self._waiting_for))
+
+    async def _watch_for(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._ending.set()
+
+    def _fail(self, problem: PartFailedError | NotReadyError) -> None:
+        """Bring everything to an end; the first problem is the one that is raised."""
+        logger.error("stopping everything: cause=%s", problem, exc_info=problem.__cause__)
+        if self._problem is None:
+            self._problem = problem
+        self._ending.set()
+
+    # ------------------------------------------------------------------------------------------ starting
+
+    async def _start(self, stage: _Stage, group: asyncio.TaskGroup) -> bool:
+        """Start a stage and wait until all of it is ready; tell whether the next may follow."""
+        if self._ending.is_set():
+            return False
+        for part in stage.parts:
+            task = group.create_task(self._keep(part, stage), name=part.name)
+            stage.started.append((part, task))
+        await self._unless_ending(self._all_ready(stage), name=f"{stage.name}-ready")
+        return not self._ending.is_set()
+
+    async def _unless_ending(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Await the work, but cancel it when the end comes first. The work must not raise."""
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work, name=name)
+            ending = group.create_task(self._ending.wait(), name=f"{name}-or-ending")
+            await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+            working.cancel()
+            ending.cancel()
+
+    async def _all_ready(self, stage: _Stage) -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in stage.parts:
+                if isinstance(part, Readiable):
+                    self._waiting_for.append(part.name)
+                    group.create_task(self._ready(part.name, part, stage), name=f"{part.name}-ready")
+
+    async def _ready(self, name: str, part: Readiable, stage: _Stage) -> None:
+        """Wait until one part is ready, saying from time to time that it is not."""
+        since = self._clock.monotonic()
+        timeout = stage.ready_timeout_seconds
+        pause = _FIRST_COMPLAINT_SECONDS
+        while True:
+            waited = self._clock.monotonic() - since
+            try:
+                async with asyncio.timeout(
+                    pause if timeout is None else min(pause, timeout - waited)
+                ) as limit:
+                    await part.wait_ready()
+            except Exception as error:  # noqa: BLE001 - told by _fail, except for our own time limit
+                if not limit.expired():
+                    self._fail(_failure(name, "cannot become ready", error))
+                    return
+            else:
+                self._waiting_for.remove(name)
+                return
+            waited = self._clock.monotonic() - since
+            cause = part.why_not_ready() if isinstance(part, Explaining) else ""
+            if timeout is not None and waited >= timeout:
+                self._fail(NotReadyError(name, waited, cause))
+                return
+            logger.log(
+                stage.log_level,
+                "waiting: for=%s since_seconds=%.0f cause=%s",
+                name,
+                waited,
+                cause or "it does not say why",
+            )
+            pause = min(2 * pause, _LONGEST_SILENCE_SECONDS)
+
+    async def _keep(self, part: Part, stage: _Stage) -> None:
+        """Run one part; its end is a failure unless it was asked for."""
+        try:
+            await part.run()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            problem = _failure(part.name, "was cancelled from within", error)
+        except Exception as error:  # noqa: BLE001 - told below
+            problem = _failure(part.name, "failed", error)
+        else:
+            if stage.stopping:
+                return
+            problem = PartFailedError(part.name, "ended, though it was to run until stopped")
+        if stage.stopping:
+            logger.error("while stopping: cause=%s", problem, exc_info=problem.__cause__)
+        else:
+            self._fail(problem)
+
+    # ------------------------------------------------------------------------------------------ stopping
+
+    async def _stop(self, stage: _Stage) -> list[object]:
+        """Stop all parts of a stage at the same time, and return what they say of it."""
+        stage.stopping = True
+        lease_lost = any(task.done() for _, task in self._gate.started)
+        grace = 0.0 if stage is self._controllers and lease_lost else self._grace_seconds
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._stop_part(part, task, grace), name=f"{part.name}-stop")
+                for part, task in stage.started
+            ]
+        return [task.result() for task in tasks]
+
+    async def _stop_part(self, part: Part, task: asyncio.Task[None], grace_seconds: float) -> object:
+        outcome: object = None
+        if isinstance(part, Stoppable) and not task.done():
+            try:
+                async with asyncio.timeout(grace_seconds + _STOP_MARGIN_SECONDS):
+                    outcome = await part.stop(grace_seconds)
+                    await asyncio.wait((task,))
+            except Exception:
+                logger.exception("could not be stopped and is cancelled: part=%s", part.name)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+        return outcome
+
+
+def _failure(part: str, what: str, error: BaseException) -> PartFailedError:
+    problem = PartFailedError(part, f"{what}: {describe(error)}")
+    problem.__cause__ = error
+    return problem

@@ -1,0 +1,42 @@
+"""From a signal to a clean end."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stop_on_signals(
+    stop: asyncio.Event, signals: tuple[signal.Signals, ...] = STOP_SIGNALS
+) -> Iterator[None]:
+    """Set ``stop`` at the first of the signals; at the second, end the process at once.
+
+    At once means what the signal does to a program that knows nothing of it: no cleaning up, and the parent
+    sees which signal it was. Needs a running loop on the main thread (POSIX). On leaving, the signals do again
+    what they do by default.
+    """
+    loop = asyncio.get_running_loop()
+
+    def on_signal(received: signal.Signals) -> None:
+        if stop.is_set():
+            loop.remove_signal_handler(received)
+            signal.signal(received, signal.SIG_DFL)
+            os.kill(os.getpid(), received)
+            return
+        logger.info("stopping: signal=%s (a second one ends the process at once)", received.name)
+        stop.set()
+
+    for wanted in signals:
+        loop.add_signal_handler(wanted, on_signal, wanted)
+    try:
+        yield
+    finally:
+        for wanted in signals:
+            loop.remove_signal_handler(wanted)
