@@ -13,11 +13,13 @@ from endpointd.api.discovery import (
     SERVICE_NAME_LABEL,
     Endpoint,
     EndpointConditions,
+    EndpointHints,
     EndpointPort,
     EndpointSlice,
 )
 from endpointd.api.endpoints import HEADLESS_LABEL
 from endpointd.api.meta import ObjectMeta, OwnerReference
+from endpointd.controllers.endpointslice.distribution import distribution_hints, traffic_distribution
 from endpointd.controllers.pods import (
     addresses_of_family,
     hostname_of,
@@ -68,6 +70,23 @@ class PodOutcome(msgspec.Struct, frozen=True, gc=False):
     missing_node: str | None = None
 
 
+class ObservedSlice(msgspec.Struct, frozen=True, gc=False):
+    """A slice as it stands on the server, with its ports in canonical order."""
+
+    slice: EndpointSlice
+    ports: PortSet
+
+    @property
+    def name(self) -> str:
+        """The slice's name."""
+        return self.slice.metadata.name
+
+    @property
+    def size(self) -> int:
+        """The number of its endpoints."""
+        return len(self.slice.endpoints or ())
+
+
 def make_port_set(ports: tuple[EndpointPort, ...]) -> PortSet:
     """Return ports in their canonical order, with their key."""
     in_order = sort_ports_discovery(ports)
@@ -94,6 +113,7 @@ class PodTranslator:
         self._service = service
         self._zone_of = zone_of
         self.address_types = address_types(service)
+        self._distribution = traffic_distribution(service)
         self._by_name = any(isinstance(port.target_port, str) for port in service.ports)
         self._port_sets: dict[tuple[NamedPort, ...], PortSet] = {}
 
@@ -130,6 +150,9 @@ class PodTranslator:
             pod.ready,
             pod.terminating,
         ]
+        hints = None
+        if conditions.ready and self._distribution is not None:  # S-84, S-85
+            hints = distribution_hints(self._distribution, zone, pod.node_name or None)
         name = pod.metadata.name
         found: list[DesiredEndpoint | None] = []
         for family in self.address_types:
@@ -145,6 +168,7 @@ class PodTranslator:
                         target_ref=reference_to(pod),
                         node_name=pod.node_name or None,
                         zone=zone or None,
+                        hints=hints,
                     ),
                 )
                 if addresses
@@ -166,8 +190,11 @@ def same_identity(observed: Endpoint, desired: Endpoint) -> bool:
     return observed.addresses == desired.addresses or sorted(observed.addresses) == sorted(desired.addresses)
 
 
-def same_content(observed: Endpoint, desired: Endpoint) -> bool:
-    """Tell whether an endpoint of the same identity needs no rewrite: hints aside (S-33)."""
+def same_content(observed: Endpoint, desired: Endpoint, *, whatever_hints: bool = False) -> bool:
+    """Tell whether an endpoint of the same identity needs no rewrite (S-33).
+
+    ``whatever_hints`` leaves the hints out: where they are shared out over all endpoints, this one cannot tell.
+    """
     if observed == desired:
         return True
     target, wanted = observed.target_ref, desired.target_ref
@@ -178,6 +205,17 @@ def same_content(observed: Endpoint, desired: Endpoint) -> bool:
         and (observed.zone or None) == (desired.zone or None)
         and observed.conditions == desired.conditions
         and target == wanted
+        and (whatever_hints or same_hints(observed.hints, desired.hints))
+    )
+
+
+def same_hints(observed: EndpointHints | None, desired: EndpointHints | None) -> bool:
+    """Tell whether hints say the same; empty ones say nothing."""
+    return observed == desired or (
+        ((observed.for_zones if observed else None) or None)
+        == ((desired.for_zones if desired else None) or None)
+        and ((observed.for_nodes if observed else None) or None)
+        == ((desired.for_nodes if desired else None) or None)
     )
 
 

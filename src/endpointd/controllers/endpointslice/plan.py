@@ -15,6 +15,7 @@ from endpointd.api.meta import ObjectMeta
 from endpointd.controllers.endpointslice.desired import (
     NO_PORTS,
     DesiredEndpoint,
+    ObservedSlice,
     PortSet,
     is_owned_by,
     new_slice,
@@ -23,23 +24,7 @@ from endpointd.controllers.endpointslice.desired import (
     same_identity,
     slice_labels,
 )
-
-
-class ObservedSlice(msgspec.Struct, frozen=True, gc=False):
-    """A slice as it stands on the server, with its ports in canonical order."""
-
-    slice: EndpointSlice
-    ports: PortSet
-
-    @property
-    def name(self) -> str:
-        """The slice's name."""
-        return self.slice.metadata.name
-
-    @property
-    def size(self) -> int:
-        """The number of its endpoints."""
-        return len(self.slice.endpoints or ())
+from endpointd.controllers.endpointslice.hints import SharedOut, TopologyView, share_out
 
 
 class FamilyView(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +49,8 @@ class FamilyView(msgspec.Struct, frozen=True, gc=False):
     """Every endpoint by pod; only the pods in touched slices are looked up."""
     holders: Mapping[str, str]
     """Pod to the slice that holds its endpoint; only the pods in touched slices are looked up."""
+    topology: TopologyView | None = None
+    """What hints are shared out from; None where the service does not ask for topology-aware hints."""
 
 
 class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +62,8 @@ class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
     right: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
+    shared_out: SharedOut | None = None
+    """What came of sharing out hints, None where they are not asked for."""
 
     @property
     def is_empty(self) -> bool:
@@ -128,7 +117,8 @@ def plan_family(view: FamilyView, trigger_time: str | None) -> FamilyPlan:
             packing.delete.extend(touched[key])
             packing.removed += sum(observed.size for observed in touched[key])
     _keep_a_placeholder(packing, view, labels)
-    return _finish(packing, view, labels, trigger_time)
+    shared_out = _share_out(packing, view.topology) if view.topology is not None else None
+    return _finish(packing, view, labels, trigger_time, shared_out)
 
 
 def _pack(
@@ -203,9 +193,12 @@ def _keep(view: FamilyView, observed: ObservedSlice, claimed: set[str]) -> tuple
             changed = True
             continue
         claimed.add(pod)
-        if not same_content(endpoint, wanted.endpoint):
+        if same_content(endpoint, wanted.endpoint, whatever_hints=view.topology is not None):
+            # With its hints where they are shared out: those that need no change are then not made again.
+            kept.append(wanted.endpoint if view.topology is None else endpoint)
+        else:
             changed = True
-        kept.append(wanted.endpoint)
+            kept.append(wanted.endpoint)
     return kept, changed, len(endpoints) - len(kept)
 
 
@@ -230,7 +223,26 @@ def _is_placeholder(observed: ObservedSlice, view: FamilyView, labels: Labels) -
     )
 
 
-def _finish(packing: _Packing, view: FamilyView, labels: Labels, trigger_time: str | None) -> FamilyPlan:
+def _share_out(packing: _Packing, topology: TopologyView) -> SharedOut:
+    """Give hints to what is written; what stands with hints that fit no more is written, too."""
+    unchanged = tuple(packing.right)
+
+    def reopen(observed: ObservedSlice) -> _Draft:
+        packing.right = [other for other in packing.right if other is not observed]
+        draft = _Draft(observed, observed.ports, list(observed.slice.endpoints or ()))
+        packing.update.append(draft)
+        return draft
+
+    return share_out(topology, [*packing.create, *packing.update], unchanged, reopen)
+
+
+def _finish(
+    packing: _Packing,
+    view: FamilyView,
+    labels: Labels,
+    trigger_time: str | None,
+    shared_out: SharedOut | None,
+) -> FamilyPlan:
     """Turn the drafts into slices: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
     service = view.service
     creates = list(packing.create)
@@ -255,6 +267,7 @@ def _finish(packing: _Packing, view: FamilyView, labels: Labels, trigger_time: s
         right=tuple(observed.name for observed in packing.right),
         added=packing.added,
         removed=packing.removed,
+        shared_out=shared_out,
     )
 
 

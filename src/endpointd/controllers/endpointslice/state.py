@@ -4,12 +4,13 @@ Every method costs O(what changed): a pod's change looks at one endpoint, a slic
 After any history the state equals one rebuilt from the listers, and so does its plan.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from endpointd.api.core import Pod, Service
 from endpointd.api.discovery import EndpointSlice
 from endpointd.controllers.endpointslice.desired import (
     DesiredEndpoint,
+    ObservedSlice,
     PodTranslator,
     PortSet,
     ZoneOf,
@@ -19,7 +20,10 @@ from endpointd.controllers.endpointslice.desired import (
     same_identity,
     slice_labels,
 )
-from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView, ObservedSlice, plan_family
+from endpointd.controllers.endpointslice.distribution import topology_aware
+from endpointd.controllers.endpointslice.hint_counts import HintCounts
+from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus, TopologyView
+from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView, plan_family
 from endpointd.controllers.trigger_time import TriggerTimes
 
 
@@ -39,8 +43,13 @@ class FamilyState:
         self._holders: dict[str, str] = {}
         self._unplaced: dict[str, DesiredEndpoint] = {}
         self._touched: set[str] = set()
+        # Slices that a plan let be because nothing else was there (placeholders): it looks again when something is.
+        self._resting: set[str] = set()
         # Port key to size to the names of the slices of that size.
         self._by_size: dict[str, dict[int, set[str]]] = {}
+        # Only where the service asks for topology-aware hints.
+        self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
+        self._reconsider_hints = self._hints is not None
 
     # ------------------------------------------------------------------------------------------ changing
 
@@ -49,6 +58,12 @@ class FamilyState:
         old = self._desired.get(pod)
         if old == wanted:
             return
+        self._disturb()
+        if self._hints is not None:
+            self._hints.count_ready(
+                was=old is not None and old.endpoint.conditions.ready is True,
+                now=wanted is not None and wanted.endpoint.conditions.ready is True,
+            )
         holder = self._holders.get(pod)
         if holder is not None:
             self._touched.add(holder)
@@ -73,33 +88,57 @@ class FamilyState:
         self._forget(name)
         if piece is None:
             return
+        self._disturb()
+        self._take_in(name, piece)
+
+    def _take_in(self, name: str, piece: EndpointSlice) -> None:
         observed = ObservedSlice(piece, make_port_set(piece.ports or ()))
         if not is_owned_by(piece, self.service):
             self._not_owned[name] = observed
             return
         self._slices[name] = observed
         self._by_size.setdefault(observed.ports.key, {}).setdefault(observed.size, set()).add(name)
+        if self._hints is not None:
+            self._hints.add(observed)
         if not self._claim(observed):
             self._touched.add(name)
 
     def port_set_changed(self, key: str) -> None:
         """Look again at the slices of a port set that became wanted, or no longer is."""
+        self._disturb()
         for names in self._by_size.get(key, {}).values():
             self._touched.update(names)
 
+    def reconsider_hints(self) -> None:
+        """Have the next plan share out hints again, although no slice is touched: the zones have changed."""
+        self._reconsider_hints = self._hints is not None
+
     def settle(self, right: Iterable[str]) -> None:
-        """Take note that a plan found these touched slices to be right."""
+        """Take note that a plan has been made, and found these touched slices to be right."""
+        self._reconsider_hints = False
         for name in right:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
-            self.observe(name, self._slices[name].slice)
-            self._touched.discard(name)
+            piece = self._slices[name].slice
+            self._forget(name)
+            self._take_in(name, piece)
+            if name in self._touched:
+                self._touched.discard(name)
+                self._resting.add(name)
+
+    def _disturb(self) -> None:
+        if self._resting:
+            self._touched |= self._resting
+            self._resting.clear()
 
     def _forget(self, name: str) -> None:
         self._not_owned.pop(name, None)
         self._touched.discard(name)
+        self._resting.discard(name)
         observed = self._slices.pop(name, None)
         if observed is None:
             return
+        if self._hints is not None:
+            self._hints.remove(name)
         sizes = self._by_size[observed.ports.key]
         sizes[observed.size].discard(name)
         if not sizes[observed.size]:
@@ -133,7 +172,7 @@ class FamilyState:
                 continue
             self._holders[pod] = observed.name
             self._unplaced.pop(pod, None)
-            if right and not same_content(endpoint, wanted.endpoint):
+            if right and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None):
                 right = False
         return right
 
@@ -142,10 +181,12 @@ class FamilyState:
     @property
     def needs_plan(self) -> bool:
         """Tell whether a plan could find something to do; False is certain, True is not."""
-        return bool(self._touched or self._unplaced or self._not_owned or not self._slices)
+        return bool(
+            self._touched or self._unplaced or self._not_owned or not self._slices or self._reconsider_hints
+        )
 
-    def view(self, max_endpoints: int) -> FamilyView:
-        """Return what a plan is made from: O(what is touched)."""
+    def view(self, max_endpoints: int, ratios: Mapping[str, float] | None) -> FamilyView:
+        """Return what a plan is made from: O(what is touched). ``ratios`` are the zones' parts of the CPU."""
         unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
         return FamilyView(
             service=self.service,
@@ -162,6 +203,22 @@ class FamilyState:
             wanted_ports=self._wanted_ports,
             desired=self._desired,
             holders=self._holders,
+            topology=None if self._hints is None else self._topology_view(self._hints, ratios),
+        )
+
+    def _topology_view(self, hints: HintCounts, ratios: Mapping[str, float] | None) -> TopologyView:
+        touched = frozenset(self._touched)
+
+        def untouched() -> Iterator[ObservedSlice]:
+            return (self._slices[name] for name in sorted(self._slices) if name not in touched)
+
+        return TopologyView(
+            ratios=ratios,
+            ready=hints.ready,
+            hinted=hints.totals_without(touched),
+            all_hinted=hints.all_hinted_without(touched),
+            any_hinted=hints.any_hinted_without(touched),
+            untouched=untouched,
         )
 
     def _rooms(self, key: str, max_endpoints: int) -> Iterator[ObservedSlice]:
@@ -220,6 +277,7 @@ class ServiceState:
         self._port_keys: dict[str, str] = {}
         self._missing_nodes: dict[str, str] = {}
         self._strays: dict[str, EndpointSlice] = {}
+        self.hint_status = HintStatus()
 
     @classmethod
     def build(
@@ -235,8 +293,9 @@ class ServiceState:
 
     # ------------------------------------------------------------------------------------------ changing
 
-    def take_over_times(self, before: "ServiceState") -> None:
-        """Go on with the trigger times of an earlier state of the same service."""
+    def take_over(self, before: "ServiceState") -> None:
+        """Go on with what an earlier state of the same service has published: trigger times and hints."""
+        self.hint_status = before.hint_status
         self.trigger_times = before.trigger_times
         self.trigger_times.service_changed(self.service.creation_timestamp)
 
@@ -303,12 +362,33 @@ class ServiceState:
         """Pods that are kept out because their node is not known, with its name (S-31.4)."""
         return self._missing_nodes
 
-    def plan(self, max_endpoints: int, trigger_time: str | None) -> ServicePlan:
+    @property
+    def is_topology_aware(self) -> bool:
+        """Tell whether the service asks for topology-aware hints."""
+        return topology_aware(self.service)
+
+    def reconsider_hints(self) -> None:
+        """Have the next plan share out hints again: the zones have changed."""
+        for family in self._families.values():
+            family.reconsider_hints()
+
+    def hint_events(self, plan: "ServicePlan") -> list[HintEvent]:
+        """Take note of the hints that a plan has given, and return what is to be told of them (S-75)."""
+        events: list[HintEvent] = []
+        for family, family_plan in plan.families:
+            self.hint_status, event = self.hint_status.after(family.address_type, family_plan.shared_out)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def plan(
+        self, max_endpoints: int, trigger_time: str | None, ratios: Mapping[str, float] | None = None
+    ) -> ServicePlan:
         """Return what makes the slices right, and settle what turned out to be right: O(what is touched)."""
         families: list[tuple[FamilyState, FamilyPlan]] = []
         for family in self._families.values():
             if family.needs_plan:
-                plan = plan_family(family.view(max_endpoints), trigger_time)
+                plan = plan_family(family.view(max_endpoints, ratios), trigger_time)
                 family.settle(plan.right)
                 families.append((family, plan))
         return ServicePlan(families, [self._strays[name] for name in sorted(self._strays)], trigger_time)

@@ -1,0 +1,345 @@
+"""The EndpointSlice controller: from changes in the stores to service states to the queue to writes.
+
+It is told of every change in the loop turn in which it is stored, keeps the state of each service, and puts the
+services whose slices may be wrong into the queue. A worker then makes one plan and carries it out.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from endpointd.api.core import Node, Pod, Service
+from endpointd.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+)
+from endpointd.api.meta import ObjectKey, ObjectReference
+from endpointd.api.selectors import matches
+from endpointd.clock import Clock
+from endpointd.controllers.endpointslice.apply import SliceApplier
+from endpointd.controllers.endpointslice.state import ServiceState
+from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
+from endpointd.controllers.membership import Membership
+from endpointd.controllers.writes import Failure, Writer
+from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.events import EventRecorder
+from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.store import Store
+
+log = logging.getLogger(__name__)
+
+NAME = "endpointslice-controller"
+EVENT_COMPONENT = "endpoint-slice-controller"
+QUEUE_NAME = "endpoint_slice"
+
+
+class EndpointSliceSettings(msgspec.Struct, frozen=True):
+    """What can be set. Durations are in seconds."""
+
+    max_endpoints_per_slice: int = 100
+    batch_period_seconds: float = 0.0
+    writes_at_once: int = 8
+    repair_interval_seconds: float = 1.0
+    """How long a second repair of what somebody else changed in a service's slices waits after the first."""
+
+
+class SyncFailedError(ReconcileError):
+    """Slices of a service could not be made right; the message says which and why."""
+
+
+class EndpointSliceController:
+    """Keeps the EndpointSlices of services with a selector right (behaviour 2).
+
+    Call :meth:`start` once the stores have synced and membership has started; from then on feed it from the stores.
+    :meth:`reconcile` is never called for one service twice at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        services: Store[Service],
+        nodes: Store[Node],
+        slices: Store[EndpointSlice],
+        membership: Membership,
+        writer: Writer,
+        queue: WorkQueue[ObjectKey],
+        recorder: EventRecorder,
+        clock: Clock,
+        settings: EndpointSliceSettings,
+    ) -> None:
+        self._services = services
+        self._nodes = nodes
+        self._slices = slices
+        self._membership = membership
+        self._queue = queue
+        self._recorder = recorder
+        self._clock = clock
+        self._settings = settings
+        self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once)
+        self._states: dict[ObjectKey, ServiceState] = {}
+        self._slice_names: dict[ObjectKey, set[str]] = {}
+        self._repaired_at: dict[ObjectKey, float] = {}
+        self._zones = ZoneTable()
+        self._topology_aware: set[ObjectKey] = set()
+        self._recording = False
+
+    def start(self) -> None:
+        """Build the state of every service, put into the queue what may be wrong, and listen from now on."""
+        for piece in self._slices.values():
+            owner = service_of(piece)
+            if owner is not None:
+                self._slice_names.setdefault(owner, set()).add(piece.metadata.name)
+        for node in self._nodes.values():
+            self._zones.set_node(node.metadata.name, node)
+        for service in self._services.values():
+            self._build(service)
+        self._membership.subscribe(self)
+        self._slices.subscribe(self.slice_changed)
+        self._nodes.subscribe(self.node_changed)
+
+    # ------------------------------------------------------------------------------------------ changes
+
+    def service_changed(self, old: Service | None, new: Service | None) -> None:
+        """Build a service anew (S-1)."""
+        if new is not None:
+            self._build(new)
+        elif old is not None:
+            key = ObjectKey(old.metadata.namespace, old.metadata.name)
+            self._topology_aware.discard(key)
+            self._states.pop(key, None)  # S-10: its slices are left to garbage collection
+            self._repaired_at.pop(key, None)
+
+    def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
+        """Look at one pod of one service (S-2)."""
+        state = self._states.get(service)
+        pod = new if new is not None else old
+        if state is None or pod is None:
+            return
+        state.trigger_times.pod_changed(
+            old.ready_since if old is not None else None, new.ready_since if new is not None else None
+        )
+        state.set_pod(pod.metadata.name, new)
+        self._wake(service, state, self._settings.batch_period_seconds)
+
+    def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        """Look at one slice; what somebody else changed is repaired at once (S-3 waits, and misses some)."""
+        was = service_of(old) if old is not None else None
+        now = service_of(new) if new is not None else None
+        if was is not None and old is not None and was != now:
+            names = self._slice_names.get(was)
+            if names is not None:
+                names.discard(old.metadata.name)
+                if not names:
+                    del self._slice_names[was]
+            self._observe(was, old.metadata.name, None)
+        if now is not None and new is not None:
+            self._slice_names.setdefault(now, set()).add(new.metadata.name)
+            self._observe(now, new.metadata.name, new)
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Look at the pods of a node that came, went or changed its zone (S-4 leaves them as they were).
+
+        Where the zones' parts of the CPU change with it, the services whose hints no longer fit are looked at, too.
+        """
+        node = new if new is not None else old
+        if node is None:
+            return
+        if self._zones.set_node(node.metadata.name, new):
+            self._zones_changed()
+        before = old.zone if old is not None else None
+        after = new.zone if new is not None else None
+        if before == after:
+            return
+        for pod in list(self._membership.pods_on(node.metadata.name)):
+            for service in self._membership.services_of(pod):
+                state = self._states.get(service)
+                if state is not None:
+                    state.set_pod(pod.metadata.name, pod)
+                    self._wake(service, state, self._settings.batch_period_seconds)
+
+    def _zones_changed(self) -> None:
+        """Look at the services whose hints are refused, or off by too much for the zones as they are (S-98)."""
+        ratios = self._zones.ratios
+        for key in self._topology_aware:
+            state = self._states[key]
+            hinted = state.hint_status.hinted
+            if not hinted or any(is_overloaded(counts, ratios) for counts in hinted.values()):
+                state.reconsider_hints()
+                self._wake(key, state, self._settings.batch_period_seconds)
+
+    def _build(self, service: Service) -> None:
+        key = ObjectKey(service.metadata.namespace, service.metadata.name)
+        before = self._states.pop(key, None)
+        self._topology_aware.discard(key)
+        if service.is_external_name or not service.selector:  # S-11, S-12: what there is stays
+            return
+        state = self._states[key] = self._rebuilt(service)
+        if state.is_topology_aware:
+            self._topology_aware.add(key)
+        if before is not None and before.service.metadata.uid == service.metadata.uid:
+            state.take_over(before)
+            selected = before.service.selector or {}
+            if selected != service.selector:
+                for pod in self._membership.pods_of(key):
+                    if not matches(selected, pod.labels):
+                        state.trigger_times.pod_changed(None, pod.ready_since)
+        self._wake(key, state, 0.0)
+
+    def _rebuilt(self, service: Service) -> ServiceState:
+        key = ObjectKey(service.metadata.namespace, service.metadata.name)
+        found = (self._slices.get(ObjectKey(key.namespace, name)) for name in self._slice_names.get(key, ()))
+        return ServiceState.build(
+            service,
+            self._zone_of,
+            self._membership.pods_of(key),
+            (piece for piece in found if piece is not None),
+        )
+
+    def _zone_of(self, node_name: str) -> str | None:
+        node = self._nodes.get(ObjectKey("", node_name))
+        return node.zone if node is not None else None
+
+    def _observe(self, service: ObjectKey, name: str, piece: EndpointSlice | None) -> None:
+        state = self._states.get(service)
+        if state is None:
+            return
+        state.observe(name, piece)
+        if self._recording or not state.needs_plan:
+            return
+        # Two controllers that disagree must not fight at the speed of the network.
+        now = self._clock.monotonic()
+        wait_seconds = self._repaired_at.get(service, -1e9) + self._settings.repair_interval_seconds - now
+        if wait_seconds <= 0:
+            self._repaired_at[service] = now
+        self._wake(service, state, max(wait_seconds, 0.0))
+
+    def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> None:
+        if not (state.needs_plan or state.missing_nodes):
+            return
+        if delay_seconds > 0:
+            self._queue.add_after(service, delay_seconds)
+        else:
+            self._queue.add(service)
+
+    # ------------------------------------------------------------------------------------------ syncing
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        """Make the slices of a service right. Raises :class:`SyncFailedError` where something could not be written.
+
+        Where the server knows better than our store, what it has is taken in and planned again, once, at once.
+        """
+        failures = await self._sync(key)
+        if failures and all(failure.outdated for failure in failures):
+            failures = await self._sync(key)
+        state = self._states.get(key)
+        if state is None:
+            return
+        texts = [failure.text for failure in failures]
+        texts += [
+            f"skipping Pod {pod} for Service {key}: Node {node} Not Found"  # S-31.4
+            for pod, node in sorted(state.missing_nodes.items())
+        ]
+        if texts:
+            distinct = list(dict.fromkeys(texts))
+            text = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+            self._recorder.record(
+                _reference_to(state.service),
+                "Warning",
+                "FailedToUpdateEndpointSlices",
+                f"Error updating Endpoint Slices for Service {key}: {text}",
+            )
+            raise SyncFailedError(text)
+
+    async def _sync(self, key: ObjectKey) -> list[Failure]:
+        state = self._states.get(key)
+        if state is None:
+            return []
+        taken = state.trigger_times.take()
+        plan = state.plan(self._settings.max_endpoints_per_slice, taken, self._zones.ratios)
+        hint_events = state.hint_events(plan)
+        failures: list[Failure] = []
+        try:
+            if not plan.is_empty:
+                failures = await self._applier.apply(state.service, plan)
+        except BaseException:
+            state.trigger_times.put_back(taken)
+            raise
+        finally:  # S-75: whatever became of the writes
+            for event in hint_events:
+                self._recorder.record(_reference_to(state.service), event.type, event.reason, event.message)
+        if failures:
+            state.trigger_times.put_back(taken)
+        return failures
+
+    # What the applier tells of its writes enters the store; our own handler hears of it within the call.
+
+    def record_write(self, item: EndpointSlice) -> None:
+        """Take in a slice as the server answered it."""
+        with self._own_write():
+            self._slices.record_write(item)
+
+    def record_delete(self, key: ObjectKey, uid: str) -> None:
+        """Take in that a slice is gone."""
+        with self._own_write():
+            self._slices.record_delete(key, uid)
+
+    @contextmanager
+    def _own_write(self) -> Iterator[None]:
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
+
+    # ------------------------------------------------------------------------------------------ auditing
+
+    def audited_keys(self) -> list[ObjectKey]:
+        """Return the services there are to audit."""
+        return list(self._states)
+
+    def audit(self, key: ObjectKey) -> str | None:
+        """Rebuild one service from the listers; where it differs, put it in place and return what was wrong.
+
+        One that is due for a sync anyway is passed over. Costs O(the service).
+        """
+        state = self._states.get(key)
+        service = self._services.get(key)
+        if state is None or service is None or state.needs_plan:
+            return None
+        rebuilt = self._rebuilt(service)
+        mine, theirs = state.snapshot(), rebuilt.snapshot()
+        wrong = [part for part, value in theirs.items() if mine.get(part) != value]
+        if not wrong and self._plan_is_empty(rebuilt):
+            return None
+        rebuilt.take_over(state)
+        self._states[key] = rebuilt
+        self._queue.add(key)
+        return ", ".join(wrong) or "the plan"
+
+    def _plan_is_empty(self, state: ServiceState) -> bool:
+        return state.plan(self._settings.max_endpoints_per_slice, None, self._zones.ratios).is_empty
+
+
+def service_of(piece: EndpointSlice) -> ObjectKey | None:
+    """Return the service a slice stands for, None where it is not ours to look after (S-3, S-112)."""
+    labels = piece.metadata.labels
+    if not labels or labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+        return None
+    name = labels.get(SERVICE_NAME_LABEL)
+    return ObjectKey(piece.metadata.namespace, name) if name else None
+
+
+def _reference_to(service: Service) -> ObjectReference:
+    metadata = service.metadata
+    return ObjectReference(
+        kind="Service",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        api_version="v1",
+        resource_version=metadata.resource_version,
+    )
