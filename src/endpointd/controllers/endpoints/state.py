@@ -1,0 +1,83 @@
+"""What one service should have, kept as its pods change.
+
+After any history the state equals one built from the listers, and so does its plan.
+"""
+
+from collections.abc import Iterable
+
+from endpointd.api.core import Pod, Service
+from endpointd.api.endpoints import Endpoints
+from endpointd.api.selectors import matches
+from endpointd.controllers.endpoints.desired import DesiredEndpoints
+from endpointd.controllers.endpoints.entries import PodTranslator
+from endpointd.controllers.endpoints.plan import Plan, Subsets, plan_for_service
+from endpointd.controllers.trigger_time import TriggerTimes
+
+
+class ServiceState:
+    """One service that is published: its desired endpoints, and the trigger times not yet told.
+
+    :meth:`pod_changed` costs a binary search, :meth:`service_changed` O(pods) if it changes what pods contribute.
+    """
+
+    def __init__(self, service: Service, pods: Iterable[Pod]) -> None:
+        self.trigger_times = TriggerTimes(service.creation_timestamp)
+        self.written: Subsets | None = None
+        """The subsets last written, known to be in canonical form."""
+        self._build(service, pods)
+
+    def _build(self, service: Service, pods: Iterable[Pod]) -> None:
+        self.service = service
+        self._translator = PodTranslator(service)
+        entry_of = self._translator.entry_of
+        self.desired = DesiredEndpoints(
+            (pod.metadata.name, entry) for pod in pods if (entry := entry_of(pod)) is not None
+        )
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> bool:
+        """Take in that a pod joined (no old), left (no new) or changed; tell whether what is published may change."""
+        self.trigger_times.pod_changed(
+            old.ready_since if old is not None else None, new.ready_since if new is not None else None
+        )
+        pod = new if new is not None else old
+        if pod is None:
+            return False
+        return self.desired.set(
+            pod.metadata.name, self._translator.entry_of(new) if new is not None else None
+        )
+
+    def service_changed(self, service: Service, pods: Iterable[Pod]) -> None:
+        """Take in a new version of the service; ``pods`` are its members now, looked at only where they matter."""
+        before = self.service
+        self.trigger_times.service_changed(service.creation_timestamp)
+        if contributions_may_differ(before, service):
+            members = list(pods)
+            if before.selector != service.selector:
+                for pod in members:
+                    if not matches(before.selector or {}, pod.labels):
+                        self.trigger_times.pod_changed(None, pod.ready_since)
+            self._build(service, members)
+        else:
+            self.service = self._translator.service = service
+
+    def snapshot(self) -> object:
+        """Return what is wanted of which service, to compare with another snapshot."""
+        return self.service, self.desired.snapshot()
+
+    def plan(self, observed: Endpoints | None, trigger_time: str | None) -> Plan:
+        """Return the write that is due: O(addresses published)."""
+        return plan_for_service(
+            self.service, self.desired.wanted(), observed, trigger_time, canonical=self.written
+        )
+
+
+def contributions_may_differ(before: Service, after: Service) -> bool:
+    """Tell whether a pod may contribute something else, or other pods may, than before."""
+    return (
+        before.selector != after.selector
+        or before.ports != after.ports
+        or before.publish_not_ready_addresses is not after.publish_not_ready_addresses
+        or before.ip_families != after.ip_families
+        or before.cluster_ip != after.cluster_ip
+        or before.metadata.key != after.metadata.key
+    )
