@@ -10,14 +10,14 @@ from contextlib import contextmanager
 
 import msgspec
 
-from endpointd.api.core import Node, Pod, Service
+from endpointd.api.core import SERVICES, Node, Pod, Service
 from endpointd.api.discovery import (
     MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     MANAGED_BY_LABEL,
     SERVICE_NAME_LABEL,
     EndpointSlice,
 )
-from endpointd.api.meta import ObjectKey, ObjectReference
+from endpointd.api.meta import ObjectKey
 from endpointd.api.selectors import matches
 from endpointd.clock import Clock
 from endpointd.controllers.endpointslice.apply import SliceApplier
@@ -26,7 +26,7 @@ from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloade
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.writes import Failure, Writer
 from endpointd.runtime.failures import ReconcileError
-from endpointd.runtime.events import EventRecorder
+from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 
@@ -246,8 +246,8 @@ class EndpointSliceController:
         if texts:
             distinct = list(dict.fromkeys(texts))
             text = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-            self._recorder.record(
-                _reference_to(state.service),
+            self._recorder.event(
+                reference(SERVICES, state.service),
                 "Warning",
                 "FailedToUpdateEndpointSlices",
                 f"Error updating Endpoint Slices for Service {key}: {text}",
@@ -270,7 +270,9 @@ class EndpointSliceController:
             raise
         finally:  # S-75: whatever became of the writes
             for event in hint_events:
-                self._recorder.record(_reference_to(state.service), event.type, event.reason, event.message)
+                self._recorder.event(
+                    reference(SERVICES, state.service), event.type, event.reason, event.message
+                )
         if failures:
             state.trigger_times.put_back(taken)
         return failures
@@ -331,15 +333,3 @@ def service_of(piece: EndpointSlice) -> ObjectKey | None:
         return None
     name = labels.get(SERVICE_NAME_LABEL)
     return ObjectKey(piece.metadata.namespace, name) if name else None
-
-
-def _reference_to(service: Service) -> ObjectReference:
-    metadata = service.metadata
-    return ObjectReference(
-        kind="Service",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        api_version="v1",
-        resource_version=metadata.resource_version,
-    )

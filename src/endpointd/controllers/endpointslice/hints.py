@@ -6,7 +6,7 @@ longer fit, are looked at: a change that leaves the allocation as it is costs O(
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -180,7 +180,7 @@ def _without_hints(
 class HintEvent(msgspec.Struct, frozen=True, gc=False):
     """An event that tells of hints given or taken."""
 
-    type: str
+    type: Literal["Normal", "Warning"]
     reason: str
     message: str
 
