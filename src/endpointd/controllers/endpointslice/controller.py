@@ -25,8 +25,8 @@ from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.writes import Failure, Writer
-from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.events import EventRecorder, reference
+from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 
