@@ -75,7 +75,7 @@ def test_the_ratios_follow_nodes_as_they_come_change_and_go() -> None:
     assert zones.set_node("n2", None)
     assert zones.ratios == {"a": 0.5, "c": 0.5}
     assert zones.set_node("n1", node("n1", ""))
-    assert not (zones.ratios or {})
+    assert dict(zones.ratios or {}) == {}
     assert zones.set_node("n1", node("n1", "a"))
     assert zones.ratios == {"a": 0.5, "c": 0.5}
 

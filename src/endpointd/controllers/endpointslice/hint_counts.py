@@ -45,6 +45,10 @@ class HintCounts:
             if not self._totals[zone]:
                 del self._totals[zone]
 
+    def contradicts(self, name: str, *, given: bool) -> bool:
+        """Tell whether a slice lacks hints although they are given, or has some although they are refused."""
+        return name in (self._unhinted if given else self._hinted)
+
     def totals_without(self, left_out: AbstractSet[str]) -> dict[str, int]:
         """Return the hints by zone over all slices but some, of which all ready endpoints have hints."""
         totals = dict(self._totals)

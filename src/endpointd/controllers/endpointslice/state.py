@@ -50,6 +50,7 @@ class FamilyState:
         # Only where the service asks for topology-aware hints.
         self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
         self._reconsider_hints = self._hints is not None
+        self._hints_given = False
 
     # ------------------------------------------------------------------------------------------ changing
 
@@ -100,6 +101,8 @@ class FamilyState:
         self._by_size.setdefault(observed.ports.key, {}).setdefault(observed.size, set()).add(name)
         if self._hints is not None:
             self._hints.add(observed)
+            if self._hints.contradicts(name, given=self._hints_given):
+                self._touched.add(name)
         if not self._claim(observed):
             self._touched.add(name)
 
@@ -113,10 +116,11 @@ class FamilyState:
         """Have the next plan share out hints again, although no slice is touched: the zones have changed."""
         self._reconsider_hints = self._hints is not None
 
-    def settle(self, right: Iterable[str]) -> None:
-        """Take note that a plan has been made, and found these touched slices to be right."""
+    def settle(self, plan: FamilyPlan) -> None:
+        """Take note of what a plan found: which touched slices are right, and whether there are hints."""
         self._reconsider_hints = False
-        for name in right:
+        self._hints_given = plan.shared_out is not None and plan.shared_out.refusal is None
+        for name in plan.right:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
             piece = self._slices[name].slice
             self._forget(name)
@@ -389,7 +393,7 @@ class ServiceState:
         for family in self._families.values():
             if family.needs_plan:
                 plan = plan_family(family.view(max_endpoints, ratios), trigger_time)
-                family.settle(plan.right)
+                family.settle(plan)
                 families.append((family, plan))
         return ServicePlan(families, [self._strays[name] for name in sorted(self._strays)], trigger_time)
 
