@@ -75,6 +75,11 @@ class SelectorIndex:
         buckets.setdefault(pair, {})[service] = selector
         self._filed[service] = pair
 
+    def selector_of(self, service: ObjectKey) -> Labels | None:
+        """Return the selector under which a service is filed, None where it is not."""
+        pair = self._filed.get(service)
+        return self._buckets[pair].get(service) if pair is not None else None
+
     def remove(self, service: ObjectKey) -> None:
         """Forget a service; one that is not filed is no error."""
         pair = self._filed.pop(service, None)
@@ -203,15 +208,32 @@ class Membership:
             for service, was, now in changes:
                 listener.pod_changed(service, was, now)
 
+    # ----------------------------------------------------------------------------------------- auditing
+
+    def audited_keys(self) -> list[ObjectKey]:
+        """Return the services that have members, or should."""
+        selecting = {key_of(service) for service in self._services.values() if service.selector}
+        return list(selecting | self._members.keys())
+
+    def audit(self, service: ObjectKey) -> str | None:
+        """Mend a service's members as :meth:`repair` does; return what was wrong.
+
+        Listeners are not told: each audits what it made of the members by itself.
+        """
+        return "the members" if self.repair(service) else None
+
     def repair(self, service: ObjectKey) -> bool:
         """Compare a service's members with its namespace, O(pods of the namespace); mend and tell whether wrong."""
         current = self._services.get(service)
-        wanted = set(self._select(current)) if current is not None and current.selector else None
-        if self._members.get(service) == wanted:
+        selector = (current.selector or None) if current is not None else None
+        wanted = set(self._select(current)) if current is not None and selector else None
+        index = self._indexes.get(service.namespace)
+        filed = index.selector_of(service) if index is not None else None
+        if self._members.get(service) == wanted and filed == selector:
             return False
         self._unfile(service)
-        if wanted is not None and current is not None and current.selector:
-            self._file(service, current.selector)
+        if wanted is not None and selector is not None:
+            self._file(service, selector)
             self._members[service].update(wanted)
         return True
 
