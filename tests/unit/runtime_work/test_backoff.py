@@ -115,7 +115,7 @@ def test_the_longer_of_backoff_and_turn_counts() -> None:
 
 def test_memory_is_bounded_and_the_key_that_failed_longest_ago_goes_first() -> None:
     limiter: RetryLimiter[int] = RetryLimiter(ExponentialBackoff(base_seconds=1.0), remembered_keys=3)
-    for key in (1, 2, 3, 1, 4):
+    for key in (1, 2, 1, 3, 4):
         limiter.next_delay_seconds(key)
     assert len(limiter) == 3
     assert [limiter.failures(key) for key in (1, 2, 3, 4)] == [2, 0, 1, 1]

@@ -220,7 +220,7 @@ async def test_a_deadline_for_caches_ends_with_the_cause() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
-        sync_timeout_seconds=30.0,
+        sync_timeout_seconds=20.0,
         informers=[
             Cache("nodes", story),
             Cache("pods", story, ready_at=1e9, cause="127.0.0.1:6443 refused the connection"),
@@ -228,11 +228,11 @@ async def test_a_deadline_for_caches_ends_with_the_cause() -> None:
         controllers=[Worker("slices", story)],
     )
     with pytest.raises(
-        NotReadyError, match=r"pods is not ready after 30 s: 127\.0\.0\.1:6443 refused"
+        NotReadyError, match=r"pods is not ready after 20 s: 127\.0\.0\.1:6443 refused"
     ) as caught:
         await run_for(1e6, manager)
     assert (caught.value.part, caught.value.cause) == ("pods", "127.0.0.1:6443 refused the connection")
-    assert now() == 30.0
+    assert now() == 20.0
     assert [what for _, what in story] == ["nodes runs", "pods runs", "nodes ends", "pods ends"]
 
 
@@ -299,6 +299,35 @@ def test_a_part_that_ends_by_itself_brings_an_ordered_stop_and_an_error(
         (8.0, "slices ends"),
         (8.0, "pods ends"),
     ]
+
+
+@virtually
+async def test_the_first_failure_is_the_one_that_is_raised() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        services=[
+            Plain("metrics", story, ReconcileError("first"), after=5.0),
+            Plain("events", story, ReconcileError("second"), after=6.0),
+        ],
+        controllers=[Worker("slices", story, needs=3.0)],
+    )
+    with pytest.raises(PartFailedError, match="metrics failed: first"):
+        await run_for(1e6, manager)
+
+
+def test_a_program_that_is_asked_to_stop_has_nothing_to_complain_of(caplog: pytest.LogCaptureFixture) -> None:
+    @virtually
+    async def run() -> None:
+        story: Story = []
+        manager = Manager(
+            clock=SystemClock(), informers=[Cache("pods", story)], controllers=[Worker("slices", story)]
+        )
+        await run_for(5.0, manager)
+
+    with caplog.at_level(logging.WARNING):
+        run()
+    assert not caplog.records
 
 
 @virtually

@@ -125,6 +125,20 @@ async def test_a_worker_cancelled_at_the_same_time_as_an_add_wakes_it_takes_nobo
 
 
 @virtually
+async def test_a_key_that_comes_again_goes_to_a_worker_that_waits() -> None:
+    queue = new_queue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    async with asyncio.TaskGroup() as group:
+        other = group.create_task(queue.get())
+        await settle()
+        queue.done("a")
+        await settle()
+        assert other.result() == "a"
+
+
+@virtually
 async def test_closing_sends_all_waiting_workers_home() -> None:
     queue = new_queue()
     queue.add_after("late", 5.0)
