@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from endpointd.client.config import ClusterConfig, TlsConfig
+from endpointd.client.credentials import Credential, StaticCredentials, bearer
 from endpointd.clock import Clock, SystemClock
 from endpointd.testing.certificates import CertificateAuthority, KeyPair, new_signing_key
 from endpointd.testing.kubeconfig import write_kubeconfig, write_private
@@ -206,6 +208,15 @@ class ControlPlane:
             certificate_authority=self.certificate_authority,
             client_certificate=self.client_certificate(user, groups),
             user=user,
+        )
+
+    def client_config(self) -> ClusterConfig:
+        """Return what :class:`endpointd.client.rest.Client` needs to act as the admin."""
+        return ClusterConfig(
+            server=self.url,
+            tls=TlsConfig(ca_data=self.certificate_authority),
+            credentials=StaticCredentials(Credential(authorization=bearer(self.admin_token))),
+            origin=f"the control plane in {self.directory}",
         )
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> KeyPair:

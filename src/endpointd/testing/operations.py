@@ -1,7 +1,7 @@
 """What a workload does to a cluster: frozen values that can be printed, kept and applied again."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,7 +12,7 @@ from endpointd.api.resource import Resource
 
 Verb = Literal["create", "patch", "patch-status", "delete"]
 
-RESOURCES: dict[str, Resource] = {  # type: ignore[type-arg]
+RESOURCES: dict[str, Resource[Any]] = {
     resource.plural: resource for resource in (PODS, SERVICES, NODES, ENDPOINTS, ENDPOINT_SLICES)
 }
 

@@ -1,0 +1,109 @@
+"""endpointd publishes what kube-controller-manager publishes, over made-up lives on two real control planes.
+
+The same operations are applied to both, and both are compared at every rest: Endpoints field by field, slices as sets
+of endpoints per service, address type and ports, with labels, annotations, owners and sizes; names, uids, times and
+resource versions aside (behaviour 6). The garbage collector is played by the harness.
+
+Upstream overlooks some changes until something else makes it look again. Where the two differ, it is made to: first
+every service is touched (an annotation), then kube-controller-manager is started anew. What goes away by that was one
+of: E-3 (edited Endpoints stay edited), S-3 (a deleted slice that it had not written itself; a slice edited in a way
+that does not raise its generation), S-4 (a node's zone), S-31.4 (a node that shows up after its pods), 0.3 (a pod that
+ends while it is not ready), S-113 (a slice labelled away), 2.3 (a slice held by a finalizer). What stays is a failure.
+endpointd is not excused: where upstream was right at once and endpointd only after being touched, that is a failure.
+
+``DIFFERENTIAL_SEEDS=4,5,6`` and ``DIFFERENTIAL_OPERATIONS=1000`` choose other lives.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.differential import DifferenceError, Differential, Plan, compare
+from endpointd.testing.processes import ChildProcess
+from endpointd.testing.side import Starter, endpointd, upstream
+from endpointd.testing.workload import WorkloadOptions
+
+SEEDS = [int(seed) for seed in os.environ.get("DIFFERENTIAL_SEEDS", "1,2,3").split(",")]
+OPERATIONS = int(os.environ.get("DIFFERENTIAL_OPERATIONS", "300"))
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+Report = Callable[[str], None]
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    """Progress is shown while it happens: a life takes a minute."""
+
+    def show(line: str) -> None:
+        with capsys.disabled():
+            print(f"  {line}", flush=True)
+
+    return show
+
+
+async def lead(
+    plan: Plan, planes: tuple[ControlPlane, ControlPlane], candidate: tuple[str, Starter], report: Report
+) -> Differential:
+    name, starter = candidate
+    reference = ("upstream", planes[0], upstream(plan.flags))
+    try:
+        return await compare(plan, reference, (name, planes[1], starter), report=report)
+    except DifferenceError as difference:
+        pytest.fail(str(difference), pytrace=False)
+
+
+async def test_upstream_agrees_with_itself(
+    control_plane: ControlPlane, second_control_plane: ControlPlane, report: Report
+) -> None:
+    """Else the comparison would take chance for a difference."""
+    plan = Plan(seed=0, operations=120, options=WorkloadOptions(prefix="same"))
+    starter = upstream(plan.flags)
+    planes = (control_plane, second_control_plane)
+    done = await lead(plan, planes, ("upstream-again", starter), report)
+    assert done.refused * 20 < plan.operations  # the life is one that a real API server takes
+
+
+async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
+    control_plane: ControlPlane, second_control_plane: ControlPlane, report: Report
+) -> None:
+    """Else the comparison would find no difference because there is nothing to compare."""
+    plan = Plan(seed=0, operations=120, options=WorkloadOptions(prefix="half"))
+
+    def start_one(plane: ControlPlane, name: str) -> ChildProcess:
+        return plane.start_controller_manager(["endpoints-controller"], name=name)
+
+    reference = ("upstream", control_plane, upstream(plan.flags))
+    with pytest.raises(DifferenceError, match=r"upstream stands by it:\n--- upstream\n\+\+\+ half") as caught:
+        await compare(plan, reference, ("half", second_control_plane, start_one), report=report)
+    told = str(caught.value)
+    assert "\n-slices half-" in told
+    assert "\n-endpoints half-" not in told
+    assert "--seed 0 --operations" in told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_endpointd_publishes_what_upstream_publishes(
+    seed: int,
+    control_plane: ControlPlane,
+    second_control_plane: ControlPlane,
+    endpointd_command: tuple[str, ...],
+    report: Report,
+) -> None:
+    plan = Plan(seed, OPERATIONS, WorkloadOptions(prefix=f"s{seed}"))
+    candidate = ("endpointd", endpointd(plan.flags, endpointd_command))
+    await lead(plan, (control_plane, second_control_plane), candidate, report)
+
+
+async def test_endpointd_publishes_the_same_endpoints_where_they_need_many_slices(
+    control_plane: ControlPlane,
+    second_control_plane: ControlPlane,
+    endpointd_command: tuple[str, ...],
+    report: Report,
+) -> None:
+    """How they are spread over slices is chance upstream (S-45); which there are, and their limit, is not."""
+    plan = Plan(SEEDS[0], OPERATIONS // 2, WorkloadOptions(prefix="many"), max_endpoints_per_slice=3)
+    candidate = ("endpointd", endpointd(plan.flags, endpointd_command))
+    await lead(plan, (control_plane, second_control_plane), candidate, report)
