@@ -143,7 +143,7 @@ def test_what_we_wrote_last_is_compared_as_it_stands() -> None:
     pods = make_pods(3)
     state = ServiceState(make_service(), pods)
     subsets = state.desired.wanted().subsets
-    state.written = subsets
+    state.written_version = "7"
     assert state.plan(stored(subsets), None) is NOTHING
     state.pod_changed(pods[0], make_pod(metadata=pods[0].metadata, pod_ips=pods[0].pod_ips, ready=False))
     assert isinstance(state.plan(stored(subsets), None), Update)

@@ -90,14 +90,14 @@ def plan_for_service(
     observed: Endpoints | None,
     trigger_time: str | None,
     *,
-    canonical: Subsets | None = None,
+    is_canonical: bool = False,
 ) -> Plan:
     """Return the write that makes the observed Endpoints what the service wants, if one is needed (E-18 to E-21).
 
     One is needed exactly where the stored object would differ afterwards: in its endpoints (another order, other
     divisions into subsets and versions of references aside, E-19a), its labels, or the mark of being over
-    capacity. Where the time of the trigger alone differs, it is not (E-19). ``canonical`` are subsets known to be in
-    canonical form: where they are the very ones observed, comparing is quick.
+    capacity. Where the time of the trigger alone differs, it is not (E-19). ``is_canonical`` says that what is
+    observed is known to be in canonical form, as we write it: then comparing is quick.
     """
     if not is_published(service):
         return NOTHING
@@ -122,7 +122,7 @@ def plan_for_service(
     if (
         annotations.get(OVER_CAPACITY_ANNOTATION) == mark  # E-19c, E-43
         and (metadata.labels or {}) == labels  # E-19b
-        and _shows(observed.subsets, wanted.subsets, canonical)  # E-19a
+        and _shows(observed.subsets or (), wanted.subsets, is_canonical)  # E-19a
     ):
         return NOTHING
     return Update(
@@ -162,11 +162,11 @@ def _annotations(present: dict[str, str], wanted: Wanted, trigger_time: str | No
     return annotations or None
 
 
-def _shows(stored: Subsets | None, wanted: Subsets, canonical: Subsets | None) -> bool:
+def _shows(stored: Subsets, wanted: Subsets, is_canonical: bool) -> bool:
     """Tell whether stored subsets publish what is wanted, as they stand or in canonical form (E-19a)."""
-    if (stored or ()) == wanted:
+    if stored == wanted:
         return True
-    if stored is not None and stored is canonical:
+    if is_canonical:
         return False
     stored = without_versions(stored)
     return stored == wanted or repack(stored) == wanted

@@ -5,12 +5,14 @@ After any history the state equals one built from the listers, and so does its p
 
 from collections.abc import Iterable
 
+import msgspec
+
 from endpointd.api.core import Pod, Service
 from endpointd.api.endpoints import Endpoints
 from endpointd.api.selectors import matches
 from endpointd.controllers.endpoints.desired import DesiredEndpoints
 from endpointd.controllers.endpoints.entries import PodTranslator
-from endpointd.controllers.endpoints.plan import Plan, Subsets, plan_for_service
+from endpointd.controllers.endpoints.plan import Plan, plan_for_service
 from endpointd.controllers.trigger_time import TriggerTimes
 
 
@@ -22,8 +24,10 @@ class ServiceState:
 
     def __init__(self, service: Service, pods: Iterable[Pod]) -> None:
         self.trigger_times = TriggerTimes(service.creation_timestamp)
-        self.written: Subsets | None = None
-        """The subsets last written, known to be in canonical form."""
+        self.written_version = ""
+        """The resource version of the Endpoints as last written, if it was stored as it was sent."""
+        self.needs_plan = True
+        """Whether something may be different since the last plan that was carried out."""
         self._build(service, pods)
 
     def _build(self, service: Service, pods: Iterable[Pod]) -> None:
@@ -42,13 +46,16 @@ class ServiceState:
         pod = new if new is not None else old
         if pod is None:
             return False
-        return self.desired.set(
+        touched = self.desired.set(
             pod.metadata.name, self._translator.entry_of(new) if new is not None else None
         )
+        self.needs_plan |= touched
+        return touched
 
     def service_changed(self, service: Service, pods: Iterable[Pod]) -> None:
         """Take in a new version of the service; ``pods`` are its members now, looked at only where they matter."""
         before = self.service
+        self.needs_plan = True
         self.trigger_times.service_changed(service.creation_timestamp)
         if contributions_may_differ(before, service):
             members = list(pods)
@@ -60,14 +67,26 @@ class ServiceState:
         else:
             self.service = self._translator.service = service
 
-    def snapshot(self) -> object:
-        """Return what is wanted of which service, to compare with another snapshot."""
-        return self.service, self.desired.snapshot()
+    def take_over(self, other: "ServiceState") -> None:
+        """Take from the state that this one replaces what no lister knows: times not yet told, and what was written."""
+        self.trigger_times = other.trigger_times
+        self.written_version = other.written_version
+
+    def snapshot(self) -> dict[str, object]:
+        """Return what is wanted of which service, part by part, to compare with another snapshot."""
+        metadata = msgspec.structs.replace(self.service.metadata, resource_version="")
+        service = msgspec.structs.replace(self.service, metadata=metadata)
+        return {"the service": service, "its endpoints": self.desired.snapshot()}
 
     def plan(self, observed: Endpoints | None, trigger_time: str | None) -> Plan:
         """Return the write that is due: O(addresses published)."""
+        version = observed.metadata.resource_version if observed is not None else ""
         return plan_for_service(
-            self.service, self.desired.wanted(), observed, trigger_time, canonical=self.written
+            self.service,
+            self.desired.wanted(),
+            observed,
+            trigger_time,
+            is_canonical=bool(version) and version == self.written_version,
         )
 
 

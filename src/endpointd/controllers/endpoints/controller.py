@@ -1,0 +1,263 @@
+"""The Endpoints controller: from changes in the stores to service states to the queue to one write.
+
+It is told of every change in the loop turn in which it is stored, keeps the state of each service, and puts the
+services whose Endpoints may be wrong into the queue. A worker then makes one plan and carries it out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from endpointd.api.core import Pod, Service
+from endpointd.api.endpoints import Endpoints
+from endpointd.api.meta import ObjectKey, key_of
+from endpointd.clock import Clock
+from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
+from endpointd.controllers.endpoints.plan import (
+    Nothing,
+    is_election_record,
+    is_published,
+    plan_without_service,
+)
+from endpointd.controllers.endpoints.state import ServiceState
+from endpointd.controllers.membership import Membership
+from endpointd.controllers.writes import Writer
+from endpointd.runtime.backoff import ExponentialBackoff
+from endpointd.runtime.events import EventRecorder
+from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.store import Store
+
+NAME = "endpoints-controller"
+EVENT_COMPONENT = "endpoint-controller"
+QUEUE_NAME = "endpoint"
+RETRY_BACKOFF = ExponentialBackoff(base_seconds=0.005, factor=2.0, cap_seconds=60.0)
+"""How long a service waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
+
+_ATTEMPTS = 3
+"""How often one reconcile plans anew from what the server showed, before it leaves that to the backoff."""
+
+
+class EndpointsSettings(msgspec.Struct, frozen=True):
+    """What can be set. Durations are in seconds."""
+
+    batch_period_seconds: float = 0.0
+    """How long a change of a pod waits for others (E-2): a window that the first one opens."""
+    repair_interval_seconds: float = 1.0
+    """How long a second repair of what somebody else changed in an Endpoints waits after the first."""
+    orphan_grace_seconds: float = 1.0
+    """How long the API server has to delete the Endpoints with its service, as it does, before we do."""
+
+
+class EndpointsController:
+    """Keeps the Endpoints of services with a selector right (behaviour 1).
+
+    Call :meth:`start` once the stores have synced and membership has started; from then on it is told by membership
+    and the store of Endpoints. :meth:`reconcile` must never be called for one service twice at a time, which the
+    queue sees to.
+
+    Promises: a service's Endpoints becomes what its pods say, whatever failed before, and what others change in it is
+    repaired. Nothing is written that is right already. Endpoints of services without selector, ExternalName services
+    and leader elections are never touched; those without a service are deleted only when their service goes, and at
+    the start (E-3, E-5, E-10 to E-12).
+    """
+
+    def __init__(
+        self,
+        *,
+        services: Store[Service],
+        endpoints: Store[Endpoints],
+        membership: Membership,
+        writer: Writer,
+        queue: WorkQueue[ObjectKey],
+        recorder: EventRecorder,
+        clock: Clock,
+        settings: EndpointsSettings,
+    ) -> None:
+        self._services = services
+        self._endpoints = endpoints
+        self._membership = membership
+        self._queue = queue
+        self._recorder = recorder
+        self._clock = clock
+        self._settings = settings
+        self._applier = EndpointsApplier(writer, self)
+        # A published service has a state from its first sync on; before that it is in the queue.
+        self._states: dict[ObjectKey, ServiceState] = {}
+        self._repair_at: dict[
+            ObjectKey, float
+        ] = {}  # the last repair of a service, or the next one if later than now
+        self._recording = False
+
+    def start(self) -> None:
+        """Put into the queue every service, and what has lost its service while nobody looked; listen from now on.
+
+        Costs O(services + endpoints): states are built by the workers, service by service.
+        """
+        for service in self._services.values():
+            if is_published(service):
+                self._queue.add(key_of(service))
+        for endpoints in self._endpoints.values():  # E-5
+            if self._services.get(key_of(endpoints)) is None and not is_election_record(endpoints):
+                self._queue.add_after(key_of(endpoints), self._settings.orphan_grace_seconds)
+        self._membership.subscribe(self)
+        self._endpoints.subscribe(self.endpoints_changed)
+
+    # ------------------------------------------------------------------------------------------ changes
+
+    def service_changed(self, old: Service | None, new: Service | None) -> None:
+        """Look at a service that came, went or changed: at once (E-1)."""
+        if new is None:
+            if old is not None:
+                key = key_of(old)
+                self._forget(key)
+                self._queue.add_after(key, self._settings.orphan_grace_seconds)  # E-10
+            return
+        key = key_of(new)
+        if not is_published(new):  # E-11, E-12: what there is stays
+            self._forget(key)
+            return
+        state = self._states.get(key)
+        if state is not None:
+            state.service_changed(new, self._membership.pods_of(key))
+        self._queue.add(key)
+
+    def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
+        """Look at one pod of one service, after the batch period (E-2)."""
+        state = self._states.get(service)
+        if state is None:
+            current = self._services.get(service)
+            touched = current is not None and is_published(current)
+        else:
+            touched = state.pod_changed(old, new)
+        if touched:
+            self._queue.add_after(service, self._settings.batch_period_seconds)
+
+    def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
+        """Look at an Endpoints that somebody else wrote or deleted, and repair it if that is due.
+
+        Upstream looks at deletions alone, and leaves an edit until something else happens (E-3).
+        """
+        endpoints = new if new is not None else old
+        if self._recording or endpoints is None:
+            return
+        key = key_of(endpoints)
+        service = self._services.get(key)
+        if service is None or not is_published(service):
+            return
+        state = self._states.get(key)
+        if state is None:
+            self._queue.add(key)
+            return
+        if new is not None and isinstance(state.plan(new, None), Nothing):
+            return
+        state.needs_plan = True
+        # Two controllers that disagree must not fight at the speed of the network.
+        now = self._clock.monotonic()
+        repair_at = self._repair_at.get(key)
+        if repair_at is None:
+            repair_at = now
+        elif repair_at <= now:
+            repair_at = max(now, repair_at + self._settings.repair_interval_seconds)
+        self._repair_at[key] = repair_at
+        self._queue.add_after(key, repair_at - now)
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._states.pop(key, None)
+        self._repair_at.pop(key, None)
+
+    # ------------------------------------------------------------------------------------------ syncing
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        """Make the Endpoints of a service right, or delete it where the service is gone.
+
+        Where the server knows better than our store, what it has is taken in and planned again at once. Raises
+        ``ReconcileError`` where it could not be written; an Event has told of it (E-22).
+        """
+        failure: WriteFailure | None = None
+        for _ in range(_ATTEMPTS):
+            failure = await self._sync(key)
+            if failure is None or not failure.outdated:
+                break
+        if failure is None:
+            return
+        if failure.reason is not None and failure.regarding is not None:
+            self._recorder.event(failure.regarding, "Warning", failure.reason, failure.text)
+        raise ReconcileError(failure.text, retry_after_seconds=failure.retry_after_seconds)
+
+    async def _sync(self, key: ObjectKey) -> WriteFailure | None:
+        service = self._services.get(key)
+        observed = self._endpoints.get(key)
+        if service is None:
+            return await self._applier.apply(plan_without_service(observed), observed)
+        if not is_published(service):
+            return None
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = ServiceState(service, self._membership.pods_of(key))
+        taken = state.trigger_times.take()  # E-14: consumed even where nothing is written
+        state.needs_plan = False
+        failure: WriteFailure | None = None
+        written = False
+        try:
+            failure = await self._applier.apply(state.plan(observed, taken), observed)
+            written = failure is None
+        finally:
+            if not written:
+                state.trigger_times.put_back(taken)
+                state.needs_plan = True
+        return failure
+
+    # What the applier tells enters the store; our own handler hears of it within the call, and looks away.
+
+    def wrote(self, item: Endpoints, *, as_sent: bool) -> None:
+        """Take in an Endpoints as the server answered our write."""
+        state = self._states.get(key_of(item))
+        if state is not None:
+            state.written_version = item.metadata.resource_version if as_sent else ""
+        with self._own_write():
+            self._endpoints.record_write(item)
+
+    def found(self, item: Endpoints) -> None:
+        """Take in an Endpoints that was not what our write expected."""
+        with self._own_write():
+            self._endpoints.record_write(item)
+
+    def gone(self, key: ObjectKey, uid: str) -> None:
+        """Take in that an Endpoints is no more."""
+        with self._own_write():
+            self._endpoints.record_delete(key, uid)
+
+    @contextmanager
+    def _own_write(self) -> Iterator[None]:
+        self._recording = True
+        try:
+            yield
+        finally:
+            self._recording = False
+
+    # ------------------------------------------------------------------------------------------ auditing
+
+    def audited_keys(self) -> list[ObjectKey]:
+        """Return the services there are to audit."""
+        return list(self._states)
+
+    def audit(self, key: ObjectKey) -> str | None:
+        """Rebuild one service from the listers; where it differs, put it in place and return what was wrong.
+
+        One that is due for a sync anyway is passed over. Costs O(the service).
+        """
+        state = self._states.get(key)
+        service = self._services.get(key)
+        if state is None or service is None or state.needs_plan:
+            return None
+        rebuilt = ServiceState(service, self._membership.pods_of(key))
+        mine, theirs = state.snapshot(), rebuilt.snapshot()
+        wrong = [part for part, value in theirs.items() if mine[part] != value]
+        if not wrong and isinstance(rebuilt.plan(self._endpoints.get(key), None), Nothing):
+            return None
+        rebuilt.take_over(state)
+        self._states[key] = rebuilt
+        self._queue.add(key)
+        return ", ".join(wrong) or "what is stored"

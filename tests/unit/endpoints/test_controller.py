@@ -1,0 +1,616 @@
+"""The controller in a world that moves by hand: what is looked at when, how it is written, and what is told."""
+
+import msgspec
+import pytest
+from tests.unit.endpoints.builders import make_pod, make_service
+from tests.unit.endpoints.world import World, change
+
+from endpointd.api.core import Pod, ServicePort
+from endpointd.api.endpoints import (
+    ENDPOINTS,
+    HEADLESS_LABEL,
+    LAST_CHANGE_TRIGGER_TIME_ANNOTATION,
+    LEADER_ANNOTATION,
+    MANAGED_BY_LABEL,
+    OVER_CAPACITY_ANNOTATION,
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+)
+from endpointd.api.meta import NarrowMeta, ObjectKey, ObjectMeta, ObjectReference
+from endpointd.api.status import Status
+from endpointd.client.errors import ConnectionFailedError, api_error
+from endpointd.controllers.endpoints.controller import EndpointsSettings
+from endpointd.testing.memory_server import Call
+
+KEY = ObjectKey("ns", "svc")
+FOREIGN = (EndpointSubset((EndpointAddress("6.7.8.9"),), None, (EndpointPort(port=1000),)),)
+
+
+def pod(number: int, **changes: object) -> Pod:
+    return make_pod(
+        metadata=NarrowMeta(name=f"p{number}", namespace="ns", uid=f"u{number}", resource_version="1"),
+        pod_ips=(f"10.0.{number // 250}.{number % 250}",),
+        **changes,
+    )
+
+
+def endpoints(
+    subsets: tuple[EndpointSubset, ...] | None = FOREIGN, name: str = "svc", **metadata: object
+) -> Endpoints:
+    return Endpoints(msgspec.structs.replace(ObjectMeta(name=name, namespace="ns"), **metadata), subsets)
+
+
+async def running(*items: Pod, settings: EndpointsSettings | None = None) -> World:
+    """Return a world with the service and these pods, at rest and with nothing written yet to count."""
+    world = World(settings)
+    for item in items:
+        world.put(item)
+    world.put(make_service())
+    world.start()
+    await world.settle()
+    world.writes()
+    return world
+
+
+# --------------------------------------------------------------------------------------------- changes
+
+
+async def test_a_service_gets_its_endpoints_at_once_when_it_comes_e1() -> None:
+    world = World()
+    world.start()
+    world.put(pod(1))
+    world.put(make_service())
+    assert await world.work() == [KEY]
+    assert world.writes() == ["create"]
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_a_pod_that_changes_is_published_with_one_update_e2() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(pod(1, ready=False))
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update"]
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    world.remove(pod(2))
+    world.put(pod(3))
+    await world.work()
+    assert world.ips() == (["10.0.0.3"], ["10.0.0.1"])
+
+
+async def test_a_pod_that_leaves_the_selector_leaves_the_endpoints_e13() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(pod(1, labels={"foo": "else"}))
+    await world.work()
+    assert world.ips() == (["10.0.0.2"], [])
+
+
+async def test_a_pod_of_another_namespace_is_not_looked_at_e13() -> None:
+    world = await running(pod(1))
+    world.put(make_pod(metadata=NarrowMeta(name="x", namespace="else", uid="ux", resource_version="1")))
+    assert await world.work() == []
+
+
+async def test_what_changes_nothing_published_is_not_even_looked_at() -> None:
+    world = await running(pod(1))
+    world.put(pod(1))  # another version of the same facts
+    world.put(pod(1, labels={"foo": "bar", "more": "x"}))
+    world.put(make_service())
+    assert await world.work() == []
+    assert world.writes() == []
+
+
+@pytest.mark.parametrize("gap_seconds", [0.0, 0.1])
+async def test_the_batch_period_is_a_window_that_the_first_change_opens_e2(gap_seconds: float) -> None:
+    """TestPodUpdatesBatching and its siblings: three events within the period are one write, a fourth is another."""
+    world = await running(pod(1), pod(2), pod(3), settings=EndpointsSettings(batch_period_seconds=1.0))
+    for number in (1, 2, 3):
+        world.put(pod(number, ready=False))
+        assert await world.work() == []
+        world.clock.now += gap_seconds
+    world.clock.now += 1.0
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update"]
+    world.put(pod(1))
+    world.clock.now += 1.0
+    await world.work()
+    assert world.writes() == ["update"]
+
+
+async def test_a_service_does_not_wait_for_the_batch_period_e1() -> None:
+    world = await running(pod(1), settings=EndpointsSettings(batch_period_seconds=1.0))
+    world.put(pod(1, ready=False))
+    world.put(make_service(labels={"a": "b"}))
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update"]
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
+async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them_e3() -> None:
+    world = await running(pod(1))
+    world.server.delete_foreign(ENDPOINTS, KEY)
+    world.watch()
+    assert await world.work() == [KEY]
+    assert world.writes() == ["create"]
+
+
+async def test_an_edit_by_somebody_else_is_repaired_at_once_where_upstream_leaves_it_e3() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
+    world.watch()
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update"]
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_a_removed_label_is_repaired_and_a_foreign_annotation_stays_e19b_e20() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    metadata = change(item.metadata, labels={}, annotations={"theirs": "x"})
+    world.server.update_foreign(ENDPOINTS, change(item, metadata=metadata))
+    world.watch()
+    await world.work()
+    item = world.stored()
+    assert item is not None
+    assert MANAGED_BY_LABEL in (item.metadata.labels or {})
+    assert item.metadata.annotations == {"theirs": "x"}
+
+
+async def test_an_edit_that_leaves_things_right_is_left_alone() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    metadata = change(item.metadata, annotations={"theirs": "x"})
+    world.server.update_foreign(ENDPOINTS, change(item, metadata=metadata))
+    world.watch()
+    assert await world.work() == []
+
+
+async def test_somebody_who_keeps_editing_is_repaired_once_an_interval_and_not_at_the_speed_of_the_network() -> (
+    None
+):
+    world = await running(pod(1))
+    writes = []
+    for _ in range(40):  # four seconds of fighting
+        item = world.stored()
+        assert item is not None
+        world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
+        world.watch()
+        await world.work()
+        writes += world.writes()
+        world.clock.now += 0.1
+    assert 3 <= len(writes) <= 6
+    await world.settle()
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_endpoints_of_a_service_without_selector_are_not_ours_e12() -> None:
+    world = World()
+    world.put(make_service(selector=None))
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.start()
+    await world.settle()
+    world.server.update_foreign(ENDPOINTS, endpoints(subsets=None))
+    await world.settle()
+    assert world.writes() == []
+
+
+async def test_a_service_that_loses_its_selector_or_becomes_an_alias_leaves_its_endpoints_e11_e12() -> None:
+    world = await running(pod(1))
+    world.put(make_service(selector=None))
+    world.put(make_service(type="ExternalName"))
+    world.put(pod(1, ready=False))
+    await world.settle()
+    assert world.writes() == []
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_an_alias_that_becomes_a_cluster_ip_gets_endpoints_without_the_headless_label() -> None:
+    """TestExternalNameToClusterIPTransition."""
+    world = World()
+    world.put(pod(1))
+    world.put(make_service(type="ExternalName", cluster_ip=""))
+    world.start()
+    await world.settle()
+    assert world.stored() is None
+    world.put(make_service())
+    await world.work()
+    item = world.stored()
+    assert item is not None
+    assert HEADLESS_LABEL not in (item.metadata.labels or {})
+
+
+# ---------------------------------------------------------------------------- services that go, orphans
+
+
+async def test_the_endpoints_go_with_their_service_whoever_made_them_e10() -> None:
+    world = await running(pod(1))
+    world.put(make_service(selector=None))
+    world.server.update_foreign(ENDPOINTS, endpoints())
+    world.watch()
+    world.remove(make_service(selector=None))
+    await world.settle()
+    assert world.writes() == ["delete"]
+    assert world.stored() is None
+
+
+async def test_what_the_api_server_deletes_with_the_service_costs_no_request_e10() -> None:
+    world = await running(pod(1))
+    world.remove(make_service())
+    world.server.delete_foreign(ENDPOINTS, KEY)
+    await world.settle()
+    assert world.server.calls == []
+
+
+async def test_an_orphan_is_deleted_at_the_start_and_an_election_record_never_e5() -> None:
+    world = World()
+    world.server.create_foreign(ENDPOINTS, endpoints(name="orphan"))
+    world.server.create_foreign(ENDPOINTS, endpoints(name="leader", annotations={LEADER_ANNOTATION: "{}"}))
+    world.start()
+    await world.settle()
+    assert world.stored("orphan") is None
+    assert world.stored("leader") is not None
+
+
+async def test_endpoints_that_come_before_their_service_are_not_orphans_e5() -> None:
+    world = World()
+    world.start()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    await world.settle()
+    assert world.stored() is not None
+
+
+async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_store_lacks_e10() -> None:
+    world = World()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.server._objects["services"] = {KEY: make_service()}
+    world.start()
+    await world.settle()
+    assert world.writes() == []
+    assert world.stored() is not None
+
+
+async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a_service_e10() -> None:
+    world = World()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.server.fail_next(api_error(Status(code=500, message="broken")), verb="get")
+    world.start()
+    world.clock.now += 1.0
+    await world.work()
+    assert world.errors == ["failed to delete endpoint ns/svc: broken"]
+    assert world.writes() == []
+    assert world.events == []
+    await world.settle()
+    assert world.stored() is None
+
+
+async def test_an_orphan_that_changes_while_it_is_deleted_is_looked_at_again() -> None:
+    """Somebody may have begun to elect a leader with it."""
+    world = World()
+    created = world.server.create_foreign(ENDPOINTS, endpoints())
+    world.start()
+    metadata = change(created.metadata, annotations={LEADER_ANNOTATION: "{}"})
+    world.server.update_foreign(ENDPOINTS, change(created, metadata=metadata))
+    world.clock.now += 1.0
+    await world.work()
+    assert world.stored() is not None
+    assert world.errors == []
+
+
+async def test_a_service_made_anew_keeps_its_endpoints_and_gets_them_right() -> None:
+    """TestMultipleServiceChanges; k/k#141592, k/k#47711."""
+    world = await running(pod(1))
+    world.remove(make_service())
+    world.put(make_service(metadata=NarrowMeta("svc", "ns", "s1", "1"), labels={"new": "one"}))
+    world.server.delete_foreign(ENDPOINTS, KEY)  # by the API server, told late
+    await world.work()
+    world.watch()
+    await world.settle()
+    item = world.stored()
+    assert item is not None
+    assert (item.metadata.labels or {})["new"] == "one"
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+# ------------------------------------------------------------------------------------ a watch that lags
+
+
+async def test_flips_faster_than_the_watch_end_right_and_write_from_what_was_written_e50() -> None:
+    """TestMultiplePodChanges; k/k#125638: upstream compared with an old cache and was stuck."""
+    world = await running(pod(1))
+    for ready in (False, True, False, True):
+        world.put(pod(1, ready=ready))
+        await world.work()  # the watch of endpoints tells nothing meanwhile
+    assert world.writes() == ["update"] * 4
+    assert world.ips() == (["10.0.0.1"], [])
+    assert world.errors == []
+    world.watch()
+    assert await world.work() == []
+
+
+async def test_a_second_sync_before_the_watch_does_not_create_again_e50() -> None:
+    world = World()
+    world.start()
+    world.put(pod(1))
+    world.put(make_service())
+    await world.work()
+    world.put(pod(2))
+    await world.work()
+    assert world.writes() == ["create", "update"]
+    assert world.events == []
+
+
+async def test_a_watch_that_tells_of_a_write_before_its_answer_costs_no_sync() -> None:
+    world = await running(pod(1))
+
+    async def tell(call: Call) -> None:
+        world.watch()
+
+    world.server.after_each = tell
+    world.put(pod(1, ready=False))
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update"]
+
+
+async def test_a_change_during_a_write_is_written_after_it() -> None:
+    world = await running(pod(1), pod(2))
+
+    async def flip(call: Call) -> None:
+        world.server.before_each = None
+        world.put(pod(2, ready=False))
+
+    world.server.before_each = flip
+    world.put(pod(1, ready=False))
+    assert await world.work() == [KEY, KEY]
+    assert world.ips() == ([], ["10.0.0.1", "10.0.0.2"])
+
+
+# ---------------------------------------------------------------------------------------------- failures
+
+
+async def test_a_conflict_is_planned_again_at_once_from_what_the_server_has_e22() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    metadata = change(item.metadata, annotations={"theirs": "x"})
+    world.server.update_foreign(ENDPOINTS, change(item, metadata=metadata))
+    world.put(pod(1, ready=False))
+    assert await world.work() == [KEY]
+    assert world.writes() == ["update", "update"]
+    assert world.errors == []
+    assert world.events == []
+    item = world.stored()
+    assert item is not None
+    assert (item.metadata.annotations or {})["theirs"] == "x"
+
+
+async def test_an_update_of_what_was_deleted_becomes_a_create_at_once() -> None:
+    world = await running(pod(1))
+    world.server.delete_foreign(ENDPOINTS, KEY)
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.writes() == ["update", "create"]
+    assert world.ips() == ([], ["10.0.0.1"])
+    world.watch()
+    assert await world.work() == []
+
+
+async def test_a_create_of_what_is_there_already_becomes_an_update_at_once() -> None:
+    world = World()
+    world.start()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.put(pod(1))
+    world.put(make_service())
+    await world.work()
+    assert world.writes() == ["create", "update"]
+    assert world.errors == []
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_a_create_that_fails_is_told_and_tried_again_e22() -> None:
+    world = World()
+    world.start()
+    world.server.fail_next(api_error(Status(code=500, message="the store is broken")), verb="create")
+    world.put(make_service())
+    await world.work()
+    message = "Failed to create endpoint for service ns/svc: the store is broken"
+    assert world.errors == [message]
+    (event,) = world.events
+    assert (event.type, event.reason, event.message) == ("Warning", "FailedToCreateEndpoint", message)
+    # Upstream's object has no namespace yet, so that the Event stands in "default".
+    assert event.regarding == ObjectReference(kind="Endpoints", api_version="v1", name="svc")
+    world.clock.now += 0.005
+    await world.work()
+    assert world.stored() is not None
+
+
+async def test_an_update_that_fails_is_told_on_the_endpoints_e22() -> None:
+    world = await running(pod(1))
+    world.server.fail_next(ConnectionFailedError("nobody listens at localhost:1"), verb="update")
+    world.put(pod(1, ready=False))
+    await world.work()
+    item = world.stored()
+    assert item is not None
+    (event,) = world.events
+    assert event.reason == "FailedToUpdateEndpoint"
+    assert event.message == "Failed to update endpoint ns/svc: nobody listens at localhost:1"
+    assert event.regarding.namespace == "ns"
+    assert event.regarding.uid == item.metadata.uid
+    await world.settle()
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
+async def test_a_conflict_that_will_not_end_is_told_like_any_failure_e22() -> None:
+    world = await running(pod(1))
+    world.server.fail_next(
+        api_error(Status(code=409, reason="Conflict", message="no")), verb="update", times=9
+    )
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.errors == ["Failed to update endpoint ns/svc: no"]
+    assert [event.reason for event in world.events] == ["FailedToUpdateEndpoint"]
+
+
+async def test_forbidden_on_an_update_is_a_failure_like_any_other_e22() -> None:
+    world = await running(pod(1))
+    world.server.terminating_namespaces.add("ns")
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.writes() == ["update"]
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
+async def test_nothing_is_owed_to_a_namespace_that_is_going_e22() -> None:
+    world = World()
+    world.start()
+    world.server.terminating_namespaces.add("ns")
+    world.put(make_service())
+    await world.work()
+    assert world.errors == []
+    assert world.events == []
+    assert world.queue.statistics().delayed == 0
+
+
+async def test_a_write_whose_answer_was_lost_is_found_done() -> None:
+    world = World()
+    world.start()
+    world.server.fail_next(ConnectionFailedError("hung up", may_have_acted=True), verb="create", acts=True)
+    world.put(pod(1))
+    world.put(make_service())
+    await world.settle()
+    assert world.ips() == (["10.0.0.1"], [])
+    world.put(pod(1, ready=False))
+    await world.settle()
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
+async def test_a_service_is_never_given_up_and_waits_a_minute_at_most() -> None:
+    world = World()
+    world.start()
+    refused = api_error(Status(code=422, reason="Invalid", message="no"))
+    world.server.fail_next(refused, verb="create", times=30)
+    world.put(make_service())
+    for _ in range(30):
+        await world.work()
+        world.clock.now += 60.0
+    assert len(world.errors) == 30
+    await world.work()
+    assert world.stored() is not None
+    assert world.queue.failures(KEY) == 0
+
+
+async def test_a_failed_write_keeps_the_time_of_the_trigger_for_the_next_0_6() -> None:
+    world = await running(pod(1))
+    world.server.fail_next(api_error(Status(code=500, message="no")), verb="update")
+    world.put(pod(1, ready=False, ready_since="2026-02-02T00:00:00Z"))
+    await world.settle()
+    item = world.stored()
+    assert item is not None
+    assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T00:00:00Z"
+
+
+async def test_a_server_that_asks_to_wait_is_listened_to() -> None:
+    world = World()
+    world.start()
+    busy = api_error(Status(code=429, reason="TooManyRequests", message="busy"), retry_after_seconds=7.0)
+    world.server.fail_next(busy, verb="create")
+    world.put(make_service())
+    key = world.queue.get_nowait()
+    assert key == KEY
+    with pytest.raises(Exception, match="busy") as caught:
+        await world.controller.reconcile(key)
+    assert caught.value.retry_after_seconds == 7.0  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------------------------------------ at the start
+
+
+async def test_what_is_right_already_is_not_written_at_the_start() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    again = World()
+    again.server.create_foreign(ENDPOINTS, item)
+    again.put(pod(1))
+    again.put(make_service())
+    again.start()
+    await again.settle()
+    assert again.writes() == []
+
+
+async def test_pods_that_change_before_the_first_sync_are_seen_by_it() -> None:
+    world = World()
+    world.put(pod(1))
+    world.put(make_service())
+    world.start()
+    world.put(pod(1, ready=False))
+    world.put(pod(2))
+    world.put(make_service(ports=(ServicePort("x", "TCP", 1, 2),)))
+    assert await world.work() == [KEY]
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+
+
+async def test_more_pods_than_fit_are_cut_and_the_ones_left_out_cost_no_write_e40_e42() -> None:
+    """TestEndpointTruncate."""
+    world = await running(*(pod(number) for number in range(1001)))
+    item = world.stored()
+    assert item is not None
+    assert len(world.ips()[0]) == 1000
+    assert (item.metadata.annotations or {})[OVER_CAPACITY_ANNOTATION] == "truncated"
+    out = sorted({f"10.0.{number // 250}.{number % 250}" for number in range(1001)} - set(world.ips()[0]))
+    (left_out,) = [number for number in range(1001) if pod(number).pod_ips[0] in out]
+    for ready in (False, True) * 5:
+        world.put(pod(left_out, ready=ready))
+        await world.settle()
+    assert world.writes() == []
+    for number in range(501):
+        world.remove(pod(number))
+    await world.settle()
+    assert len(world.ips()[0]) == 500
+    item = world.stored()
+    assert item is not None
+    assert OVER_CAPACITY_ANNOTATION not in (item.metadata.annotations or {})
+
+
+# ------------------------------------------------------------------------------------------------ audit
+
+
+async def test_an_audit_of_what_is_right_finds_nothing() -> None:
+    world = await running(pod(1))
+    assert world.controller.audited_keys() == [KEY]
+    assert world.controller.audit(KEY) is None
+    assert await world.work() == []
+
+
+async def test_an_audit_finds_and_repairs_a_state_that_went_wrong() -> None:
+    world = await running(pod(1), pod(2))
+    state = world.controller._states[KEY]
+    state.desired.set("p2", None)  # as if a change had been missed
+    assert world.controller.audit(KEY) == "its endpoints"
+    assert await world.work() == [KEY]
+    assert world.writes() == []  # what was published was right
+    assert world.controller.audit(KEY) is None
+
+
+async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
+    world = await running(pod(1))
+    item = world.stored()
+    assert item is not None
+    with world.controller._own_write():  # so that the handler looks away
+        world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
+        world.watch()
+    assert world.controller.audit(KEY) == "what is stored"
+    await world.settle()
+    assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_an_audit_passes_over_what_is_due_anyway_and_what_is_gone() -> None:
+    world = await running(pod(1))
+    world.put(pod(1, ready=False))
+    assert world.controller.audit(KEY) is None
+    assert world.controller.audit(ObjectKey("ns", "other")) is None
+    assert await world.work() == [KEY]
