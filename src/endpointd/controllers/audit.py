@@ -1,0 +1,154 @@
+"""The audit: what is kept incrementally is compared with what a look at everything says, slowly, for ever.
+
+A state that went wrong (a bug, a bit) would otherwise be wrong until somebody noticed. Here it is counted, logged
+and mended within one round.
+"""
+
+import logging
+from collections.abc import Collection
+from typing import NoReturn, Protocol
+
+import msgspec
+
+from endpointd.api.meta import ObjectKey
+from endpointd.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Audited(Protocol):
+    """What can be checked key by key."""
+
+    def audited_keys(self) -> Collection[ObjectKey]:
+        """Return what there is to check now."""
+        ...
+
+    def audit(self, key: ObjectKey) -> str | None:
+        """Check one key and mend it; return in a few words what was wrong, None where nothing was.
+
+        A key that has gone since is no error. It runs in one go, so it must not take long.
+        """
+        ...
+
+
+class AuditCounts(msgspec.Struct, frozen=True):
+    """What came of the audits of one part, since the start."""
+
+    audits: int = 0
+    mismatches: int = 0
+    """Audits that found something wrong, and mended it."""
+    errors: int = 0
+    """Audits that failed themselves."""
+
+
+class AuditStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How the audit is, at one moment."""
+
+    parts: dict[str, AuditCounts]
+    """By the name of the part; all are there from the start, at zero."""
+    rounds: int
+    """How often every key of every part has been looked at."""
+    last_round_seconds: float | None
+    """How long the last full round took; None before the first."""
+    worked_seconds: float
+    """Time spent in audits."""
+    last_mismatch: str
+    """The part, key and finding of the last mismatch, ``""`` where there was none."""
+
+
+class Auditor:
+    """A part for the manager that audits the keys of everything added, one after the other, round after round.
+
+    It promises: of any stretch of time it spends at most about ``share`` in audits (after one that took ``t`` seconds it
+    rests ``t * (1 / share - 1)``, and ``least_pause_seconds`` at least); a round begins ``round_seconds`` after the one
+    before it at the earliest; parts are audited in the order in which they were added, so add first what others
+    build on; and no failure of one audit ends it: it is logged, counted, and the next key is taken.
+    """
+
+    name = "audit"
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        share: float = 0.01,
+        least_pause_seconds: float = 0.1,
+        round_seconds: float = 60.0,
+    ) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(
+                f"the share of an audit is a part of the time, above 0 and up to 1, not {share:g}"
+            )
+        self._clock = clock
+        self._rest_factor = 1 / share - 1
+        self._least_pause_seconds = least_pause_seconds
+        self._round_seconds = round_seconds
+        self._parts: dict[str, Audited] = {}
+        self._counts: dict[str, AuditCounts] = {}
+        self._rounds = 0
+        self._last_round_seconds: float | None = None
+        self._worked_seconds = 0.0
+        self._last_mismatch = ""
+
+    def add(self, name: str, audited: Audited) -> None:
+        """Audit this too, from the next round on. Raises ``ValueError`` where the name is taken."""
+        if name in self._parts:
+            raise ValueError(f"the audit has a part {name!r} already")
+        self._parts[name] = audited
+        self._counts[name] = AuditCounts()
+
+    async def run(self) -> NoReturn:
+        """Audit until cancelled."""
+        while True:
+            started = self._clock.monotonic()
+            for name, audited in list(self._parts.items()):
+                for key in self._keys(name, audited):
+                    await self._rest(self._audit(name, audited, key))
+            took = self._clock.monotonic() - started
+            self._rounds += 1
+            self._last_round_seconds = took
+            await self._clock.sleep(max(self._round_seconds - took, self._least_pause_seconds))
+
+    def statistics(self) -> AuditStatistics:
+        """Return how the audit is now."""
+        return AuditStatistics(
+            parts=dict(self._counts),
+            rounds=self._rounds,
+            last_round_seconds=self._last_round_seconds,
+            worked_seconds=self._worked_seconds,
+            last_mismatch=self._last_mismatch,
+        )
+
+    def _keys(self, name: str, audited: Audited) -> Collection[ObjectKey]:
+        try:
+            return list(audited.audited_keys())
+        except Exception:
+            log.exception("the audit of %s could not begin", name)
+            self._count(name, errors=1)
+            return ()
+
+    def _audit(self, name: str, audited: Audited, key: ObjectKey) -> float:
+        """Audit one key; return the seconds it took."""
+        started = self._clock.monotonic()
+        try:
+            finding = audited.audit(key)
+        except Exception:
+            log.exception("the audit of %s failed on %s", name, key)
+            self._count(name, audits=1, errors=1)
+        else:
+            self._count(name, audits=1, mismatches=finding is not None)
+            if finding is not None:
+                self._last_mismatch = f"{name} {key}: {finding}"
+                log.error("the audit of %s found %s wrong and mended it: %s", name, key, finding)
+        seconds = self._clock.monotonic() - started
+        self._worked_seconds += seconds
+        return seconds
+
+    async def _rest(self, worked_seconds: float) -> None:
+        await self._clock.sleep(max(worked_seconds * self._rest_factor, self._least_pause_seconds))
+
+    def _count(self, name: str, *, audits: int = 0, mismatches: int = 0, errors: int = 0) -> None:
+        counts = self._counts[name]
+        self._counts[name] = AuditCounts(
+            counts.audits + audits, counts.mismatches + mismatches, counts.errors + errors
+        )
