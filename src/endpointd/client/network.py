@@ -26,6 +26,12 @@ _PROBES = 3
 _UNACKNOWLEDGED_MILLISECONDS = 30_000
 
 
+_TLS_WORDS = {
+    "WRONG_VERSION_NUMBER": "the server does not speak TLS there",
+    "HTTP_REQUEST": "the server does not speak TLS there",
+}
+
+
 class Peer(NamedTuple):
     """Who is at the other end, for messages."""
 
@@ -120,15 +126,19 @@ def transport_error(
 def _tls_problem(error: BaseException) -> str:
     """Return what was wrong with TLS, in OpenSSL's words, or ``""`` where it was something else."""
     found: BaseException | None = error
-    for _ in range(5):
-        if found is None:
-            break
+    for _ in range(5):  # deep enough for any chain, and never endless
+        # The library's own are SSL errors too, without their details.
         if isinstance(found, aiohttp.ClientConnectorCertificateError):
             found = found.certificate_error
+        elif isinstance(found, aiohttp.ClientConnectorError):
+            found = found.os_error
+        if found is None:
+            break
         if isinstance(found, ssl.SSLCertVerificationError):
             return f"the server's certificate is not trusted: {found.verify_message}"
         if isinstance(found, ssl.SSLError):
-            return (found.reason or "").replace("_", " ").lower() or "the handshake was broken off"
+            reason = found.reason or "the handshake was broken off"
+            return _TLS_WORDS.get(reason, reason.replace("_", " ").lower())
         found = found.__cause__ or found.__context__
     return ""
 

@@ -1,5 +1,6 @@
 """TLS: from certificates in files or in memory to one context, made anew when a file changes."""
 
+import hashlib
 import logging
 import os
 import ssl
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 10.0
 
-_Signature = tuple[tuple[str, int, int, int], ...]
+_Signature = tuple[tuple[Path, bytes], ...]
 
 
 class TlsContexts:
@@ -77,12 +78,12 @@ class TlsContexts:
         return tuple(_file_signature(path) for path in paths)
 
 
-def _file_signature(path: Path) -> tuple[str, int, int, int]:
+def _file_signature(path: Path) -> tuple[Path, bytes]:
+    # The content, not the time: two writes within one tick of a file system's clock look alike.
     try:
-        found = path.stat()
+        return path, hashlib.sha256(path.read_bytes()).digest()
     except OSError:
-        return str(path), 0, 0, 0
-    return str(path), found.st_ino, found.st_size, found.st_mtime_ns
+        return path, b""
 
 
 def make_context(config: TlsConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:

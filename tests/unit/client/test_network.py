@@ -1,0 +1,239 @@
+"""Broken networks: each failure has a type that says whether the server may have acted, and words that say where."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from tests.unit.client.support import FakeClock, Server, client_of
+
+from endpointd.api.core import PODS
+from endpointd.api.endpoints import ENDPOINTS, Endpoints
+from endpointd.api.meta import ObjectKey
+from endpointd.api.resource import Bookmark
+from endpointd.client.config import ClusterConfig
+from endpointd.client.errors import (
+    ConnectionFailedError,
+    InternalServerError,
+    NotFoundError,
+    ResponseTruncatedError,
+    ServiceUnavailableError,
+    UnexpectedResponseError,
+)
+from endpointd.client.rest import Client
+
+KEY = ObjectKey("default", "a")
+Script = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+STORED = b'{"metadata":{"name":"a"}}'
+WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(STORED) + STORED
+
+
+@asynccontextmanager
+async def raw_server(script: Script) -> AsyncIterator[str]:
+    """A server that says exactly these bytes; ``script`` gets the connection's number."""
+    connections = 0
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        try:
+            await script(connections, reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        (
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length:")
+        ),
+        0,
+    )
+    return head + await reader.readexactly(length)
+
+
+def client_at(url: str, clock: FakeClock) -> Client:
+    return Client.from_config(ClusterConfig(url), clock=clock)
+
+
+def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Reset the connection: no polite end."""
+    transport = writer.transport
+    assert transport is not None
+    transport.abort()
+
+
+async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clock: FakeClock) -> None:
+    async with raw_server(lambda number, reader, writer: asyncio.sleep(0)) as url:
+        pass  # nobody listens there any more
+    async with client_at(url, clock) as client:
+        with pytest.raises(
+            ConnectionFailedError, match=r"cannot connect to 127\.0\.0\.1:\d+: Connection refused"
+        ) as raised:
+            await client.create(ENDPOINTS, Endpoints(), namespace="default")
+    assert not raised.value.may_have_acted
+    assert raised.value.retryable
+
+
+async def test_a_host_that_does_not_exist_is_named(clock: FakeClock) -> None:
+    async with client_at("http://no-such-host.invalid:6443", clock) as client:
+        with pytest.raises(ConnectionFailedError, match=r"no-such-host\.invalid:6443: no such host"):
+            await client.get(PODS, KEY)
+
+
+async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: FakeClock) -> None:
+    requests = 0
+
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        await read_request(reader)
+        requests += 1
+        hang_up(writer)
+
+    async with raw_server(script) as url, client_at(url, clock) as client:
+        with pytest.raises(ConnectionFailedError, match="before") as raised:
+            await client.create(ENDPOINTS, Endpoints(), namespace="default")
+    assert raised.value.may_have_acted
+    assert requests == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_idempotent_methods(
+    clock: FakeClock, method: str
+) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(WHOLE)
+        await read_request(reader)
+        if number == 1:
+            hang_up(writer)  # the second request of the first connection meets its end
+        else:
+            writer.write(WHOLE)
+
+    async def ask(client: Client) -> None:
+        if method == "GET":
+            await client.get(ENDPOINTS, KEY)
+        elif method == "PUT":
+            await client.update(ENDPOINTS, Endpoints(), key=KEY)
+        else:
+            await client.delete(ENDPOINTS, KEY)
+
+    async with raw_server(script) as url, client_at(url, clock) as client:
+        await ask(client)
+        await ask(client)
+
+
+async def test_an_answer_that_breaks_off_is_truncated(clock: FakeClock) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + b"Content-Length: 1000\r\n\r\n{")
+        await writer.drain()
+
+    async with raw_server(script) as url, client_at(url, clock) as client:
+        with pytest.raises(ResponseTruncatedError, match="broke inside the answer") as raised:
+            await client.get(PODS, KEY)
+    assert raised.value.may_have_acted
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+LINE = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_broke(
+    clock: FakeClock, is_reset: bool
+) -> None:
+    read = asyncio.Event()
+
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED + chunk(LINE + LINE[:20]))
+        await read.wait()
+        if is_reset:
+            hang_up(writer)
+
+    async with raw_server(script) as url, client_at(url, clock) as client, client.watch(PODS) as batches:
+        assert await anext(batches) == [Bookmark("9")]
+        read.set()
+        with pytest.raises(ResponseTruncatedError, match="broke inside the answer"):
+            await anext(batches)
+
+
+async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence(clock: FakeClock) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED + chunk(LINE + LINE[:20]) + b"0\r\n\r\n")
+
+    async with raw_server(script) as url, client_at(url, clock) as client, client.watch(PODS) as batches:
+        assert [batch async for batch in batches] == [[Bookmark("9")]]
+
+
+async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: FakeClock) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        await writer.drain()
+
+    async with raw_server(script) as url, client_at(url, clock) as client:
+        with pytest.raises(UnexpectedResponseError, match="does not answer in HTTP"):
+            await client.get(PODS, KEY)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "message"),
+    [
+        (404, "404 page not found\n", NotFoundError, "GET /x: HTTP 404 Not Found: 404 page not found"),
+        (502, "", ServiceUnavailableError, "GET /x: HTTP 502 Bad Gateway"),
+        (500, "a\n  b", InternalServerError, "GET /x: HTTP 500 Internal Server Error: a b"),
+        (599, "", InternalServerError, "GET /x: HTTP 599"),
+    ],
+)
+async def test_a_failure_that_is_no_status_is_told_with_its_words(
+    server: Server, clock: FakeClock, code: int, text: str, kind: type[Exception], message: str
+) -> None:
+    server.script(web.Response(status=code, text=text))
+    async with client_of(server, clock) as client:
+        with pytest.raises(kind) as raised:
+            await client.request("GET", "/x")
+    assert str(raised.value) == message
+
+
+async def test_the_words_of_a_failure_are_cut_and_a_page_of_markup_is_left_out(
+    server: Server, clock: FakeClock
+) -> None:
+    server.script(
+        web.Response(status=503, text="x" * 5000),
+        web.Response(status=503, text="<html>", content_type="text/html"),
+    )
+    async with client_of(server, clock) as client:
+        with pytest.raises(ServiceUnavailableError) as raised:
+            await client.request("GET", "/x")
+        assert len(str(raised.value)) < 300
+        with pytest.raises(ServiceUnavailableError) as raised:
+            await client.request("GET", "/x")
+    assert "html" not in str(raised.value)
+
+
+async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_shown(
+    server: Server, clock: FakeClock
+) -> None:
+    server.script(web.Response(text="<html>welcome, secret</html>"))
+    async with client_of(server, clock) as client:
+        for ask in (client.get(PODS, KEY), client.list_page(PODS)):
+            with pytest.raises(UnexpectedResponseError, match="cannot be read as pods") as raised:
+                await ask
+            assert "secret" not in str(raised.value)
