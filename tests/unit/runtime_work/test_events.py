@@ -11,7 +11,7 @@ import pytest
 from tests.unit.runtime_work.virtual import now, settle, virtually
 
 from endpointd.api.core import SERVICES
-from endpointd.api.events import Event
+from endpointd.api.events import EVENTS, Event
 from endpointd.api.meta import ObjectKey, ObjectReference
 from endpointd.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
 from endpointd.client.errors import ApiError, ConnectionFailedError, api_error
@@ -340,3 +340,24 @@ def test_a_reference_carries_all_that_names_an_object() -> None:
     assert reference(SERVICES, service) == ObjectReference(
         kind="Service", api_version="v1", namespace="shop", name="cart", uid="uid-1", resource_version="7"
     )
+
+
+def test_the_whole_type_survives_a_round_trip() -> None:
+    event = EVENTS.decode(
+        msgspec.json.encode(
+            {
+                "metadata": {"name": "a.1", "namespace": "b"},
+                "involvedObject": {"kind": "Pod", "fieldPath": "spec.containers{c}"},
+                "eventTime": "2026-01-01T00:00:00.000001Z",
+                "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000002Z"},
+                "action": "Binding",
+                "related": {"kind": "Node", "name": "n"},
+                "reportingComponent": "scheduler",
+                "reportingInstance": "scheduler-1",
+                "source": {"component": "x", "host": "y"},
+                "firstTimestamp": None,
+            }
+        )
+    )
+    assert EVENTS.decode(msgspec.json.encode(event)) == event
+    assert event.related == ObjectReference(kind="Node", name="n")
