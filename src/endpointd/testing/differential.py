@@ -18,13 +18,22 @@ from endpointd.testing.invariants import broken_rules
 from endpointd.testing.normalise import NormalState, different_keys, normalise, readable_difference
 from endpointd.testing.operations import Batch, Operation, SliceOf, count
 from endpointd.testing.processes import ProcessError
-from endpointd.testing.side import NO_TARGET, Resolved, Side, Starter, endpointd, upstream
+from endpointd.testing.side import (
+    NO_TARGET,
+    ControllersError,
+    Resolved,
+    Side,
+    Starter,
+    come_to_rest,
+    endpointd,
+    upstream,
+    while_watching,
+)
 from endpointd.testing.workload import WorkloadOptions, generate
 
 _REST_SECONDS = 0.5  # nothing written for so long: at rest
 _MENDING_REST_SECONDS = 1.6  # what is done to slices is looked at a second later (S-3)
 _LONG_REST_SECONDS = 2.5
-_DEADLINE_SECONDS = 60.0
 _DEFAULT_MAX_ENDPOINTS = 100
 _BATCHES_REMEMBERED = 3
 
@@ -105,24 +114,10 @@ class Differential:
         self.refused = 0
         self.candidate_must_be_right_by_itself = True
         self._done: list[Batch] = []
-        self._last_operation_seconds = self._clock.monotonic()
 
     async def run(self) -> None:
         """Lead the whole life. Raises DifferenceError at the first rest where the sides differ for good."""
-        failure: DifferenceError | None = None
-        async with asyncio.TaskGroup() as group:
-            followers = [
-                group.create_task(side.notice_changes(), name=f"changes of {side.name}")
-                for side in self._sides
-            ]
-            try:
-                await self._live()
-            except DifferenceError as error:
-                failure = error
-            for follower in followers:
-                follower.cancel()
-        if failure is not None:
-            raise failure
+        await while_watching(self._sides, self._live)
 
     async def _live(self) -> None:
         batches = self.plan.batches
@@ -150,7 +145,6 @@ class Differential:
         resolved = await self._on_both(lambda side: side.resolve(batch.operations))
         for operation in batch.operations:
             await self._apply_one(operation, resolved)
-        self._last_operation_seconds = self._clock.monotonic()
 
     async def _apply_one(self, operation: Operation, resolved: tuple[Resolved, Resolved]) -> None:
         outcomes = await self._on_both(
@@ -244,21 +238,10 @@ class Differential:
         )
 
     async def _rest(self, seconds: float) -> None:
-        """Return once neither side has been written to for so long."""
-        deadline = self._clock.monotonic() + _DEADLINE_SECONDS
-        while True:
-            for side in self._sides:
-                if side.obituary is not None:
-                    raise self._failure(side.obituary)
-            last = max(self._last_operation_seconds, *(side.last_change_seconds for side in self._sides))
-            missing = last + seconds - self._clock.monotonic()
-            if missing <= 0:
-                return
-            if self._clock.monotonic() > deadline:
-                raise self._failure(
-                    f"still being written to after {_DEADLINE_SECONDS:g} s without an operation"
-                )
-            await self._clock.sleep(missing)
+        try:
+            await come_to_rest(self._sides, seconds, self._clock)
+        except ControllersError as error:
+            raise self._failure(str(error)) from None
 
     # ------------------------------------------------------------------------------- telling
 

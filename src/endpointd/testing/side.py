@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,13 +22,16 @@ from endpointd.testing.operations import RESOURCES, Operation, SliceOf, document
 from endpointd.testing.processes import ChildProcess
 
 CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
+USER_AGENT = "endpointd-testing"  # tells the harness from the controllers in an audit log
 POKE_ANNOTATION = "differential.example/poke"
 
 _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
 _WATCH_RETRY_SECONDS = 0.2
+_RESTLESS_SECONDS = 60.0
 
-T = TypeVar("T", bound=KubernetesObject)
+T = TypeVar("T")
+Object = TypeVar("Object", bound=KubernetesObject)
 
 Resolved = Mapping[tuple[str, SliceOf], str]
 """Names of slices, by the namespace and target that stood for them."""
@@ -60,11 +63,15 @@ def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> 
     return start
 
 
+class ControllersError(RuntimeError):
+    """Controllers ended by themselves, or do not come to rest."""
+
+
 class Side:
     """A cluster under comparison; :meth:`open` and :meth:`close` once each, in one event loop.
 
-    ``name`` is how reports call it. What its controllers write is noticed through watches while
-    :meth:`notice_changes` runs: :attr:`last_change_seconds` is when (monotonic).
+    ``name`` is how reports call it. What its controllers write is noticed through watches inside of
+    :func:`while_watching`; :attr:`last_change_seconds` is when that or the last operation was (monotonic).
     """
 
     def __init__(
@@ -80,7 +87,7 @@ class Side:
         self.namespaces = tuple(namespaces)
         self._starter = starter
         self._clock = clock or SystemClock()
-        self._client = Client.from_config(plane.client_config(), clock=self._clock)
+        self._client = Client.from_config(plane.client_config(), clock=self._clock, user_agent=USER_AGENT)
         self._process: ChildProcess | None = None
         self._pokes = 0
         self.last_change_seconds = self._clock.monotonic()
@@ -133,7 +140,7 @@ class Side:
             pods=await self._list(PODS),
         )
 
-    async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
+    async def _list(self, resource: Resource[Object]) -> tuple[Object, ...]:
         pages = [await self._client.list_page(resource, namespace=namespace) for namespace in self.namespaces]
         return tuple(item for page in pages for item in page.items)
 
@@ -144,13 +151,8 @@ class Side:
         items += [("endpointslice", item.metadata) for item in snapshot.slices]
         return {f"{kind} {metadata.key}": metadata.resource_version for kind, metadata in items}
 
-    async def notice_changes(self) -> None:
-        """Follow what the controllers write, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(ENDPOINTS), name=f"{self.name} endpoints")
-            group.create_task(self._follow(ENDPOINT_SLICES), name=f"{self.name} endpointslices")
-
-    async def _follow(self, resource: Resource[Any]) -> None:
+    async def follow(self, resource: Resource[Any]) -> None:
+        """Notice what is written to a resource, until cancelled; over restarts of the API server, too."""
         while True:
             try:
                 version = (await self._client.list_page(resource, limit=1)).resource_version
@@ -207,15 +209,16 @@ class Side:
                     await self._client.delete(resource, key, grace_period_seconds=operation.grace_seconds)
         except ApiError as error:
             return f"{error.status.code} {error.status.reason}"
+        self.last_change_seconds = self._clock.monotonic()
         return "ok"
 
     async def poke(self) -> None:
         """Touch every service, which makes any controller look at it again."""
         self._pokes += 1
         body = document({"metadata": {"annotations": {POKE_ANNOTATION: str(self._pokes)}}}).encode()
-        for namespace in self.namespaces:
-            for service in (await self._client.list_page(SERVICES, namespace=namespace)).items:
-                await self._client.patch(SERVICES, key_of(service), body, patch_type=MERGE_PATCH)
+        for service in await self._list(SERVICES):
+            await self._client.patch(SERVICES, key_of(service), body, patch_type=MERGE_PATCH)
+        self.last_change_seconds = self._clock.monotonic()
 
     async def collect_garbage(self) -> int:
         """Delete the slices whose owner is gone, as the garbage collector of a whole cluster would; return how many.
@@ -241,3 +244,40 @@ class Side:
             found = await self._client.get(SERVICES, ObjectKey(operation.namespace, service))
             body = body.replace(f"$(uid:{service})", found.metadata.uid)
         return body.encode()
+
+
+async def while_watching(sides: Sequence[Side], body: Callable[[], Awaitable[T]]) -> T:
+    """Run ``body`` and return its result; meanwhile the sides notice what is written to them."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            followers = [
+                group.create_task(side.follow(resource), name=f"{side.name} {resource.plural}")
+                for side in sides
+                for resource in (ENDPOINTS, ENDPOINT_SLICES)
+            ]
+            result = await body()
+            for follower in followers:
+                follower.cancel()
+    except BaseExceptionGroup as group_of_errors:
+        if len(group_of_errors.exceptions) == 1:
+            raise group_of_errors.exceptions[0] from None
+        raise
+    return result
+
+
+async def come_to_rest(sides: Sequence[Side], seconds: float, clock: Clock) -> None:
+    """Return once nothing has been done to any side, or written on it, for so long; inside of :func:`while_watching`.
+
+    Raises ControllersError where that never comes, or where controllers have ended by themselves.
+    """
+    deadline = clock.monotonic() + _RESTLESS_SECONDS
+    while True:
+        for side in sides:
+            if side.obituary is not None:
+                raise ControllersError(side.obituary)
+        missing = max(side.last_change_seconds for side in sides) + seconds - clock.monotonic()
+        if missing <= 0:
+            return
+        if clock.monotonic() > deadline:
+            raise ControllersError(f"still being written to {_RESTLESS_SECONDS:g} s after the last operation")
+        await clock.sleep(missing)
