@@ -8,7 +8,7 @@ the bit. The order means nothing beyond being the same everywhere.
 from functools import lru_cache
 
 from endpointd.api import discovery, endpoints
-from endpointd.api.fnv import fnv1a_128
+from endpointd.api.fnv import OFFSET_BASIS, RepeatedPiece, fnv1a_128
 from endpointd.api.meta import ObjectReference
 
 _CACHED_PORT_LISTS = 4096
@@ -76,14 +76,58 @@ def sort_subsets(subsets: tuple[endpoints.EndpointSubset, ...]) -> tuple[endpoin
 
 
 def hash_of_subset(subset: endpoints.EndpointSubset) -> str:
-    """Return the hash of one subset, 32 hexadecimal digits. It is not cached: subsets are large and do not repeat."""
-    ready = _list_text(tuple(map(_address_text, subset.addresses or ())))
-    not_ready = _list_text(tuple(map(_address_text, subset.not_ready_addresses or ())))
+    """Return the hash of one subset, 32 hexadecimal digits: about 8 us an address.
+
+    It is not cached: subsets are large and do not repeat. What their addresses have in common is hashed quickly.
+    """
+    value = _ADDRESSES.after(OFFSET_BASIS)
+    value = _hash_addresses(subset.addresses, value)
+    value = _NOT_READY_ADDRESSES.after(value)
+    value = _hash_addresses(subset.not_ready_addresses, value)
     ports = _list_text(tuple(map(_core_port_text, subset.ports or ())))
-    return _hash(
-        f"(v1.EndpointSubset){{Addresses:([]v1.EndpointAddress){ready}"
-        f" NotReadyAddresses:([]v1.EndpointAddress){not_ready} Ports:([]v1.EndpointPort){ports}}}"
-    )
+    return f"{fnv1a_128(f' Ports:([]v1.EndpointPort){ports}}}'.encode(), value):032x}"
+
+
+_ADDRESSES = RepeatedPiece(b"(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
+_NOT_READY_ADDRESSES = RepeatedPiece(b" NotReadyAddresses:([]v1.EndpointAddress)")
+_FIRST_IP, _NEXT_IP = RepeatedPiece(b"[{IP:(string)"), RepeatedPiece(b" {IP:(string)")
+_NO_HOSTNAME = RepeatedPiece(b" Hostname:(string) NodeName:(*string)")
+_UID = RepeatedPiece(b" UID:(types.UID)")
+_NOTHING_ELSE = RepeatedPiece(b" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}")
+
+
+@lru_cache(maxsize=1024)
+def _pod_in(namespace: str) -> RepeatedPiece:
+    text = f" TargetRef:(*v1.ObjectReference){{Kind:(string)Pod Namespace:(string){namespace} Name:(string)"
+    return RepeatedPiece(text.encode())
+
+
+def _hash_addresses(addresses: tuple[endpoints.EndpointAddress, ...] | None, value: int) -> int:
+    if not addresses:
+        return fnv1a_128(b"<nil>", value)
+    before_ip = _FIRST_IP
+    for address in addresses:
+        value = fnv1a_128(address.ip.encode(), before_ip.after(value))
+        before_ip = _NEXT_IP
+        target = address.target_ref
+        if address.hostname or target is None or not _is_plain_pod(target):
+            value = fnv1a_128(_address_rest_text(address).encode(), value)
+            continue
+        value = fnv1a_128(
+            (address.node_name or _absent(address.node_name)).encode(), _NO_HOSTNAME.after(value)
+        )
+        value = fnv1a_128((target.name or "").encode(), _pod_in(target.namespace or "").after(value))
+        value = _NOTHING_ELSE.after(fnv1a_128((target.uid or "").encode(), _UID.after(value)))
+    return fnv1a_128(b"]", value)
+
+
+def _is_plain_pod(target: ObjectReference) -> bool:
+    """Tell whether a reference is of the kind that we make ourselves."""
+    return target.kind == "Pod" and not (target.api_version or target.resource_version or target.field_path)
+
+
+def _absent(text: str | None) -> str:
+    return "<nil>" if text is None else text
 
 
 def _hash(text: str) -> str:
@@ -95,29 +139,25 @@ def _list_text(items: tuple[str, ...]) -> str:
 
 
 def _core_port_text(port: endpoints.EndpointPort) -> str:
-    app_protocol = "<nil>" if port.app_protocol is None else port.app_protocol
     return (
         f"{{Name:(string){port.name or ''} Port:(int32){port.port or 0}"
-        f" Protocol:(v1.Protocol){port.protocol or ''} AppProtocol:(*string){app_protocol}}}"
+        f" Protocol:(v1.Protocol){port.protocol or ''} AppProtocol:(*string){_absent(port.app_protocol)}}}"
     )
 
 
 def _discovery_port_text(port: discovery.EndpointPort) -> str:
-    name = "<nil>" if port.name is None else port.name
-    protocol = "<nil>" if port.protocol is None else port.protocol
     number = "<nil>" if port.port is None else port.port
-    app_protocol = "<nil>" if port.app_protocol is None else port.app_protocol
     return (
-        f"{{Name:(*string){name} Protocol:(*v1.Protocol){protocol} Port:(*int32){number}"
-        f" AppProtocol:(*string){app_protocol}}}"
+        f"{{Name:(*string){_absent(port.name)} Protocol:(*v1.Protocol){_absent(port.protocol)}"
+        f" Port:(*int32){number} AppProtocol:(*string){_absent(port.app_protocol)}}}"
     )
 
 
-def _address_text(address: endpoints.EndpointAddress) -> str:
-    node_name = "<nil>" if address.node_name is None else address.node_name
+def _address_rest_text(address: endpoints.EndpointAddress) -> str:
+    """Return what follows the IP."""
     target = "<nil>" if address.target_ref is None else _reference_text(address.target_ref)
     return (
-        f"{{IP:(string){address.ip} Hostname:(string){address.hostname or ''} NodeName:(*string){node_name}"
+        f" Hostname:(string){address.hostname or ''} NodeName:(*string){_absent(address.node_name)}"
         f" TargetRef:(*v1.ObjectReference){target}}}"
     )
 
