@@ -96,7 +96,7 @@ def _context(kubeconfig: Kubeconfig, wanted: str) -> tuple[str, Located[ContextE
 
 
 def _server(entry: ClusterEntry, where: str, *, has_certificate: bool) -> str:
-    server = (entry.server or "").strip().rstrip("/")
+    server = (entry.server or "").strip()
     if not server:
         raise ConfigError(f"{where} has no server: add its URL, such as https://10.0.0.1:6443")
     if not _SCHEME.match(server):
