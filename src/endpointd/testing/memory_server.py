@@ -97,6 +97,11 @@ class MemoryServer:
         """Return what there is of a resource now."""
         return dict(self._objects.get(resource.plural, {}))
 
+    @property
+    def resource_version(self) -> str:
+        """The version of the last write: what a list carries."""
+        return str(self._version)
+
     def pending_events(self, resource: Resource[T]) -> int:
         """Return how many changes no :meth:`feed` has handed on yet."""
         return len(self._events.get(resource.plural, ()))

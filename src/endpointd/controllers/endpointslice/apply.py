@@ -102,8 +102,7 @@ class SliceApplier:
             self._store.record_delete(key, piece.metadata.uid)
             return Failure(f"{text}: {error}", outdated=True)
         except ConflictError as error:
-            await self._refresh(key, piece.metadata.uid)
-            return Failure(f"{text}: {error}", outdated=True)
+            return Failure(f"{text}: {error}", outdated=await self._refresh(key, piece.metadata.uid))
         except ClientError as error:
             return Failure(f"{text}: {error}")
         self._store.record_write(_sharing(answer, piece))
@@ -116,21 +115,21 @@ class SliceApplier:
         except NotFoundError:
             pass  # S-72 calls it an error; it is what was wanted
         except ConflictError as error:  # the name is another slice's by now
-            await self._refresh(key, piece.metadata.uid)
-            return Failure(f"{text}: {error}", outdated=True)
+            return Failure(f"{text}: {error}", outdated=await self._refresh(key, piece.metadata.uid))
         except ClientError as error:
             return Failure(f"{text}: {error}")
         self._store.record_delete(key, piece.metadata.uid)
         return None
 
-    async def _refresh(self, key: ObjectKey, uid: str) -> None:
-        """Take in what the server has under a name now; leave it to the watch where it cannot be read."""
+    async def _refresh(self, key: ObjectKey, uid: str) -> bool:
+        """Take in what the server has under a name now; False where it cannot be read, and is left to the watch."""
         try:
             self._store.record_write(await self._writer.get(ENDPOINT_SLICES, key))
         except NotFoundError:
             self._store.record_delete(key, uid)
         except ClientError:
-            return
+            return False
+        return True
 
 
 def _sharing(answer: EndpointSlice, sent: EndpointSlice) -> EndpointSlice:

@@ -17,7 +17,7 @@ from endpointd.api.discovery import (
     SERVICE_NAME_LABEL,
     EndpointSlice,
 )
-from endpointd.api.meta import ObjectKey
+from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.selectors import matches
 from endpointd.clock import Clock
 from endpointd.controllers.endpointslice.apply import SliceApplier
@@ -25,6 +25,7 @@ from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.writes import Failure, Writer
+from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
@@ -35,6 +36,11 @@ log = logging.getLogger(__name__)
 NAME = "endpointslice-controller"
 EVENT_COMPONENT = "endpoint-slice-controller"
 QUEUE_NAME = "endpoint_slice"
+RETRY_BACKOFF = ExponentialBackoff(base_seconds=1.0, factor=2.0, cap_seconds=60.0)
+"""How long a service waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
+
+# Each one learns of a slice that was changed or deleted by others; more than a few is a quarrel, and waits.
+_REPLANS = 5
 
 
 class EndpointSliceSettings(msgspec.Struct, frozen=True):
@@ -82,7 +88,7 @@ class EndpointSliceController:
         self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once)
         self._states: dict[ObjectKey, ServiceState] = {}
         self._slice_names: dict[ObjectKey, set[str]] = {}
-        self._repaired_at: dict[ObjectKey, float] = {}
+        self._repair_at: dict[ObjectKey, float] = {}  # when the last repair was, or the next will be
         self._zones = ZoneTable()
         self._topology_aware: set[ObjectKey] = set()
         self._recording = False
@@ -108,10 +114,7 @@ class EndpointSliceController:
         if new is not None:
             self._build(new)
         elif old is not None:
-            key = ObjectKey(old.metadata.namespace, old.metadata.name)
-            self._topology_aware.discard(key)
-            self._states.pop(key, None)  # S-10: its slices are left to garbage collection
-            self._repaired_at.pop(key, None)
+            self._forget(key_of(old))  # S-10: its slices are left to garbage collection
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         """Look at one pod of one service (S-2)."""
@@ -172,10 +175,10 @@ class EndpointSliceController:
                 self._wake(key, state, self._settings.batch_period_seconds)
 
     def _build(self, service: Service) -> None:
-        key = ObjectKey(service.metadata.namespace, service.metadata.name)
+        key = key_of(service)
         before = self._states.pop(key, None)
         self._topology_aware.discard(key)
-        if service.is_external_name or not service.selector:  # S-11, S-12: what there is stays
+        if not _is_selected(service):  # S-11, S-12: what there is stays
             return
         state = self._states[key] = self._rebuilt(service)
         if state.is_topology_aware:
@@ -189,8 +192,13 @@ class EndpointSliceController:
                         state.trigger_times.pod_changed(None, pod.ready_since)
         self._wake(key, state, 0.0)
 
+    def _forget(self, service: ObjectKey) -> None:
+        self._topology_aware.discard(service)
+        self._states.pop(service, None)
+        self._repair_at.pop(service, None)
+
     def _rebuilt(self, service: Service) -> ServiceState:
-        key = ObjectKey(service.metadata.namespace, service.metadata.name)
+        key = key_of(service)
         found = (self._slices.get(ObjectKey(key.namespace, name)) for name in self._slice_names.get(key, ()))
         return ServiceState.build(
             service,
@@ -212,14 +220,18 @@ class EndpointSliceController:
             return
         # Two controllers that disagree must not fight at the speed of the network.
         now = self._clock.monotonic()
-        wait_seconds = self._repaired_at.get(service, -1e9) + self._settings.repair_interval_seconds - now
-        if wait_seconds <= 0:
-            self._repaired_at[service] = now
-        self._wake(service, state, max(wait_seconds, 0.0))
+        repair_at = self._repair_at.get(service)
+        if repair_at is None or repair_at <= now:
+            next_at = now if repair_at is None else repair_at + self._settings.repair_interval_seconds
+            self._repair_at[service] = repair_at = max(now, next_at)
+        self._wake(service, state, repair_at - now)
 
     def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> None:
-        if not (state.needs_plan or state.missing_nodes):
-            return
+        if not state.needs_plan:
+            # What was noted of times changed nothing that is written: a later write must not tell of it (0.6).
+            state.trigger_times.take()
+            if not state.missing_nodes:
+                return
         if delay_seconds > 0:
             self._queue.add_after(service, delay_seconds)
         else:
@@ -230,10 +242,12 @@ class EndpointSliceController:
     async def reconcile(self, key: ObjectKey) -> None:
         """Make the slices of a service right. Raises :class:`SyncFailedError` where something could not be written.
 
-        Where the server knows better than our store, what it has is taken in and planned again, once, at once.
+        Where the server knows better than our store, what it has is taken in and planned again, at once and quietly.
         """
         failures = await self._sync(key)
-        if failures and all(failure.outdated for failure in failures):
+        for _ in range(_REPLANS):
+            if not failures or not all(failure.outdated for failure in failures):
+                break
             failures = await self._sync(key)
         state = self._states.get(key)
         if state is None:
@@ -301,20 +315,29 @@ class EndpointSliceController:
 
     def audited_keys(self) -> list[ObjectKey]:
         """Return the services there are to audit."""
-        return list(self._states)
+        return list(self._states.keys() | {key_of(service) for service in self._services.values()})
 
     def audit(self, key: ObjectKey) -> str | None:
         """Rebuild one service from the listers; where it differs, put it in place and return what was wrong.
 
-        One that is due for a sync anyway is passed over. Costs O(the service).
+        One that is due for a sync anyway is passed over. Costs O(the service), and O(slices of its namespace).
         """
+        wrong = [] if self._repair_names(key) else ["the names of the slices"]
         state = self._states.get(key)
         service = self._services.get(key)
-        if state is None or service is None or state.needs_plan:
+        if service is None or not _is_selected(service):
+            if state is not None:
+                self._forget(key)
+                wrong.append("a state where there should be none")
+            return ", ".join(wrong) or None
+        if state is None:
+            self._build(service)
+            return ", ".join([*wrong, "no state"])
+        if state.needs_plan and not wrong:
             return None
         rebuilt = self._rebuilt(service)
         mine, theirs = state.snapshot(), rebuilt.snapshot()
-        wrong = [part for part, value in theirs.items() if mine.get(part) != value]
+        wrong += [part for part, value in theirs.items() if mine.get(part) != value]
         if not wrong and self._plan_is_empty(rebuilt):
             return None
         rebuilt.take_over(state)
@@ -322,8 +345,27 @@ class EndpointSliceController:
         self._queue.add(key)
         return ", ".join(wrong) or "the plan"
 
+    def _repair_names(self, service: ObjectKey) -> bool:
+        """Compare the names of a service's slices with the store, mend them, and tell whether they were right."""
+        names = {
+            piece.metadata.name
+            for piece in self._slices.in_namespace(service.namespace)
+            if service_of(piece) == service
+        }
+        if names == self._slice_names.get(service, set()):
+            return True
+        if names:
+            self._slice_names[service] = names
+        else:
+            del self._slice_names[service]
+        return False
+
     def _plan_is_empty(self, state: ServiceState) -> bool:
         return state.plan(self._settings.max_endpoints_per_slice, None, self._zones.ratios).is_empty
+
+
+def _is_selected(service: Service) -> bool:
+    return bool(service.selector) and not service.is_external_name
 
 
 def service_of(piece: EndpointSlice) -> ObjectKey | None:
