@@ -1,6 +1,7 @@
 """The transport: one pool of connections to one server, with our credentials, and a few careful retries."""
 
 import asyncio
+import io
 import logging
 import ssl
 from collections.abc import AsyncIterator
@@ -35,6 +36,7 @@ USER_AGENT = f"endpointd/{__version__}"
 JSON = "application/json"
 READ_BUFFER_BYTES = 1024 * 1024
 
+_WRITE_AT_ONCE_BYTES = 512 * 1024
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _TIMEOUT_DEFAULT_SECONDS = 60.0
 
@@ -234,7 +236,7 @@ class Transport:
         return await self._open_session().request(
             request.method,
             request.url,
-            data=request.body,
+            data=_sendable(request.body),
             headers=headers,
             ssl=tls if tls is not None else True,
             server_hostname=self._server_hostname,
@@ -289,6 +291,11 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+
+def _sendable(body: bytes | None) -> bytes | io.BytesIO | None:
+    # Large bytes are written in one go, of which the library warns; a file is written in pieces.
+    return io.BytesIO(body) if body is not None and len(body) > _WRITE_AT_ONCE_BYTES else body
 
 
 def _default_headers(user_agent: str, impersonation: Impersonation | None) -> CIMultiDict[str]:

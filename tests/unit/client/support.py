@@ -120,7 +120,8 @@ async def running_server(context: ssl.SSLContext | None = None, port: int = 0) -
     """A server on loopback, with TLS where a context is given."""
     server = Server()
     runner = web.ServerRunner(
-        web.Server(server.handle, access_log=None, handler_cancellation=True), shutdown_timeout=0.01
+        web.Server(server.handle, access_log=None, handler_cancellation=True),
+        shutdown_timeout=0.01,
     )
     await runner.setup()
     try:

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, json_response
+from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
 
 from endpointd.api.core import NODES, PODS
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
@@ -224,3 +224,16 @@ async def test_requests_one_after_the_other_share_a_connection(server: Server, c
         for _ in range(3):
             await client.get(PODS, KEY)
     assert len({seen.peer for seen in server.seen}) == 1
+
+
+async def test_a_large_body_arrives_whole_also_when_it_is_sent_twice(
+    server: Server, clock: FakeClock
+) -> None:
+    server.script(failure(429, "TooManyRequests", "busy", {"Retry-After": "1"}), json_response(STORED))
+    big = Endpoints(metadata=ObjectMeta(annotations={"a": "x" * 700 * 1024}))
+    async with client_of(server, clock) as client:
+        await client.update(ENDPOINTS, big, key=KEY)
+    assert [json.loads(seen.body)["metadata"]["annotations"] for seen in server.seen] == [
+        big.metadata.annotations
+    ] * 2
+    assert server.seen[0].headers["Content-Length"] == str(len(server.seen[0].body))
