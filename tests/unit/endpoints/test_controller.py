@@ -21,6 +21,7 @@ from endpointd.api.endpoints import (
 from endpointd.api.meta import NarrowMeta, ObjectKey, ObjectMeta, ObjectReference
 from endpointd.api.status import Status
 from endpointd.client.errors import ConnectionFailedError, api_error
+from endpointd.controllers.endpoints import plan as plan_module
 from endpointd.controllers.endpoints.controller import EndpointsSettings
 from endpointd.testing.memory_server import Call
 
@@ -224,7 +225,39 @@ async def test_an_alias_that_becomes_a_cluster_ip_gets_endpoints_without_the_hea
     assert HEADLESS_LABEL not in (item.metadata.labels or {})
 
 
+async def test_a_service_whose_selector_comes_back_has_missed_nothing() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(make_service(selector=None))
+    world.put(pod(1, ready=False))
+    world.remove(pod(2))
+    world.put(make_service())
+    await world.settle()
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
 # ---------------------------------------------------------------------------- services that go, orphans
+
+
+async def test_a_service_that_comes_back_has_missed_nothing() -> None:
+    world = await running(pod(1), pod(2))
+    world.remove(make_service())
+    world.put(pod(1, ready=False))
+    world.remove(pod(2))
+    world.put(make_service())
+    await world.settle()
+    assert world.ips() == ([], ["10.0.0.1"])
+
+
+async def test_a_deletion_is_known_before_the_watch_tells_of_it() -> None:
+    world = await running(pod(1))
+    world.remove(make_service())
+    world.clock.now += 1.0
+    await world.work()
+    assert world.endpoints.get(KEY) is None
+    world.server.calls.clear()
+    world.queue.add(KEY)
+    await world.work()
+    assert world.server.calls == []
 
 
 async def test_the_endpoints_go_with_their_service_whoever_made_them_e10() -> None:
@@ -354,6 +387,21 @@ async def test_a_watch_that_tells_of_a_write_before_its_answer_costs_no_sync() -
     world.put(pod(1, ready=False))
     assert await world.work() == [KEY]
     assert world.writes() == ["update"]
+
+
+async def test_what_we_wrote_is_known_to_be_in_order_and_is_never_repacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await running(pod(1))
+
+    def refuse(subsets: object) -> tuple[EndpointSubset, ...]:
+        raise AssertionError("repacked")
+
+    monkeypatch.setattr(plan_module, "repack", refuse)
+    for ready in (False, True):
+        world.put(pod(1, ready=ready))
+        await world.work()
+    assert world.writes() == ["update", "update"]
 
 
 async def test_a_change_during_a_write_is_written_after_it() -> None:
@@ -606,6 +654,27 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
     assert world.controller.audit(KEY) == "what is stored"
     await world.settle()
     assert world.ips() == (["10.0.0.1"], [])
+
+
+async def test_a_state_put_in_place_by_an_audit_still_knows_the_times_not_told_0_6() -> None:
+    world = await running(pod(1))
+    state = world.controller._states[KEY]
+    world.put(pod(1, labels={"foo": "bar", "x": "y"}, ready_since="2026-02-02T00:00:00Z"))
+    state.desired.set("p1", None)
+    assert world.controller.audit(KEY) is not None
+    assert world.controller._states[KEY] is not state
+    assert world.controller._states[KEY].trigger_times.take() == "2026-02-02T00:00:00Z"
+
+
+async def test_an_audit_passes_over_what_failed_and_waits_for_another_try() -> None:
+    world = await running(pod(1))
+    world.server.fail_next(api_error(Status(code=500, message="no")), verb="update")
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.controller.audit(KEY) is None
+    await world.settle()
+    assert world.controller.audit(KEY) is None
+    assert world.ips() == ([], ["10.0.0.1"])
 
 
 async def test_an_audit_passes_over_what_is_due_anyway_and_what_is_gone() -> None:

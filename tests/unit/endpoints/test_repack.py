@@ -145,6 +145,11 @@ def test_addresses_are_ordered_as_text_not_as_numbers_e31() -> None:
     assert [address.ip for address in subset.addresses or ()] == ["10.0.0.10", "10.0.0.9"]
 
 
+def test_addresses_with_one_ip_are_ordered_by_uid_not_by_name_e31() -> None:
+    first, second = at("10.0.0.1", "a", "z"), at("10.0.0.1", "b", "y")
+    assert repack((Subset((second, first), None, (P111,)),)) == (Subset((first, second), None, (P111,)),)
+
+
 def test_several_subsets_are_ordered_by_their_hash_e31() -> None:
     given = (Subset((B,), None, (P222,)), Subset((A,), None, (P111,)), Subset((C,), None, (P333,)))
     ordered = repack(given)

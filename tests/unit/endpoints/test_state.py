@@ -94,6 +94,23 @@ def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_t
     }
 
 
+def test_pods_that_share_a_port_stand_together_in_order_whatever_else_they_have_e31() -> None:
+    pods = [
+        pod_named(f"p{number}", f"10.0.0.{number}", named_ports=(NamedPort("web", "TCP", 8080 + number % 2),))
+        for number in range(1, 7)
+    ]
+    (shared,) = (subset for subset in subsets(ServiceState(NAMED, pods)) if len(ips(subset)[0]) == 6)
+    assert ips(shared)[0] == [f"10.0.0.{number}" for number in range(1, 7)]
+
+
+def test_a_service_without_ports_that_becomes_headless_publishes_its_pods_e15() -> None:
+    pods = [pod_named("p", "10.0.0.1")]
+    state = ServiceState(make_service(ports=(), cluster_ip=""), pods)
+    assert subsets(state) == ()
+    state.service_changed(make_service(ports=(), cluster_ip="None"), pods)
+    assert len(subsets(state)) == 1
+
+
 def test_ports_added_to_and_taken_from_a_service_divide_and_join_its_subsets() -> None:
     """TestSyncEndpointsAddDeletePorts."""
     one = pod_named("pod1", "10.0.0.1", named_ports=(NamedPort("svc1", "TCP", 8081),))

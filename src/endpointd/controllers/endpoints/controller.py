@@ -14,12 +14,7 @@ from endpointd.api.endpoints import Endpoints
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.clock import Clock
 from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
-from endpointd.controllers.endpoints.plan import (
-    Nothing,
-    is_election_record,
-    is_published,
-    plan_without_service,
-)
+from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_without_service
 from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.writes import Writer
@@ -99,7 +94,7 @@ class EndpointsController:
             if is_published(service):
                 self._queue.add(key_of(service))
         for endpoints in self._endpoints.values():  # E-5
-            if self._services.get(key_of(endpoints)) is None and not is_election_record(endpoints):
+            if self._services.get(key_of(endpoints)) is None:
                 self._queue.add_after(key_of(endpoints), self._settings.orphan_grace_seconds)
         self._membership.subscribe(self)
         self._endpoints.subscribe(self.endpoints_changed)
