@@ -162,7 +162,7 @@ class Transport:
         try:
             yield _Chunks(response, request, self._peer)
         finally:
-            response.close()
+            _hang_up(response)
 
     async def aclose(self) -> None:
         """Close all connections; requests under way fail. Closing twice is fine."""
@@ -291,6 +291,17 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that has not ended, at once.
+
+    A polite end of TLS waits for the other side, which may be gone, and outlives the client that it belongs to.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 def _sendable(body: bytes | None) -> bytes | io.BytesIO | None:

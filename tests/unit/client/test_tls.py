@@ -1,12 +1,16 @@
 """TLS: whom we trust, who we are, and certificates that change while we run."""
 
+import asyncio
 import os
+import socket
 import ssl
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
+from aiohttp import web
 from tests.unit.client.support import (
     FakeClock,
     client_of,
@@ -17,6 +21,7 @@ from tests.unit.client.support import (
 )
 
 from endpointd.api.core import PODS
+from endpointd.client import network
 from endpointd.client import tls as tls_module
 from endpointd.client.config import TlsConfig
 from endpointd.client.credentials import (
@@ -288,3 +293,44 @@ async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
             server.script(failure(401, "Unauthorized"), json_response('{"items":[]}'))
             await client.list_page(PODS)  # no time has passed: the refusal made us look
     assert ["joe" in seen.subject for seen in server.seen] == [False, False, True]
+
+
+async def test_leaving_a_watch_over_tls_does_not_wait_for_a_server_that_reads_no_more(
+    authority: trustme.CA, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def reads_no_more(request: web.BaseRequest) -> web.StreamResponse:
+        transport = request.transport
+        assert isinstance(transport, asyncio.Transport)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n')
+        transport.pause_reading()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            transport.abort()
+        return response
+
+    sockets: list[socket.socket] = []
+    make = network._probing_socket
+
+    def remembered(address: Any) -> socket.socket:
+        sockets.append(make(address))
+        return sockets[-1]
+
+    monkeypatch.setattr(network, "_probing_socket", remembered)
+    tls = TlsConfig(ca_data=pem_of(authority))
+    async with running_server(server_context(authority)) as server:
+        server.script(reads_no_more)
+        async with client_of(server, clock, tls=tls) as client, client.watch(PODS) as batches:
+            await anext(batches)
+        await asyncio.sleep(0)
+        assert [one.fileno() for one in sockets] == [-1]
+
+
+def test_sockets_probe_a_silent_peer() -> None:
+    with network._probing_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
