@@ -119,6 +119,38 @@ async def test_the_batch_period_is_a_window_that_the_first_change_opens_e2(gap_s
     assert world.writes() == ["update"]
 
 
+async def test_a_large_service_rests_after_a_write_and_a_small_one_does_not() -> None:
+    small = await running(pod(1), settings=EndpointsSettings())
+    for ready in (False, True, False):
+        small.put(pod(1, ready=ready))
+        assert await small.work() == [KEY]
+
+    large = await running(*(pod(number) for number in range(500)), settings=EndpointsSettings())
+    large.put(pod(1, ready=False))
+    assert await large.work() == [KEY]  # the first change after a quiet time does not wait
+    for number in range(2, 20):
+        large.put(pod(number, ready=False))
+        assert await large.work() == []
+    large.clock.now += 0.0501  # 500 addresses of 0.1 ms
+    assert await large.work() == [KEY]
+    assert large.writes() == ["update", "update"]
+    assert len(large.ips()[1]) == 19
+
+
+async def test_what_changes_during_the_write_of_a_large_service_rests_too() -> None:
+    world = await running(*(pod(number) for number in range(500)), settings=EndpointsSettings())
+
+    async def flip(call: Call) -> None:
+        world.server.before_each = None
+        world.put(pod(2, ready=False))
+
+    world.server.before_each = flip
+    world.put(pod(1, ready=False))
+    assert await world.work() == [KEY]
+    world.put(make_service(labels={"a": "b"}))
+    assert await world.work() == [KEY]  # what people change does not wait
+
+
 async def test_a_service_does_not_wait_for_the_batch_period_e1() -> None:
     world = await running(pod(1), settings=EndpointsSettings(batch_period_seconds=1.0))
     world.put(pod(1, ready=False))

@@ -67,7 +67,7 @@ class World:
             queue=self.queue,
             recorder=self,
             clock=self.clock,
-            settings=settings or EndpointsSettings(),
+            settings=settings or EndpointsSettings(rest_seconds_per_address=0.0),
         )
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002

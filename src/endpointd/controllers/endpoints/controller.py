@@ -16,6 +16,7 @@ from endpointd.clock import Clock
 from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
 from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_without_service
 from endpointd.controllers.endpoints.state import ServiceState
+from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff
@@ -30,6 +31,9 @@ QUEUE_NAME = "endpoint"
 RETRY_BACKOFF = ExponentialBackoff(base_seconds=0.005, factor=2.0, cap_seconds=60.0)
 """How long a service waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
 
+_SHORTEST_REST_SECONDS = 0.005
+"""A rest shorter than this, of a small service, is not worth a timer."""
+
 _ATTEMPTS = 3
 """How often one reconcile plans anew from what the server showed, before it leaves that to the backoff."""
 
@@ -39,6 +43,9 @@ class EndpointsSettings(msgspec.Struct, frozen=True):
 
     batch_period_seconds: float = 0.0
     """How long a change of a pod waits for others (E-2): a window that the first one opens."""
+    rest_seconds_per_address: float = 0.0001
+    """How long a service rests after a write before pods cause another, for each of its addresses: an Endpoints is
+    written whole, and a large one that changes all the time must not take the time that slices need."""
     repair_interval_seconds: float = 1.0
     """How long a second repair of what somebody else changed in an Endpoints waits after the first."""
     orphan_grace_seconds: float = 1.0
@@ -119,15 +126,15 @@ class EndpointsController:
         self._queue.add(key)
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Look at one pod of one service, after the batch period (E-2)."""
+        """Look at one pod of one service, after the batch period (E-2), and not while the service rests."""
         state = self._states.get(service)
+        delay_seconds = self._settings.batch_period_seconds
         if state is None:
             current = self._services.get(service)
-            touched = current is not None and is_published(current)
-        else:
-            touched = state.pod_changed(old, new)
-        if touched:
-            self._queue.add_after(service, self._settings.batch_period_seconds)
+            if current is not None and is_published(current):
+                self._queue.add_after(service, delay_seconds)
+        elif state.pod_changed(old, new):
+            self._queue.add_after(service, max(delay_seconds, self._rest_seconds(state)))
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
         """Look at an Endpoints that somebody else wrote or deleted, and repair it if that is due.
@@ -157,6 +164,13 @@ class EndpointsController:
             repair_at = max(now, repair_at + self._settings.repair_interval_seconds)
         self._repair_at[key] = repair_at
         self._queue.add_after(key, repair_at - now)
+
+    def _rest_seconds(self, state: ServiceState) -> float:
+        """Return how long a service still rests from its last write."""
+        rest_seconds = min(len(state.desired), MAX_ADDRESSES) * self._settings.rest_seconds_per_address
+        if state.written_at is None or rest_seconds < _SHORTEST_REST_SECONDS:
+            return 0.0
+        return state.written_at + rest_seconds - self._clock.monotonic()
 
     def _forget(self, key: ObjectKey) -> None:
         self._states.pop(key, None)
@@ -193,10 +207,14 @@ class EndpointsController:
             state = self._states[key] = ServiceState(service, self._membership.pods_of(key))
         taken = state.trigger_times.take()  # E-14: consumed even where nothing is written
         state.needs_plan = False
+        plan = state.plan(observed, taken)
+        if isinstance(plan, Nothing):
+            return None
+        state.written_at = self._clock.monotonic()  # when it began: what changes meanwhile rests, too
         failure: WriteFailure | None = None
         written = False
         try:
-            failure = await self._applier.apply(state.plan(observed, taken), observed)
+            failure = await self._applier.apply(plan, observed)
             written = failure is None
         finally:
             if not written:

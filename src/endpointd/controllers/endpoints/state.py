@@ -26,6 +26,8 @@ class ServiceState:
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self.written_version = ""
         """The resource version of the Endpoints as last written, if it was stored as it was sent."""
+        self.written_at: float | None = None
+        """When the last write was begun, by the controller's clock."""
         self.needs_plan = True
         """Whether something may be different since the last plan that was carried out."""
         self._build(service, pods)
@@ -71,6 +73,7 @@ class ServiceState:
         """Take from the state that this one replaces what no lister knows: times not yet told, and what was written."""
         self.trigger_times = other.trigger_times
         self.written_version = other.written_version
+        self.written_at = other.written_at
 
     def snapshot(self) -> dict[str, object]:
         """Return what is wanted of which service, part by part, to compare with another snapshot."""
