@@ -56,6 +56,15 @@ def normalise(
     return dict(sorted(state.items()))
 
 
+def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...]]:
+    """Return what each Endpoints and EndpointSlice says, by plural and key: for one cluster at two times."""
+    uids = _Uids(snapshot)
+    state = {("endpoints", key_of(item)): tuple(_endpoints_lines(item, uids)) for item in snapshot.endpoints}
+    for item in snapshot.slices:
+        state["endpointslices", key_of(item)] = (_group_of(item, ""), *_group_lines([item], uids))
+    return state
+
+
 def slices_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> list[EndpointSlice]:
     """Return the slices of a service by one manager in an order that follows from what is in them."""
     uids = _Uids(snapshot)

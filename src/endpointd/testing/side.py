@@ -46,7 +46,7 @@ def upstream(flags: Sequence[str] = ()) -> Starter:
 
 
 def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> Starter:
-    """Return what starts ``endpointd run`` with the two controllers, and these flags.
+    """Return what starts ``endpointd run`` with the two controllers as the admin, and these flags, which win.
 
     ``command`` stands before the flags; without one it is this interpreter's ``-m endpointd run``.
     """
@@ -115,6 +115,17 @@ class Side:
         code = self._process.stop()
         self._process = None
         return code
+
+    def kill(self) -> None:
+        """Kill the controllers as a crash would (SIGKILL); :meth:`start` starts them again."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def replace_controllers(self, starter: Starter) -> None:
+        """Start other controllers on this cluster; those before must have been stopped."""
+        self._starter = starter
+        self.start()
 
     async def close(self) -> None:
         """Stop the controllers, if they still run, and close the connections."""

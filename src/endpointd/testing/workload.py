@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from endpointd.testing.operations import Batch, Operation
 from endpointd.testing.workload_meddling import MEDDLING, WEDGING
 from endpointd.testing.workload_pods import POD_ACTIONS, create_node, create_pod
-from endpointd.testing.workload_services import SERVICE_ACTIONS, create_service
+from endpointd.testing.workload_services import (
+    FREEZING,
+    SERVICE_ACTIONS,
+    create_service,
+    delete_held_service,
+    end_terminating_service,
+)
 from endpointd.testing.workload_world import Steps, Weighted, WorkloadOptions, World
 
 __all__ = ["WorkloadOptions", "generate"]
 
 _MEDDLING_PROBABILITY = 0.55
 _WEDGING_PROBABILITY = 0.08
+_FREEZING_PROBABILITY = 0.3
 
 
 def generate(seed: int, operations: int, options: WorkloadOptions | None = None) -> tuple[Batch, ...]:
@@ -44,14 +51,20 @@ def _beginning(world: World) -> tuple[Operation, ...]:
 
 
 def _batch(world: World) -> tuple[Operation, ...]:
-    """Return what happens between two rests: meddling first, then life."""
-    steps: list[Operation] = []
+    """Return what happens between two rests: first what is done at rest only, then life."""
+    steps: list[Operation] = [*end_terminating_service(world)]
     options = world.options
     if options.meddling and world.maybe(_MEDDLING_PROBABILITY):
         for _ in range(world.chance.choice((1, 1, 2))):
             steps += _choose(world, MEDDLING)
     if options.wedging and options.meddling and world.maybe(_WEDGING_PROBABILITY):
         steps += _choose(world, WEDGING)
+    if options.freezing and world.maybe(_FREEZING_PROBABILITY):
+        steps += _choose(world, FREEZING)
+    elif options.freezing and not steps and world.maybe(_FREEZING_PROBABILITY):
+        steps += delete_held_service(world)
+        if steps:
+            return tuple(steps)
     size = world.chance.randint(*options.batch_operations)
     while len(steps) < size:
         steps += _choose(world, (*SERVICE_ACTIONS, *POD_ACTIONS))

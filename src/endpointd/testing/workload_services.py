@@ -1,4 +1,8 @@
-"""What happens to services in a workload."""
+"""What happens to services in a workload.
+
+What makes the controllers leave a service alone (an alias, no selector, E-11, E-12) or create nothing more for it (its
+deletion, S-73) freezes what they had got done by then. It happens at rest only, where that does not depend on speed.
+"""
 
 from endpointd.testing.operations import Operation, document
 from endpointd.testing.workload_world import (
@@ -52,15 +56,25 @@ _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 def create_service(world: World) -> Steps:
-    """Create a service of one sort or another, often under a name that has been used before."""
+    """Create a service that is published, often under a name that has been used before."""
+    sort = world.chance.choice(("plain",) * 6 + ("headless",) * 3 + ("portless",))
+    return _create(world, sort)
+
+
+def create_unpublished_service(world: World) -> Steps:
+    """Create a service of which nothing is published: an alias, or one without a selector. At rest only."""
+    return _create(world, world.chance.choice(("external", "selectorless")))
+
+
+def _create(world: World, sort: str) -> Steps:
     namespace = world.chance.choice(world.options.namespace_names)
     options = world.options
     taken = [name for (where, name) in world.services if where == namespace]
     name = world.free_name("svc", options.services // options.namespaces + 3, taken)
     if name is None or len(world.services) >= options.services:
         return ()
-    sort = world.chance.choice(("plain",) * 6 + ("headless",) * 3 + ("portless", "external", "selectorless"))
-    service = ServiceState(namespace, name, _labels(world), selector=world.labels(), held=world.maybe(0.1))
+    held = world.maybe(0.1)
+    service = ServiceState(namespace, name, _labels(world), selector=world.labels(), held=held)
     spec: Json = dict(world.chance.choice(_FAMILIES))
     spec["ports"] = world.chance.choice(_PORTS)
     match sort:
@@ -99,13 +113,25 @@ def create_service(world: World) -> Steps:
 
 def delete_service(world: World) -> Steps:
     """Delete a service; its slices stay, as there is no garbage collector, and are another service's later."""
-    service = world.one_of(world.services.values(), lambda service: not service.terminating)
+    service = world.one_of(world.services.values(), lambda service: not service.held)
+    if service is None:
+        return ()
+    del world.services[service.namespace, service.name]
+    return (Operation("delete", "services", service.namespace, service.name),)
+
+
+def delete_held_service(world: World) -> Steps:
+    """Delete a service that a finalizer holds, and change it while it is going. At rest only, with nothing after."""
+    service = world.one_of(world.services.values(), lambda service: service.held and not service.terminating)
     if service is None:
         return ()
     service.terminating = True
-    if not service.held:
-        del world.services[service.namespace, service.name]
-    return (Operation("delete", "services", service.namespace, service.name),)
+    service.labels = {"team": "going"}
+    change = document({"metadata": {"labels": service.labels}})
+    return (
+        Operation("delete", "services", service.namespace, service.name),
+        Operation("patch", "services", service.namespace, service.name, change),
+    )
 
 
 def end_terminating_service(world: World) -> Steps:
@@ -118,14 +144,21 @@ def end_terminating_service(world: World) -> Steps:
 
 
 def change_selector(world: World) -> Steps:
-    """Select other pods, or none, or pods again."""
+    """Select other pods."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()
-    old = service.selector
-    service.selector = None if old and world.maybe(0.2) else world.labels()
-    change = None if service.selector is None else merge_patch_for(old or {}, service.selector)
-    return (_patch(service, {"spec": {"selector": change}}),)
+    old, service.selector = service.selector or {}, world.labels()
+    return (_patch(service, {"spec": {"selector": merge_patch_for(old, service.selector)}}),)
+
+
+def remove_selector(world: World) -> Steps:
+    """Select no pods any more, which leaves what is published as it is (E-12). At rest only."""
+    service = world.one_of(world.services.values(), lambda service: service.selector is not None)
+    if service is None:
+        return ()
+    service.selector = None
+    return (_patch(service, {"spec": {"selector": None}}),)
 
 
 def change_ports(world: World) -> Steps:
@@ -148,19 +181,26 @@ def change_labels(world: World) -> Steps:
 
 
 def change_type(world: World) -> Steps:
-    """Turn a service into an alias, or back into a real one, or expose it on the nodes."""
-    service = world.one_of(world.services.values())
+    """Turn an alias back into a real service, or expose a service on the nodes, or no longer."""
+    service = world.one_of(world.services.values(), lambda service: not service.headless)
     if service is None:
         return ()
     if service.type == "ExternalName":
         service.type = "ClusterIP"
         spec: Json = {"type": "ClusterIP", "externalName": None, "ports": world.chance.choice(_PORTS)}
-    elif service.headless or world.maybe(0.5):
-        service.type, service.headless = "ExternalName", False
-        spec = {"type": "ExternalName", "externalName": "example.com", "trafficDistribution": None}
     else:
         service.type = "NodePort" if service.type == "ClusterIP" else "ClusterIP"
         spec = {"type": service.type}
+    return (_patch(service, {"spec": spec}),)
+
+
+def become_alias(world: World) -> Steps:
+    """Turn a service into an alias, which leaves what is published as it is (E-11). At rest only."""
+    service = world.one_of(world.services.values(), lambda service: service.type != "ExternalName")
+    if service is None:
+        return ()
+    service.type, service.headless = "ExternalName", False
+    spec = {"type": "ExternalName", "externalName": "example.com", "trafficDistribution": None}
     return (_patch(service, {"spec": spec}),)
 
 
@@ -203,15 +243,19 @@ def annotate_service(world: World) -> Steps:
 SERVICE_ACTIONS: tuple[Weighted, ...] = (
     (12, create_service),
     (4, delete_service),
-    (1, end_terminating_service),
     (4, change_selector),
     (4, change_ports),
     (4, change_labels),
-    (3, change_type),
+    (2, change_type),
     (2, change_families),
     (2, flip_publish_not_ready),
     (1, change_distribution),
     (1, annotate_service),
+)
+FREEZING: tuple[Weighted, ...] = (
+    (2, create_unpublished_service),
+    (2, remove_selector),
+    (2, become_alias),
 )
 
 

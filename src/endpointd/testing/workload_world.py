@@ -21,7 +21,8 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
 
     ``prefix`` begins the name of every namespace and node, so that several workloads share one cluster.
     ``wedging`` admits what makes the upstream controller stick until it is restarted (S-113, and slices that
-    are kept from going by a finalizer, 2.3).
+    are kept from going by a finalizer, 2.3). ``freezing`` admits what makes the controllers leave a service as it
+    is: without it, what is published in the end does not depend on when they were running.
     """
 
     prefix: str = "w"
@@ -32,6 +33,7 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
     batch_operations: tuple[int, int] = (6, 14)
     meddling: bool = True
     wedging: bool = True
+    freezing: bool = True
 
     @property
     def namespace_names(self) -> tuple[str, ...]:

@@ -90,8 +90,11 @@ def test_what_is_chosen_by_content_comes_first_in_its_batch(seed: int) -> None:
     for batch in generate(seed, 300):
         chosen = [isinstance(operation.name, SliceOf) for operation in batch.operations]
         own = [operation.resource in ("endpoints", "endpointslices") for operation in batch.operations]
+        released = [
+            bool(operation.body) and '"finalizers":null' in operation.body for operation in batch.operations
+        ]
         last = max((i for i, is_chosen in enumerate(chosen) if is_chosen), default=-1)
-        assert all(own[: last + 1])
+        assert all(mine or free for mine, free in zip(own[: last + 1], released, strict=False))
         assert batch.meddles == any(own)
 
 
@@ -102,6 +105,29 @@ def test_meddling_and_wedging_can_be_left_out() -> None:
     rules = {operation.rule for seed in SEEDS for operation in flat(generate(seed, 300, options))}
     assert not rules & {"S-113", "2.3"}
     assert rules >= {"S-3", "E-3", "S-4", "0.3"}
+
+
+def freezes(operation: Operation) -> bool:
+    if operation.resource != "services" or operation.verb == "delete":
+        return False
+    spec = msgspec.json.decode(operation.body).get("spec", {})
+    without_selector = operation.verb == "create" and "selector" not in spec
+    return without_selector or spec.get("type") == "ExternalName" or spec.get("selector", {}) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_freezes_a_service_happens_at_rest_only(seed: int) -> None:
+    batches = generate(seed, 600)
+    assert any(freezes(operation) for operation in flat(batches))
+    for batch in batches:
+        positions = [i for i, operation in enumerate(batch.operations) if freezes(operation)]
+        for position in positions:
+            before = batch.operations[:position]
+            assert all(
+                o.resource in ("endpoints", "endpointslices") or "finalizers" in o.body for o in before
+            )
+    calm = flat(generate(seed, 300, WorkloadOptions(freezing=False)))
+    assert not any(freezes(operation) for operation in calm)
 
 
 def test_two_workloads_share_a_cluster_when_their_prefixes_differ() -> None:
