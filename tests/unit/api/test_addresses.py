@@ -67,6 +67,7 @@ def test_an_address_prints_as_kubernetes_prints_it(text: str, expected: str) -> 
         "fe80::1%eth0",
         "1:2:3:4:5:6:7:1.2.3.4",
         "1.2.3.4::1",
+        "1:1.2.3.4::1",  # only the end may be IPv4
         "::1.2.3.4:5",
         "::1.2.3.400",
         "name",

@@ -115,6 +115,7 @@ def test_a_selector_prints_so_that_it_reads_back_as_itself(text: str, printed: s
         ("Bad_/a", "label key 'Bad_/a': the part before the slash must be"),
         ("a/b/c", "label key 'a/b/c': the part before the slash must be"),
         ("/a", "label key '/a': the part before the slash must be"),
+        (f"{'a.' * 126}aa/b", "the part before the slash must be"),
         ("a=-", "value '-' of label 'a' must be empty, or"),
         (f"a={'x' * 64}", "of label 'a' must be empty, or at most 63"),
     ],
