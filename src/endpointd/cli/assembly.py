@@ -1,0 +1,224 @@
+"""What ``endpointd run`` is made of: one client, an informer for each resource, the controllers, a manager."""
+
+import asyncio
+import gc
+import logging
+import random
+import sys
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from endpointd import __version__
+from endpointd.api.core import NODES, PODS, SERVICES
+from endpointd.api.discovery import ENDPOINT_SLICES
+from endpointd.api.endpoints import ENDPOINTS
+from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.resource import Resource
+from endpointd.client.config import ClusterConfig
+from endpointd.client.discover import load_config
+from endpointd.client.errors import ConfigError
+from endpointd.client.ratelimit import RateLimiter
+from endpointd.client.rest import Client
+from endpointd.clock import Clock, SystemClock
+from endpointd.controllers.audit import Auditor
+from endpointd.controllers.endpoints import controller as endpoints
+from endpointd.controllers.endpointslice import controller as slices
+from endpointd.controllers.membership import Membership
+from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
+from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
+from endpointd.runtime.events import ClientEventSink, EventWriter
+from endpointd.runtime.manager import Manager, Part
+from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.reflector import Reflector
+from endpointd.runtime.shutdown import stop_on_signals
+from endpointd.runtime.source import Source
+from endpointd.runtime.store import Store
+
+logger = logging.getLogger(__name__)
+
+EXIT_DONE = 0
+EXIT_UNUSABLE = 2
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class RunSettings(msgspec.Struct, frozen=True):
+    """The flags of ``endpointd run``. Durations are in seconds."""
+
+    kubeconfig: str
+    context: str
+    controllers: tuple[str, ...]
+    concurrent_endpoint_syncs: int
+    concurrent_service_endpoint_syncs: int
+    max_endpoints_per_slice: int
+    endpoint_batch_seconds: float
+    slice_batch_seconds: float
+    qps: float
+    burst: int
+
+
+def run_controllers(settings: RunSettings) -> int:
+    """Run until a signal; return the exit code."""
+    clock = SystemClock()
+    try:
+        config = load_config(settings.kubeconfig, settings.context, clock=clock)
+    except ConfigError as error:
+        print(f"endpointd: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
+    gc.set_threshold(50_000, 20, 100)
+    asyncio.run(_run(settings, config, clock))
+    return EXIT_DONE
+
+
+async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock) -> None:
+    limiter = None
+    if settings.qps > 0:
+        burst = settings.burst or max(int(settings.qps * 1.5), 1)
+        limiter = RateLimiter(per_second=settings.qps, burst=burst, clock=clock)
+    stop = asyncio.Event()
+    agent = f"endpointd/{__version__}"
+    async with Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent) as client:
+        logger.info(
+            "endpointd %s: server=%s config=%s controllers=%s",
+            __version__,
+            client.server,
+            config.origin,
+            ",".join(settings.controllers),
+        )
+        with stop_on_signals(stop):
+            await Assembly(settings, client, clock).manager().run(stop)
+    logger.info("stopped")
+
+
+class Informer(Generic[T]):
+    """A store that is kept like a resource."""
+
+    def __init__(self, source: Source[T], name: str, *, clock: Clock, rng: random.Random) -> None:
+        self.name = name
+        self.store: Store[T] = Store(name)
+        self.reflector = Reflector(source, self.store, clock=clock, rng=rng)
+
+    async def run(self) -> None:
+        """Watch, for ever."""
+        await self.reflector.run()
+
+    async def wait_ready(self) -> None:
+        """Return when the store is complete."""
+        await self.store.wait_synced()
+
+    def why_not_ready(self) -> str:
+        """Return what went wrong last."""
+        return self.reflector.statistics().last_error
+
+
+class _Workers:
+    """A controller's workers; before they begin, the state they share is built from the caches, once."""
+
+    def __init__(self, controller: Controller[ObjectKey], begin: Callable[[], None]) -> None:
+        self._controller = controller
+        self._begin = begin
+        self.name = controller.name
+
+    async def run(self) -> None:
+        self._begin()
+        await self._controller.run()
+
+    async def stop(self, grace_seconds: float) -> ControllerStop:
+        return await self._controller.stop(grace_seconds)
+
+
+class Assembly:
+    """Puts the parts together: what no selected controller needs is not watched."""
+
+    def __init__(self, settings: RunSettings, client: Client, clock: Clock) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
+        self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
+        self._informers: list[Part] = []
+        self._workers: list[Part] = []
+        self._starts: list[Callable[[], None]] = []
+        self._auditor = Auditor(clock=clock)
+        self._services = self._informer(SERVICES)
+        self._pods = self._informer(PODS)
+        self._membership = Membership(self._services.store, self._pods.store)
+
+    def manager(self) -> Manager:
+        """Return the program."""
+        if endpoints.NAME in self._settings.controllers:
+            self._add_endpoints()
+        if slices.NAME in self._settings.controllers:
+            self._add_endpoint_slices()
+        return Manager(
+            clock=self._clock,
+            services=[self._events],
+            informers=self._informers,
+            controllers=[*self._workers, self._auditor],
+        )
+
+    def _add_endpoints(self) -> None:
+        queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)
+        controller = endpoints.EndpointsController(
+            services=self._services.store,
+            endpoints=self._informer(ENDPOINTS).store,
+            membership=self._membership,
+            writer=self._client,
+            queue=queue,
+            recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
+            clock=self._clock,
+            settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
+        )
+        self._starts.append(controller.start)
+        self._auditor.add(endpoints.NAME, controller)
+        self._work(endpoints.NAME, queue, controller.reconcile, self._settings.concurrent_endpoint_syncs)
+
+    def _add_endpoint_slices(self) -> None:
+        queue = self._queue(slices.QUEUE_NAME, slices.RETRY_BACKOFF)
+        controller = slices.EndpointSliceController(
+            services=self._services.store,
+            nodes=self._informer(NODES).store,
+            slices=self._informer(ENDPOINT_SLICES).store,
+            membership=self._membership,
+            writer=self._client,
+            queue=queue,
+            recorder=self._events.recorder(slices.EVENT_COMPONENT),
+            clock=self._clock,
+            settings=slices.EndpointSliceSettings(
+                max_endpoints_per_slice=self._settings.max_endpoints_per_slice,
+                batch_period_seconds=self._settings.slice_batch_seconds,
+            ),
+        )
+        self._starts.append(controller.start)
+        self._auditor.add(slices.NAME, controller)
+        self._work(slices.NAME, queue, controller.reconcile, self._settings.concurrent_service_endpoint_syncs)
+
+    def _informer(self, resource: Resource[T]) -> Informer[T]:
+        informer = Informer(
+            self._client.source(resource), resource.full_name, clock=self._clock, rng=self._rng
+        )
+        self._informers.append(informer)
+        return informer
+
+    def _queue(self, name: str, backoff: ExponentialBackoff) -> WorkQueue[ObjectKey]:
+        return WorkQueue(name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng))
+
+    def _work(
+        self, name: str, queue: WorkQueue[ObjectKey], reconcile: Reconcile[ObjectKey], workers: int
+    ) -> None:
+        controller = Controller(name, queue, reconcile, workers, clock=self._clock)
+        self._workers.append(_Workers(controller, self._begin))
+
+    def _begin(self) -> None:
+        """Build from the caches, once, before the first worker begins; from then on the stores tell of changes."""
+        if not self._starts:
+            return
+        self._membership.start()
+        self._services.store.subscribe(self._membership.service_changed)
+        self._pods.store.subscribe(self._membership.pod_changed)
+        for start in self._starts:
+            start()
+        self._starts.clear()
+        gc.freeze()

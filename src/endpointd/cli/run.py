@@ -1,0 +1,151 @@
+"""``endpointd run``: the flags of kube-controller-manager, and a program made of them."""
+
+import click
+
+from endpointd.cli.flags import Duration, GoBool, in_range, select_controllers
+
+CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
+ALIASES = {"endpoint": CONTROLLERS[0], "endpointslice": CONTROLLERS[1]}
+
+
+def _controllers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        selected = select_controllers(value, CONTROLLERS, ALIASES)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    if not selected:
+        raise click.BadParameter("no controller is left to run; '*' runs all", ctx, param)
+    return selected
+
+
+def _leader_elect(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value:
+        raise click.BadParameter(
+            "endpointd does not elect leaders yet: run one replica, and say --leader-elect=false", ctx, param
+        )
+    return value
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="Cluster and credentials. Without it: $KUBECONFIG, ~/.kube/config, then the pod's own service account.",
+)
+@click.option(
+    "--context", default="", metavar="NAME", help="Context of the kubeconfig; its current one without."
+)
+@click.option(
+    "--controllers",
+    multiple=True,
+    default=("*",),
+    show_default=True,
+    callback=_controllers,
+    metavar="LIST",
+    help=f"Controllers to run: names, '*' for all, '-name' for all but one. Known: {', '.join(CONTROLLERS)}.",
+)
+@click.option(
+    "--leader-elect",
+    type=GoBool(),
+    is_flag=False,
+    flag_value="true",
+    default="false",
+    show_default=True,
+    callback=_leader_elect,
+    help="Elect a leader among replicas before anything is written. Not there yet: only false is taken.",
+)
+@click.option(
+    "--concurrent-endpoint-syncs",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Services whose Endpoints are synced at the same time.",
+)
+@click.option(
+    "--concurrent-service-endpoint-syncs",
+    type=int,
+    default=5,
+    show_default=True,
+    callback=in_range(1, 50),
+    metavar="N",
+    help="Services whose EndpointSlices are synced at the same time, 1 to 50.",
+)
+@click.option(
+    "--max-endpoints-per-slice",
+    type=int,
+    default=100,
+    show_default=True,
+    callback=in_range(1, 1000),
+    metavar="N",
+    help="Endpoints that are put into one EndpointSlice, 1 to 1000.",
+)
+@click.option(
+    "--endpoint-updates-batch-period",
+    type=Duration(),
+    default="0s",
+    show_default=True,
+    help="How long pod changes are collected before an Endpoints is written: fewer writes, later.",
+)
+@click.option(
+    "--endpointslice-updates-batch-period",
+    type=Duration(),
+    default="0s",
+    show_default=True,
+    help="How long pod changes are collected before EndpointSlices are written: fewer writes, later.",
+)
+@click.option(
+    "--kube-api-qps",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    metavar="N",
+    help="Requests a second to the API server; 0 leaves it to the server's own priority and fairness.",
+)
+@click.option(
+    "--kube-api-burst",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Requests that may go out at once under --kube-api-qps; 0 means 1.5 times that.",
+)
+@click.option(
+    "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+)
+def run(
+    kubeconfig: str,
+    context: str,
+    controllers: tuple[str, ...],
+    leader_elect: bool,
+    concurrent_endpoint_syncs: int,
+    concurrent_service_endpoint_syncs: int,
+    max_endpoints_per_slice: int,
+    endpoint_updates_batch_period: float,
+    endpointslice_updates_batch_period: float,
+    kube_api_qps: float,
+    kube_api_burst: int,
+    verbosity: int,
+) -> None:
+    """Run the controllers against a cluster until SIGTERM or SIGINT.
+
+    A drop-in for the endpoints controllers of kube-controller-manager: switch them off there (--controllers=*,-endpoints-controller,-endpointslice-controller) before running these.
+    """
+    from endpointd.cli import logs
+    from endpointd.cli.assembly import RunSettings, run_controllers
+
+    logs.configure(verbosity)
+    settings = RunSettings(
+        kubeconfig=kubeconfig,
+        context=context,
+        controllers=controllers,
+        concurrent_endpoint_syncs=concurrent_endpoint_syncs or 5,
+        concurrent_service_endpoint_syncs=concurrent_service_endpoint_syncs,
+        max_endpoints_per_slice=max_endpoints_per_slice,
+        endpoint_batch_seconds=endpoint_updates_batch_period,
+        slice_batch_seconds=endpointslice_updates_batch_period,
+        qps=kube_api_qps,
+        burst=kube_api_burst,
+    )
+    raise SystemExit(run_controllers(settings))
