@@ -1,0 +1,384 @@
+"""The reflector: keeps a store like a resource of a server, for ever, whatever happens in between.
+
+It drives the watch machine (:mod:`endpointd.runtime.watch_machine`): carries out its actions on a source, feeds the
+store, and tells the machine what came of it. All waiting, timing and chance of watching is here.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from typing import Generic, NoReturn, TypeVar, assert_never, cast
+
+from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
+from endpointd.api.resource import Bookmark, WatchError, WatchEvent
+from endpointd.client.errors import UndecodableEventError
+from endpointd.clock import Clock
+from endpointd.runtime.reflector_settings import (
+    NotSyncedError,
+    Phase,
+    ReflectorSettings,
+    ReflectorStatistics,
+)
+from endpointd.runtime.source import Batch, Source
+from endpointd.runtime.store import Store
+from endpointd.runtime.watch_faults import SURVIVABLE, Fault, FaultKind, classify, classify_status
+from endpointd.runtime.watch_machine import begin, step
+from endpointd.runtime.watch_record import WatchRecord
+from endpointd.runtime.watch_states import (
+    Action,
+    DropGathered,
+    EventUnreadable,
+    Failed,
+    FellBehind,
+    FellSilent,
+    InitialEventsEnded,
+    InitialEventsStalled,
+    Input,
+    Life,
+    Listing,
+    ListPage,
+    Memory,
+    OpenWatch,
+    PageCame,
+    ReadWatch,
+    ReplaceStore,
+    Say,
+    State,
+    Streaming,
+    Transition,
+    Wait,
+    Waited,
+    Waiting,
+    WatchEnded,
+    Watching,
+    WatchOpened,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_EVENTS_BETWEEN_YIELDS = 500
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Reflector(Generic[T]):
+    """Keeps ``store`` like ``source``.
+
+    It promises:
+
+    * Lists and initial events are gathered first and stored in one step, the first time and every time after. The
+      store's ``synced`` becomes true with the first.
+    * While the source can be reached, the store lags behind by no more than the network, and a connection that died
+      unnoticed is found out after ``silence_seconds``. Nothing has to be restarted, ever; the watch machine says what
+      is done in which case.
+    * :meth:`run` ends by being cancelled, or by an error that is a bug (none of
+      :data:`endpointd.runtime.watch_faults.SURVIVABLE`), and in no other way. It can be cancelled at any time, never
+      leaves a part of a batch in the store, and can be run again: it goes on from what the store has.
+
+    The clock must be the one that the running loop keeps its timers by.
+    """
+
+    def __init__(
+        self,
+        source: Source[T],
+        store: Store[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: ReflectorSettings | None = None,
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings if settings is not None else ReflectorSettings()
+        self._state: State | None = None
+        self._action: Action = ReadWatch()
+        self._since = clock.monotonic()
+        self._gathered: dict[ObjectKey, T] = {}
+        self._sends_bookmarks = False
+        self._last_contact: float | None = None
+        self._last_error = ""
+        self._last_error_at: float | None = None
+        self._errors = 0
+        self._lists = 0
+        self._watches = 0
+        self._undecodable_events = 0
+        self._events_since_yield = 0
+
+    @property
+    def name(self) -> str:
+        """The store's name, for messages."""
+        return self._store.name
+
+    async def run(self) -> NoReturn:
+        """Keep the store like the source, until cancelled. Raises RuntimeError where it is running already."""
+        if self._state is not None:
+            raise RuntimeError(f"{self.name}: this reflector is running already")
+        memory = Memory(
+            seen=self._store.resource_version,
+            synced=self._store.synced,
+            watch_list=self._settings.initial == "watch-list",
+        )
+        try:
+            self._take(begin(memory, self._settings.rules))
+            while True:
+                await self._perform(self._action)
+        finally:
+            self._state = None
+            self._gathered = {}
+            self._since = self._clock.monotonic()
+
+    async def wait_synced(self, timeout_seconds: float | None = None) -> None:
+        """Return once the store is complete. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._store.wait_synced()
+        except TimeoutError:
+            raise NotSyncedError(self.statistics(), timeout_seconds or 0.0) from None
+
+    def statistics(self) -> ReflectorStatistics:
+        """Return how the reflector is."""
+        return ReflectorStatistics(
+            name=self.name,
+            phase=_phase(self._state),
+            since=self._since,
+            last_contact=self._last_contact,
+            resource_version=self._store.resource_version,
+            synced=self._store.synced,
+            failures=self._state.memory.failures if self._state is not None else 0,
+            last_error=self._last_error,
+            last_error_at=self._last_error_at,
+            errors=self._errors,
+            lists=self._lists,
+            watches=self._watches,
+            undecodable_events=self._undecodable_events,
+        )
+
+    # ----------------------------------------------------------------------------------------- the machine
+
+    def _tell(self, event: Input) -> bool:
+        """Step the machine; tell whether the open watch is to be read on."""
+        if self._state is None:
+            raise RuntimeError(f"{self.name}: not running")
+        self._take(step(self._state, event, self._settings.rules))
+        if isinstance(event, Failed):
+            self._note_error(event.fault.text)
+        elif isinstance(self._action, Wait):
+            self._note_error(self._action.why)
+        return isinstance(self._action, ReadWatch)
+
+    def _take(self, transition: Transition) -> None:
+        before = _phase(self._state)
+        self._state, self._action = transition.state, transition.action
+        if _phase(self._state) != before:
+            self._since = self._clock.monotonic()
+        for effect in transition.effects:
+            match effect:
+                case ReplaceStore():
+                    self._store.replace(self._gathered.values(), effect.resource_version)
+                case DropGathered():
+                    self._gathered = {}
+                case Say():
+                    log.log(_LEVELS[effect.level], "%s: %s", self.name, effect.text)
+                case _:
+                    assert_never(effect)
+
+    async def _perform(self, action: Action) -> None:
+        match action:
+            case ListPage():
+                self._tell(await self._list(action))
+            case OpenWatch():
+                await self._watch(action)
+            case Wait():
+                await self._wait(action)
+                self._tell(Waited())
+            case ReadWatch():
+                raise RuntimeError(f"{self.name}: there is no open watch to read")
+            case _:
+                assert_never(action)
+
+    async def _wait(self, wait: Wait) -> None:
+        backoff_seconds = self._settings.backoff.delay_seconds(wait.failures, self._rng)
+        delay_seconds = max(backoff_seconds, wait.at_least_seconds)
+        # Loud at first; who looks later finds the cause in the statistics.
+        level = logging.WARNING if wait.failures < 2 else logging.INFO
+        log.log(level, "%s: trying again in %.1f s: %s", self.name, delay_seconds, wait.why)
+        await self._clock.sleep(delay_seconds)
+
+    def _note_error(self, text: str) -> None:
+        self._errors += 1
+        self._last_error = text
+        self._last_error_at = self._clock.monotonic()
+
+    # --------------------------------------------------------------------------------------------- listing
+
+    async def _list(self, action: ListPage) -> Input:
+        if not action.continue_token:
+            self._lists += 1
+        try:
+            async with asyncio.timeout(self._settings.request_seconds) as watchdog:
+                page = await self._source.list_page(
+                    limit=action.limit,
+                    continue_token=action.continue_token,
+                    resource_version=action.resource_version,
+                    resource_version_match=action.resource_version_match,
+                )
+        except SURVIVABLE as error:
+            fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
+            return Failed(fault, self._life(None))
+        self._last_contact = self._clock.monotonic()
+        for item in page.items:
+            self._gathered[key_of(item)] = item
+        return PageCame(page.resource_version, page.continue_token)
+
+    def _too_slow(self, what: str) -> Fault:
+        return Fault(
+            FaultKind.UNREACHABLE, f"{what} did not come within {self._settings.request_seconds:g} s"
+        )
+
+    # -------------------------------------------------------------------------------------------- watching
+
+    async def _watch(self, action: OpenWatch) -> None:
+        """Open a watch, and read it until the machine wants something else."""
+        settings = self._settings
+        timeout_seconds = self._rng.randint(settings.shortest_watch_seconds, settings.longest_watch_seconds)
+        if action.initial_events:
+            self._lists += 1
+        watch: WatchRecord | None = None
+        over: Input | None = None
+        decided = False  # by what came on the watch; then closing it may fail as it likes
+        try:
+            async with (
+                asyncio.timeout(settings.request_seconds) as watchdog,
+                self._source.watch(
+                    resource_version=action.resource_version,
+                    send_initial_events=action.initial_events,
+                    timeout_seconds=timeout_seconds,
+                ) as batches,
+            ):
+                watch = WatchRecord(self._clock.monotonic(), timeout_seconds, self._store.resource_version)
+                self._watches += 1
+                self._last_contact = watch.last_heard
+                self._tell(WatchOpened())
+                over = await self._read(batches, watch, watchdog)
+                decided = True
+        except SURVIVABLE as error:
+            if not decided:
+                over = (
+                    self._out_of_time(watch)
+                    if watchdog.expired()
+                    else Failed(classify(error), self._life(watch))
+                )
+        if over is not None:
+            self._tell(over)
+
+    async def _read(
+        self, batches: AsyncIterator[Batch[T]], watch: WatchRecord, watchdog: asyncio.Timeout
+    ) -> Input | None:
+        """Read until the watch is over; None where the machine has been told already."""
+        while True:
+            streaming = isinstance(self._state, Streaming)
+            watchdog.reschedule(
+                watch.deadline(self._settings, streaming=streaming, sends_bookmarks=self._sends_bookmarks)
+            )
+            try:
+                batch = await anext(batches)
+            except StopAsyncIteration:
+                return WatchEnded(self._life(watch))
+            except UndecodableEventError as error:
+                watch.last_heard = self._last_contact = self._clock.monotonic()
+                event = self._unreadable(error, watch)
+                if isinstance(event, Failed):
+                    return event
+                if event is not None and not self._tell(event):
+                    return None
+                continue
+            watch.last_heard = self._last_contact = self._clock.monotonic()
+            failure = batch.pop() if isinstance(batch[-1], WatchError) else None
+            changes = cast("list[WatchEvent[T] | Bookmark]", batch)
+            watch.heard = watch.heard or bool(changes)
+            self._events_since_yield += len(changes)
+            if streaming:
+                end = self._gather(changes, watch)
+                if end is not None and not self._tell(end):
+                    return None
+            if changes:
+                is_behind = False
+                if isinstance(changes[-1], Bookmark):
+                    self._sends_bookmarks = True
+                    is_behind = watch.is_behind(changes[-1], self._store.resource_version)
+                self._store.apply(changes)
+                if is_behind:
+                    return FellBehind(self._life(watch))
+            if isinstance(failure, WatchError):
+                return Failed(classify_status(failure.status), self._life(watch))
+            if (
+                self._events_since_yield >= _EVENTS_BETWEEN_YIELDS
+            ):  # what has arrived is read without suspending
+                self._events_since_yield = 0
+                await self._clock.sleep(0)
+
+    def _gather(
+        self, changes: list[WatchEvent[T] | Bookmark], watch: WatchRecord
+    ) -> InitialEventsEnded | None:
+        """Take initial events out of ``changes``, and leave what comes after their end, if that is among them."""
+        before = len(self._gathered)
+        for index, change in enumerate(changes):
+            if isinstance(change, Bookmark):
+                if change.initial_events_end:
+                    del changes[: index + 1]
+                    return InitialEventsEnded(change.resource_version)
+            elif change.type == "DELETED":
+                self._gathered.pop(key_of(change.item), None)
+            else:
+                self._gathered[key_of(change.item)] = change.item
+        changes.clear()
+        if len(self._gathered) > before:
+            watch.last_growth = watch.last_heard
+        return None
+
+    def _unreadable(self, error: UndecodableEventError, watch: WatchRecord) -> Input | None:
+        """Isolate an event that cannot be decoded: all others go on."""
+        self._undecodable_events += 1
+        self._note_error(str(error))
+        log.error("%s: %s", self.name, error)
+        if not isinstance(self._state, Streaming):
+            return EventUnreadable(self._life(watch))
+        if error.key is None:
+            return Failed(classify(error), self._life(watch))
+        stored = self._store.get(error.key)
+        if stored is not None:  # it exists: better as it was than gone
+            self._gathered.setdefault(error.key, stored)
+        return None
+
+    def _out_of_time(self, watch: WatchRecord | None) -> Input:
+        if watch is None:
+            return Failed(self._too_slow("the answer to a watch"), self._life(None))
+        if isinstance(self._state, Streaming):
+            return InitialEventsStalled()
+        if not watch.heard:
+            self._sends_bookmarks = False  # perhaps it is another server now: find out anew
+        return FellSilent(self._life(watch))
+
+    def _life(self, watch: WatchRecord | None) -> Life:
+        seen, now = self._store.resource_version, self._clock.monotonic()
+        return Life(seen, now) if watch is None else watch.life(seen, now)
+
+
+def _phase(state: State | None) -> Phase:
+    match state:
+        case None:
+            return "stopped"
+        case Listing():
+            return "listing"
+        case Streaming():
+            return "streaming" if state.opened else "connecting"
+        case Watching():
+            return "watching" if state.opened else "connecting"
+        case Waiting():
+            return "waiting"
+        case _:
+            assert_never(state)

@@ -1,0 +1,69 @@
+"""How a reflector can be set, what it says of itself, and the error that carries the cause."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from endpointd.runtime.backoff import ExponentialBackoff
+from endpointd.runtime.watch_states import WatchRules
+
+Phase: TypeAlias = Literal["stopped", "listing", "streaming", "connecting", "watching", "waiting"]
+
+
+class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How to watch. The defaults are for kube-apiserver, and for not wearying it."""
+
+    initial: Literal["watch-list", "list"] = "watch-list"
+    """Where the state comes from: the initial events of a watch (on by default from kube-apiserver 1.34 on; where they
+    do not work it is listed, without being told), or a list in pages."""
+    backoff: ExponentialBackoff = ExponentialBackoff(base_seconds=0.8, cap_seconds=30.0, jitter=0.5)
+    """Between tries: 0.8 to 30 s as in client-go, so that a server that is down gets a request in 15 to 30 s."""
+    shortest_watch_seconds: int = 300
+    longest_watch_seconds: int = 600
+    """A watch is asked to end after a time in between, by chance, so that not all end together."""
+    silence_seconds: float = 150.0
+    """A watch that says nothing for so long is dead, where the server sends bookmarks (it does so each minute)."""
+    end_margin_seconds: float = 30.0
+    """How long a watch without bookmarks may be overdue before it is taken for dead."""
+    stall_seconds: float = 30.0
+    """Initial events that brought no further object for so long will not end any more."""
+    longest_stream_seconds: float = 300.0
+    """Nor will those that have not ended after so long."""
+    request_seconds: float = 90.0
+    """How long one answer may take: a page of a list, or the 200 of a watch."""
+    rules: WatchRules = WatchRules()
+
+
+class ReflectorStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How a reflector is, at one moment. Times are of the clock's monotonic kind; counters run from its making."""
+
+    name: str
+    phase: Phase
+    since: float
+    """When the phase began."""
+    last_contact: float | None
+    """When the server last said anything good: the last proof of life. None where it never did."""
+    resource_version: str
+    synced: bool
+    failures: int
+    """In a row, since the last healthy watch."""
+    last_error: str
+    """What went wrong last, ``""`` where nothing did. It stays when all is well again; compare the times."""
+    last_error_at: float | None
+    errors: int
+    lists: int
+    """States taken, by list or by initial events: all but the first one are relists, done or tried."""
+    watches: int
+    """Watches that the server answered with 200."""
+    undecodable_events: int
+
+
+class NotSyncedError(Exception):
+    """A store was not complete in time; the text says why, ``statistics`` says the rest."""
+
+    def __init__(self, statistics: ReflectorStatistics, waited_seconds: float) -> None:
+        cause = statistics.last_error or "nothing went wrong, the server is only slow"
+        super().__init__(
+            f"{statistics.name}: not complete after {waited_seconds:g} s, now {statistics.phase}: {cause}"
+        )
+        self.statistics = statistics
