@@ -27,6 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def assets() -> Path:
+    """The folder with the programs."""
+    return find_assets()
+
+
+@pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """The control plane of the session; tests keep to namespaces of their own."""
     with ControlPlane(audit=True) as plane:

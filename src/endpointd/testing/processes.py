@@ -103,8 +103,8 @@ class ChildProcess:
             log.seek(max(self._log_start, end - _TAIL_BYTES))
             return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
 
-    def wait(self, timeout_seconds: float) -> int:
-        """Return the exit code once it has ended. Raises ProcessError where it is still running then."""
+    def wait(self, timeout_seconds: float | None = None) -> int:
+        """Return the exit code once it has ended. Raises ProcessError where it still runs after the time, if any."""
         try:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:

@@ -130,7 +130,18 @@ class Side:
     async def close(self) -> None:
         """Stop the controllers, if they still run, and close the connections."""
         self.stop()
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the connections; the controllers go on, and end with the control plane."""
         await self._client.aclose()
+
+    @property
+    def process(self) -> ChildProcess:
+        """The controllers. Raises ControllersError where they were not started."""
+        if self._process is None:
+            raise ControllersError(f"the controllers of {self.name} do not run: start() them")
+        return self._process
 
     @property
     def obituary(self) -> str | None:
