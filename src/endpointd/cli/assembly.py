@@ -148,10 +148,10 @@ class Assembly:
 
     def manager(self) -> Manager:
         """Return the program."""
+        if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices
+            self._add_endpoint_slices()
         if endpoints.NAME in self._settings.controllers:
             self._add_endpoints()
-        if slices.NAME in self._settings.controllers:
-            self._add_endpoint_slices()
         return Manager(
             clock=self._clock,
             services=[self._events],
