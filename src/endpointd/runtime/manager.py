@@ -3,13 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import msgspec
 
 from endpointd.clock import Clock
 from endpointd.runtime.controller import ControllerStop
 from endpointd.runtime.failures import describe
+from endpointd.runtime.informer import Informer
+from endpointd.runtime.parts import Explaining, Part, Readiable, Stoppable, as_informer
+
+# Part is what those who name a manager's parts need with it.
+__all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Part", "PartFailedError"]
 
 logger = logging.getLogger(__name__)
 
@@ -17,53 +22,6 @@ _FIRST_COMPLAINT_SECONDS = 2.0
 _LONGEST_SILENCE_SECONDS = 300.0
 # How much longer than its grace a part may take to stop before it is cancelled.
 _STOP_MARGIN_SECONDS = 5.0
-
-
-@runtime_checkable
-class Part(Protocol):
-    """Something that runs as long as the program does.
-
-    What else it can do it offers as further methods: :class:`Readiable`, :class:`Explaining`, :class:`Stoppable`.
-    """
-
-    @property
-    def name(self) -> str:
-        """What logs and errors call it."""
-        ...
-
-    async def run(self) -> object:
-        """Run until cancelled, or until stopped where it is :class:`Stoppable`; an end of any other kind is an error."""
-        ...
-
-
-@runtime_checkable
-class Readiable(Protocol):
-    """A part for which the next ones must wait: a cache until it is filled, an election until it is won."""
-
-    async def wait_ready(self) -> None:
-        """Return when the part is ready; wait for ever if it never is. Raises what cannot heal.
-
-        May be cancelled and called again at any time.
-        """
-        ...
-
-
-@runtime_checkable
-class Explaining(Protocol):
-    """A part that can say why others still wait for it."""
-
-    def why_not_ready(self) -> str:
-        """Return what is in the way, where, and what to do about it; ``""`` if nothing is known."""
-        ...
-
-
-@runtime_checkable
-class Stoppable(Protocol):
-    """A part that needs time to end well. Others are cancelled."""
-
-    async def stop(self, grace_seconds: float) -> object:
-        """Make :meth:`Part.run` return, finishing what can be finished in the time given."""
-        ...
 
 
 class PartFailedError(Exception):
@@ -128,14 +86,15 @@ class Manager:
     * **Failure.** A part that ends without being asked to brings everything to an ordered stop, and :meth:`run`
       raises :class:`PartFailedError`.
 
-    One manager is run once.
+    One manager is run once. Parts may be anything that fits :mod:`endpointd.runtime.parts`. Raises ``TypeError`` for an
+    informer that cannot say when it is ready, as nothing could wait for it.
     """
 
     def __init__(
         self,
         *,
         clock: Clock,
-        informers: Sequence[Part] = (),
+        informers: Sequence[Part | Informer[Any]] = (),
         controllers: Sequence[Part] = (),
         services: Sequence[Part] = (),
         gate: Part | None = None,
@@ -149,7 +108,10 @@ class Manager:
         self._stages = (
             _Stage("services", services, log_level=logging.WARNING),
             _Stage(
-                "informers", informers, log_level=logging.WARNING, ready_timeout_seconds=sync_timeout_seconds
+                "informers",
+                [as_informer(part) for part in informers],
+                log_level=logging.WARNING,
+                ready_timeout_seconds=sync_timeout_seconds,
             ),
             self._gate,
             self._controllers,

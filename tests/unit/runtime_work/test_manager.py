@@ -2,15 +2,23 @@
 
 import asyncio
 import logging
+import random
 
 import pytest
 from tests.unit.runtime_work.virtual import now, virtually
 
+from endpointd.api.endpoints import Endpoints
+from endpointd.api.meta import ObjectMeta
+from endpointd.api.status import Status
+from endpointd.client.errors import ConnectionFailedError, api_error
 from endpointd.clock import SystemClock
 from endpointd.runtime.controller import Controller, ControllerStop
 from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.informer import Informer
 from endpointd.runtime.manager import Manager, NotReadyError, Part, PartFailedError
+from endpointd.runtime.parts import InformerPart
 from endpointd.runtime.queue import WorkQueue
+from endpointd.testing.fake_source import FakeSource
 
 Story = list[tuple[float, str]]
 
@@ -58,6 +66,13 @@ class Cache(Plain):
 
     def why_not_ready(self) -> str:
         return self.cause
+
+
+class Quick(Plain):
+    """A part that is ready at once."""
+
+    async def wait_ready(self) -> None:
+        return
 
 
 class Worker(Plain):
@@ -332,7 +347,7 @@ def test_a_program_that_is_asked_to_stop_has_nothing_to_complain_of(caplog: pyte
 
 @virtually
 async def test_a_part_cancelled_from_within_is_noticed() -> None:
-    class Brittle(Plain):
+    class Brittle(Quick):
         async def run(self) -> None:
             raise asyncio.CancelledError
 
@@ -343,14 +358,10 @@ async def test_a_part_cancelled_from_within_is_noticed() -> None:
 
 @virtually
 async def test_losing_the_lease_gives_the_controllers_no_grace() -> None:
-    class Election(Plain):
-        async def wait_ready(self) -> None:
-            return
-
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
-        gate=Election("election", story, ReconcileError("the lease was lost"), after=5.0),
+        gate=Quick("election", story, ReconcileError("the lease was lost"), after=5.0),
         controllers=[Worker("slices", story, needs=60.0)],
     )
     with pytest.raises(PartFailedError, match="the lease was lost"):
@@ -364,7 +375,7 @@ async def test_an_informer_that_fails_leaves_the_controllers_their_grace() -> No
     manager = Manager(
         clock=SystemClock(),
         grace_seconds=7.0,
-        informers=[Plain("pods", story, ReconcileError("gone"), after=5.0)],
+        informers=[Quick("pods", story, ReconcileError("gone"), after=5.0)],
         controllers=[Worker("slices", story, needs=60.0)],
     )
     with pytest.raises(PartFailedError, match="pods failed: gone"):
@@ -389,7 +400,7 @@ def test_a_part_that_cannot_be_stopped_is_cancelled(kind: type[Plain], ended_at:
     async def run() -> None:
         story: Story = []
         manager = Manager(
-            clock=SystemClock(), controllers=[kind("slices", story)], informers=[Plain("p", story)]
+            clock=SystemClock(), controllers=[kind("slices", story)], services=[Plain("p", story)]
         )
         await run_for(10.0, manager)
         assert story[2:] == [(ended_at, "slices ends"), (ended_at, "p ends")]
@@ -400,7 +411,7 @@ def test_a_part_that_cannot_be_stopped_is_cancelled(kind: type[Plain], ended_at:
 def test_a_failure_while_stopping_is_told_and_does_not_stop_the_stop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Messy(Plain):
+    class Messy(Quick):
         async def run(self) -> None:
             try:
                 await super().run()
@@ -487,3 +498,46 @@ async def test_a_manager_runs_once() -> None:
     await run_for(1.0, manager)
     with pytest.raises(RuntimeError, match="run already"):
         await run_for(1.0, manager)
+
+
+@virtually
+async def test_an_informer_is_waited_for_until_its_store_is_complete() -> None:
+    clock = SystemClock()
+    source = FakeSource([Endpoints(ObjectMeta(name="a", namespace="n"))])
+    source.fail_next(*[ConnectionFailedError("127.0.0.1:6443 refused the connection")] * 3)
+    informer: Informer[Endpoints] = Informer(source, name="endpoints", clock=clock, rng=random.Random(1))
+    seen: list[int] = []
+
+    class Looking(Plain):
+        async def run(self) -> None:
+            seen.append(len(informer.lister))
+            await super().run()
+
+    manager = Manager(clock=clock, informers=[informer], controllers=[Looking("slices", [])])
+    await run_for(60.0, manager)
+    assert seen == [1]
+    assert source.open_watches == 0
+
+
+@virtually
+async def test_an_informer_that_may_not_read_says_so_and_what_to_do() -> None:
+    clock = SystemClock()
+    source: FakeSource[Endpoints] = FakeSource()
+    forbidden = 'endpoints is forbidden: User "me" cannot list resource "endpoints" at the cluster scope'
+    status = Status(code=403, reason="Forbidden", message=forbidden)
+    source.fail_next(*[api_error(status)] * 100)
+    informer: Informer[Endpoints] = Informer(source, name="endpoints", clock=clock, rng=random.Random(1))
+    part = InformerPart(informer)
+    assert part.why_not_ready() == "nothing went wrong, it is stopped"
+    manager = Manager(clock=clock, informers=[informer], sync_timeout_seconds=60.0)
+    with pytest.raises(NotReadyError) as caught:
+        await run_for(1e6, manager)
+    assert str(caught.value) == (
+        f"endpoints is not ready after 60 s: {forbidden} (grant it list and watch: a role, and a binding to that user)"
+    )
+
+
+@virtually
+async def test_an_informer_that_cannot_be_waited_for_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"pods cannot run as an informer: it has no wait_ready\(\)"):
+        Manager(clock=SystemClock(), informers=[Plain("pods", [])])
