@@ -6,7 +6,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -29,12 +29,10 @@ from endpointd.controllers.membership import Membership
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
+from endpointd.runtime.informer import Informer
 from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.queue import WorkQueue
-from endpointd.runtime.reflector import Reflector
 from endpointd.runtime.shutdown import stop_on_signals
-from endpointd.runtime.source import Source
-from endpointd.runtime.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -90,27 +88,6 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock) -> No
         with stop_on_signals(stop):
             await Assembly(settings, client, clock).manager().run(stop)
     logger.info("stopped")
-
-
-class Informer(Generic[T]):
-    """A store that is kept like a resource."""
-
-    def __init__(self, source: Source[T], name: str, *, clock: Clock, rng: random.Random) -> None:
-        self.name = name
-        self.store: Store[T] = Store(name)
-        self.reflector = Reflector(source, self.store, clock=clock, rng=rng)
-
-    async def run(self) -> None:
-        """Watch, for ever."""
-        await self.reflector.run()
-
-    async def wait_ready(self) -> None:
-        """Return when the store is complete."""
-        await self.store.wait_synced()
-
-    def why_not_ready(self) -> str:
-        """Return what went wrong last."""
-        return self.reflector.statistics().last_error
 
 
 class _Workers:
