@@ -1,0 +1,1 @@
+"""The programs of the guide. The tests run them, so they work as they stand."""
