@@ -6,7 +6,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -115,7 +115,7 @@ class Assembly:
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
-        self._informers: list[Part] = []
+        self._informers: list[Informer[Any]] = []
         self._workers: list[Part] = []
         self._starts: list[Callable[[], None]] = []
         self._auditor = Auditor(clock=clock)
@@ -174,7 +174,7 @@ class Assembly:
 
     def _informer(self, resource: Resource[T]) -> Informer[T]:
         informer = Informer(
-            self._client.source(resource), resource.full_name, clock=self._clock, rng=self._rng
+            self._client.source(resource), name=resource.full_name, clock=self._clock, rng=self._rng
         )
         self._informers.append(informer)
         return informer

@@ -85,14 +85,6 @@ class Informer(Generic[T]):
         """Return once everything has been read. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
         await self._reflector.wait_synced(timeout_seconds)
 
-    async def wait_ready(self) -> None:
-        """Return once everything has been read: an informer is a part that a manager waits for."""
-        await self.wait_synced()
-
-    def why_not_ready(self) -> str:
-        """Return what went wrong last, ``""`` if nothing did."""
-        return self._reflector.statistics().last_error
-
     def statistics(self) -> InformerStatistics:
         """Return how the informer is."""
         return InformerStatistics(store=self.store.statistics(), reflector=self._reflector.statistics())
