@@ -105,6 +105,11 @@ class FakeSource(FakeHistory[T]):
         self._silent = silent
         self.changed()
 
+    @property
+    def pending_faults(self) -> int:
+        """How many of the faults of :meth:`fail_next` and :meth:`hang_next` no request has met yet."""
+        return len(self._faults)
+
     def fail_next(self, *errors: BaseException, on: Door = "any") -> None:
         """Answer the next requests with these errors, one each."""
         self._faults.extend((on, error) for error in errors)
@@ -117,6 +122,11 @@ class FakeSource(FakeHistory[T]):
         """Break the connection of all open watches, by default as if the server had died."""
         for watch in self._watches:
             watch.fail(error if error is not None else ResponseTruncatedError("the connection was reset"))
+
+    def abandon_watches(self) -> None:
+        """Leave all open watches hanging: connections whose other end is gone without a word."""
+        for watch in self._watches:
+            watch.abandon()
 
     def end_watches(self) -> None:
         """End all open watches in good order."""
@@ -232,6 +242,7 @@ class _FakeWatch(Generic[T]):
         self._position = 0
         self._ready: deque[Batch[T] | BaseException] = deque()
         self._over = False
+        self._abandoned = False
         self._woken = asyncio.Event()
         self._ends_at = self._bookmark_at = float("inf")
 
@@ -277,7 +288,7 @@ class _FakeWatch(Generic[T]):
     async def __anext__(self) -> Batch[T]:
         while True:
             self._woken.clear()
-            if not self._source.silent:
+            if not self._source.silent and not self._abandoned:
                 batch = self._next_batch()
                 if batch:
                     return batch
@@ -287,6 +298,10 @@ class _FakeWatch(Generic[T]):
 
     def wake(self) -> None:
         self._woken.set()
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self.wake()
 
     def end(self) -> None:
         self._over = True
@@ -356,7 +371,7 @@ class _FakeWatch(Generic[T]):
 
     async def _wait(self) -> None:
         until = min(self._bookmark_at, self._ends_at)
-        if self._source.silent or until == float("inf"):
+        if self._source.silent or self._abandoned or until == float("inf"):
             await self._woken.wait()
             return
         try:
