@@ -230,11 +230,11 @@ class Controller(Generic[K]):
         self._last_failure = f"{key}: {text}"
         logger.log(
             logging.WARNING if expected else logging.ERROR,
-            "reconcile failed: controller=%s key=%s attempt=%d next_try_seconds=%.3g error=%s",
+            "reconcile failed: controller=%s key=%s attempt=%d next_try_seconds=%s error=%s",
             self.name,
             key,
             self.queue.failures(key),
-            delay,
+            "none" if self.queue.closed else f"{delay:.3g}",
             text,
             exc_info=None if expected else error,
         )

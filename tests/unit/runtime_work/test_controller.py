@@ -353,6 +353,27 @@ def test_what_was_cut_off_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     )
 
 
+def test_a_failure_while_stopping_promises_no_further_try(caplog: pytest.LogCaptureFixture) -> None:
+    async def reconcile(key: str) -> None:
+        await asyncio.sleep(1.0)
+        raise ReconcileError("too late")
+
+    @virtually
+    async def run() -> None:
+        controller = new_controller(reconcile)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(controller.run())
+            controller.queue.add("a")
+            await settle()
+            outcome = await controller.stop(10.0)
+            assert outcome.finished == ("a",)
+
+    with caplog.at_level(logging.WARNING):
+        run()
+    (record,) = caplog.records
+    assert "next_try_seconds=none" in record.getMessage()
+
+
 @virtually
 async def test_an_idle_controller_stops_at_once() -> None:
     controller = new_controller(Script(), workers=5)
