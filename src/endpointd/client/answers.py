@@ -26,9 +26,9 @@ async def failure_of(response: aiohttp.ClientResponse, method: str, path: str, c
     if response.status < 400:
         response.close()
         target = urlsplit(response.headers.get("Location", ""))
-        to = f" to {target.scheme}://{target.hostname}" if target.hostname else ""
+        to = f", a redirect to {target.scheme}://{target.hostname}," if target.hostname else ""
         raise UnexpectedResponseError(
-            f"{method} {path}: HTTP {response.status}, a redirect{to}, which is not followed: "
+            f"{method} {path}: HTTP {response.status}{to} is not followed: "
             "give the address of the API server itself"
         )
     body = await response.read()

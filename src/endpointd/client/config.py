@@ -37,7 +37,7 @@ class ClusterConfig:
 
     ``server`` is its URL, with a path where it has one, without a slash at the end. ``proxy_url`` is the HTTP proxy
     to go through, ``""`` for none: the environment has been looked at already. ``namespace`` is the one to act in
-    when none is named. ``origin`` says in words where all this was found, for messages and logs.
+    when none is named. ``compression`` lets lists come gzipped. ``origin`` says in words where all this was found, for messages and logs.
     """
 
     server: str
@@ -46,4 +46,5 @@ class ClusterConfig:
     impersonation: Impersonation | None = None
     proxy_url: str = field(default="", repr=False)  # may carry a password
     namespace: str = "default"
+    compression: bool = True
     origin: str = ""

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -16,6 +16,7 @@ from yarl import URL
 
 from endpointd import __version__
 from endpointd.client.answers import failure_of, retry_after_seconds
+from endpointd.client.chunks import Chunks, hang_up
 from endpointd.client.config import ClusterConfig, Impersonation
 from endpointd.client.credentials import Credential
 from endpointd.client.errors import (
@@ -25,7 +26,7 @@ from endpointd.client.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from endpointd.client.network import Peer, make_connector, timed_out, transport_error
+from endpointd.client.network import HTTP_ERRORS, Peer, make_connector, timed_out, transport_error
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.tls import TlsContexts
 from endpointd.clock import Clock
@@ -75,8 +76,9 @@ class _Request(NamedTuple):
     url: URL
     body: bytes | None
     headers: dict[str, str]
-    timeout_seconds: float | None
+    timeout_seconds: float
     read_body: bool
+    patient: bool
 
 
 class Transport:
@@ -132,37 +134,43 @@ class Transport:
         body: bytes | None = None,
         content_type: str = JSON,
         compressed: bool = False,
+        patient: bool = True,
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Send one request and return the body of a good answer (2xx).
 
-        ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` lets the server use gzip. Raises
-        ApiError, TransportError or ConfigError.
+        ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` lets the server use gzip. Where
+        ``patient`` is not set, a busy server's refusal is raised at once. Raises ApiError, TransportError or
+        ConfigError.
         """
-        headers = {"Accept-Encoding": "gzip"} if compressed else {}
+        headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
         if body is not None:
             headers["Content-Type"] = content_type
         timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         url = self._url(path, query)
-        response = await self._exchange(_Request(method, path, url, body, headers, timeout, read_body=True))
+        request = _Request(method, path, url, body, headers, timeout, read_body=True, patient=patient)
+        response = await self._exchange(request)
         return await response.read()  # it is there already
 
     @asynccontextmanager
-    async def stream(self, path: str, query: str = "") -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(
+        self, path: str, query: str = "", *, patient: bool = True
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a GET whose answer never needs to end: a watch.
 
         Entering returns once the server has answered well. The iterator gives whatever has arrived, and ends
         where the server ends the answer. Raises ResponseTruncatedError where the connection breaks, and what
         :meth:`send` raises on entering. Leaving closes the connection unless the answer has ended.
         """
+        url = self._url(path, query)
         request = _Request(
-            "GET", path, self._url(path, query), None, {}, self._timeout_seconds, read_body=False
+            "GET", path, url, None, {}, self._timeout_seconds, read_body=False, patient=patient
         )
         response = await self._exchange(request)
         try:
-            yield _Chunks(response, request, self._peer)
+            yield Chunks(response, request.path, self._peer)
         finally:
-            _hang_up(response)
+            hang_up(response)
 
     async def aclose(self) -> None:
         """Close all connections; requests under way fail. Closing twice is fine."""
@@ -195,12 +203,19 @@ class Transport:
                 refused, credential = credential, await credentials.renewed(credential)
                 if credential is not refused or self._has_newer_tls(credential, tls):
                     continue
-            header_seconds = retry_after_seconds(response.headers, self._clock)
-            delay = self._retry.delay_seconds(error, request.method, waits, header_seconds)
+            delay = self._delay_seconds(error, request, response, waits)
             if delay is None:
                 raise error
             waits += 1
             await self._clock.sleep(delay)
+
+    def _delay_seconds(
+        self, error: ApiError, request: _Request, response: aiohttp.ClientResponse, waits: int
+    ) -> float | None:
+        if not request.patient:
+            return None
+        header_seconds = retry_after_seconds(response.headers, self._clock)
+        return self._retry.delay_seconds(error, request.method, waits, header_seconds)
 
     async def _attempt(
         self, request: _Request, credential: Credential, tls: ssl.SSLContext | None
@@ -220,7 +235,7 @@ class Transport:
             raise timed_out(
                 timeout, request.method, request.path, self._peer, request.timeout_seconds
             ) from None
-        except aiohttp.ClientError as problem:
+        except HTTP_ERRORS as problem:
             failure = transport_error(problem, request.method, request.path, self._peer)
             self._log(request, type(failure).__name__, started)
             raise failure from None
@@ -269,39 +284,6 @@ class Transport:
         if log.isEnabledFor(logging.DEBUG):
             milliseconds = (self._clock.monotonic() - started) * 1000.0
             log.debug("%s %s: %s in %.1f ms", request.method, request.path, outcome, milliseconds)
-
-
-class _Chunks:
-    """What has arrived of an answer, each time that it is asked; no generator, which would need closing."""
-
-    def __init__(self, response: aiohttp.ClientResponse, request: _Request, peer: Peer) -> None:
-        self._content = response.content
-        self._request = request
-        self._peer = peer
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            chunk = await self._content.readany()
-        except aiohttp.ClientError as problem:
-            request = self._request
-            raise transport_error(problem, request.method, request.path, self._peer, inside=True) from None
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
-
-
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer that has not ended, at once.
-
-    A polite end of TLS waits for the other side, which may be gone, and outlives the client that it belongs to.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    response.close()
 
 
 def _sendable(body: bytes | None) -> bytes | io.BytesIO | None:

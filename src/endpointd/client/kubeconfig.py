@@ -75,6 +75,7 @@ def config_of(
         impersonation=_impersonation(user.entry, user_at),
         proxy_url=checked_proxy(proxy, cluster_at) if proxy else proxy_from_environment(server, environ),
         namespace=chosen.entry.namespace or "default",
+        compression=not cluster.entry.disable_compression,
         origin=where,
     )
 

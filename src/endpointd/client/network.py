@@ -6,6 +6,7 @@ import ssl
 from typing import Any, NamedTuple
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from endpointd.client.errors import (
     ConnectionFailedError,
@@ -15,6 +16,9 @@ from endpointd.client.errors import (
     TransportError,
     UnexpectedResponseError,
 )
+
+# What the HTTP library raises for a request; the second is what its parser raises, unwrapped now and then.
+HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError)
 
 # A kube-apiserver closes an idle connection after 90 seconds; be first, or a request meets the closing.
 KEEP_IDLE_CONNECTION_SECONDS = 60.0
@@ -68,7 +72,7 @@ def _probing_socket(address: Any) -> socket.socket:
 
 
 def timed_out(
-    error: TimeoutError, method: str, path: str, peer: Peer, timeout_seconds: float | None
+    error: TimeoutError, method: str, path: str, peer: Peer, timeout_seconds: float
 ) -> TransportError:
     """Return the error for a request that took too long: to connect, or to be answered."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -77,9 +81,16 @@ def timed_out(
 
 
 def transport_error(
-    error: aiohttp.ClientError, method: str, path: str, peer: Peer, *, inside: bool = False
+    error: aiohttp.ClientError | HttpProcessingError,
+    method: str,
+    path: str,
+    peer: Peer,
+    *,
+    inside: bool = False,
 ) -> TransportError:
     """Return our error for one of the HTTP library's; ``inside`` where the answer had begun."""
+    if inside or isinstance(error, aiohttp.ClientPayloadError):
+        return ResponseTruncatedError(f"{method} {path}: the connection to {peer} broke inside the answer")
     handshake = _tls_problem(error)
     if handshake:
         return TlsError(f"TLS with {peer} failed: {handshake}")
@@ -97,16 +108,6 @@ def transport_error(
         case aiohttp.ClientHttpProxyError():
             return ConnectionFailedError(
                 f"cannot connect to {peer}: the proxy answers {error.status} {error.message}"
-            )
-        case aiohttp.ClientPayloadError():
-            return ResponseTruncatedError(
-                f"{method} {path}: the connection to {peer} broke inside the answer"
-            )
-        case (
-            aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError() | aiohttp.ClientConnectionError()
-        ) if inside:
-            return ResponseTruncatedError(
-                f"{method} {path}: the connection to {peer} broke inside the answer"
             )
         case aiohttp.ClientOSError():
             return ConnectionFailedError(

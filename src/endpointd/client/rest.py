@@ -98,10 +98,12 @@ class Client:
         resource_version_match: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        patient: bool = True,
     ) -> Page[T]:
         """Return one page of a list, gzipped on its way; of all namespaces where none is named.
 
-        No ``resource_version`` means the newest; ``"0"`` whatever the server has at hand. Raises ExpiredError
+        No ``resource_version`` means the newest; ``"0"`` whatever the server has at hand. Where ``patient`` is not
+        set, the refusal of a busy server is raised at once instead of being waited out. Raises ExpiredError
         where a version or a continue token is too old, and ServerTimeoutError whose
         ``is_too_large_resource_version`` holds where the server has not got there yet.
         """
@@ -116,7 +118,7 @@ class Client:
                 "fieldSelector": field_selector,
             }
         )
-        body = await self._transport.send("GET", path, query, compressed=True)
+        body = await self._transport.send("GET", path, query, compressed=True, patient=patient)
         try:
             return resource.decode_page(body)
         except msgspec.DecodeError as error:
@@ -133,6 +135,7 @@ class Client:
         timeout_seconds: int | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        patient: bool = True,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
         """Watch a resource, from after ``resource_version`` on; with ``send_initial_events``, from its state on.
 
@@ -142,7 +145,7 @@ class Client:
         breaks; UndecodableEventError for a line that makes no sense, after which iterating may go on with the next.
         A failure inside the watch (410 Expired, say) is not raised: it is a WatchError of the last batch. The
         watch does not notice a silent peer sooner than the sockets do (a minute): whoever needs that counts
-        bookmarks. Leaving closes it.
+        bookmarks. Leaving closes it. ``patient`` is for entering, as in :meth:`list_page`.
         """
         path = resource.path(namespace)
         query = _query(
@@ -157,7 +160,7 @@ class Client:
                 "fieldSelector": field_selector,
             }
         )
-        return Watch(resource, self._transport.stream(path, query))
+        return Watch(resource, self._transport.stream(path, query, patient=patient))
 
     def source(
         self,
@@ -262,7 +265,10 @@ class Client:
 
 
 class ResourceSource(Generic[T]):
-    """A client bound to one resource, and perhaps a namespace and selectors: what a reflector reads."""
+    """A client bound to one resource, and perhaps a namespace and selectors: what a reflector reads.
+
+    It never waits out a busy server by itself: how long to wait, and what to say meanwhile, is the reflector's.
+    """
 
     def __init__(
         self, client: Client, resource: Resource[T], namespace: str, label_selector: str, field_selector: str
@@ -294,6 +300,7 @@ class ResourceSource(Generic[T]):
             resource_version_match=resource_version_match,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            patient=False,
         )
 
     def watch(
@@ -312,6 +319,7 @@ class ResourceSource(Generic[T]):
             timeout_seconds=timeout_seconds,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            patient=False,
         )
 
 

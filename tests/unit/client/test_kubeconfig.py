@@ -155,6 +155,11 @@ def test_a_proxy_may_be_given_and_comes_before_the_environments(tmp_path: Path) 
         resolve(tmp_path, cluster={"proxy-url": "socks5://user:hunter2@given:1080"})
 
 
+def test_compression_is_on_unless_the_cluster_says_otherwise(tmp_path: Path) -> None:
+    assert resolve(tmp_path).compression
+    assert not resolve(tmp_path, cluster={"disable-compression": True}).compression
+
+
 # ------------------------------------------------------------------------------------------------- the user
 
 

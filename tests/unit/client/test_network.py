@@ -19,6 +19,7 @@ from endpointd.client.errors import (
     NotFoundError,
     ResponseTruncatedError,
     ServiceUnavailableError,
+    TransportError,
     UnexpectedResponseError,
 )
 from endpointd.client.rest import Client
@@ -180,6 +181,49 @@ async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence
 
     async with raw_server(script) as url, client_at(url, clock) as client, client.watch(PODS) as batches:
         assert [batch async for batch in batches] == [[Bookmark("9")]]
+
+
+async def test_a_watch_whose_framing_goes_wrong_says_so(clock: FakeClock) -> None:
+    read = asyncio.Event()
+
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED + chunk(LINE))
+        await read.wait()
+        writer.write(b"no length\r\n" + LINE)
+        await writer.drain()
+
+    async with raw_server(script) as url, client_at(url, clock) as client, client.watch(PODS) as batches:
+        assert await anext(batches) == [Bookmark("9")]
+        read.set()
+        with pytest.raises(ResponseTruncatedError):
+            await anext(batches)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.1 500 X\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nno header\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\n\r\n",
+    ],
+    ids=["bad gzip", "bad gzip of a failure", "bad header", "long header", "204", "304"],
+)
+async def test_an_answer_that_makes_no_sense_is_the_transports_failure(
+    clock: FakeClock, answer: bytes
+) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(answer)
+        await writer.drain()
+
+    async with raw_server(script) as url, client_at(url, clock) as client:
+        with pytest.raises(TransportError, match=r"^GET /api/v1/pods: ") as raised:
+            await client.list_page(PODS)
+    assert raised.value.retryable
 
 
 async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: FakeClock) -> None:

@@ -237,3 +237,10 @@ async def test_a_large_body_arrives_whole_also_when_it_is_sent_twice(
         big.metadata.annotations
     ] * 2
     assert server.seen[0].headers["Content-Length"] == str(len(server.seen[0].body))
+
+
+async def test_compression_can_be_turned_off(server: Server, clock: FakeClock) -> None:
+    server.script(json_response('{"items":[]}'))
+    async with Client.from_config(ClusterConfig(server.url, compression=False), clock=clock) as client:
+        await client.list_page(PODS)
+    assert server.seen[0].headers["Accept-Encoding"] == "identity"

@@ -287,3 +287,16 @@ async def test_a_cancelled_request_ends_at_once_and_its_connection_is_not_used_a
         await client.get(ENDPOINTS, KEY)
     assert task.cancelled()
     assert server.seen[0].peer != server.seen[1].peer
+
+
+async def test_a_source_leaves_the_waiting_to_its_reflector(server: Server, clock: FakeClock) -> None:
+    server.script(busy())
+    async with client_of(server, clock) as client:
+        source = client.source(PODS)
+        with pytest.raises(TooManyRequestsError) as raised:
+            await source.list_page()
+        assert raised.value.retry_after_seconds == 1.0
+        with pytest.raises(TooManyRequestsError):
+            await source.watch().__aenter__()
+    assert len(server.seen) == 2
+    assert clock.slept == []

@@ -1,0 +1,68 @@
+"""An answer that is read as it comes."""
+
+import asyncio
+from typing import Self
+
+import aiohttp
+
+from endpointd.client.network import HTTP_ERRORS, Peer, transport_error
+
+
+class Chunks:
+    """What has arrived of an answer, each time that it is asked; no generator, which would need closing.
+
+    Raises ResponseTruncatedError, or another TransportError, where the connection breaks; what had arrived and was
+    not asked for before is lost then.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, path: str, peer: Peer) -> None:
+        self._content = response.content
+        self._path = path
+        self._peer = peer
+        _fail_when_closed(response)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._content.readany()
+        except HTTP_ERRORS as problem:
+            raise transport_error(problem, "GET", self._path, self._peer, inside=True) from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+def _fail_when_closed(response: aiohttp.ClientResponse) -> None:
+    """End the reading of an answer whose connection is closed.
+
+    aiohttp (3.14) closes a connection on which a later chunk is badly framed and forgets who is reading, who
+    would wait forever.
+    """
+    connection = response.connection
+    closed = (
+        connection.protocol.closed if connection is not None and connection.protocol is not None else None
+    )
+    if closed is None:
+        return
+    content = response.content
+
+    def fail(closing: asyncio.Future[None]) -> None:
+        if not closing.cancelled():
+            closing.exception()  # seen: it is told to who reads
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the connection was closed"))
+
+    closed.add_done_callback(fail)
+
+
+def hang_up(response: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that has not ended, at once.
+
+    A polite end of TLS waits for the other side, which may be gone, and outlives the client that it belongs to.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
