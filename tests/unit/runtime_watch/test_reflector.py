@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.unit.runtime_watch.running import LIST_FIRST, new, now, running
-from tests.unit.runtime_watch.things import Thing, added, key, thing
+from tests.unit.runtime_watch.things import Thing, added, deleted, key, modified, thing
 
 from endpointd.api.resource import Bookmark, Page, WatchError, WatchEvent
 from endpointd.client.errors import ConnectionFailedError, ResponseTruncatedError
@@ -78,6 +78,21 @@ async def test_changes_right_after_the_initial_events_in_the_same_batch_are_live
     async with running(source) as it:
         assert it.recorder.take() == ["+a@101", "+b@102", "+c@103", "+d@104"]
         assert it.store.resource_version == "110"
+
+
+async def test_what_changes_while_the_initial_events_come_is_part_of_them(source: FakeSource[Thing]) -> None:
+    source.mangle = lambda batch: (
+        [
+            *batch[:-1],
+            deleted(thing("a", 104, uid="uid-1")),
+            modified(thing("b", 105, uid="uid-2")),
+            Bookmark("105", True),
+        ]
+        if isinstance(batch[-1], Bookmark)
+        else batch
+    )
+    async with running(source) as it:
+        assert it.recorder.take() == ["+b@105", "+c@103"]
 
 
 async def test_watches_end_after_five_to_ten_minutes_and_go_on_without_a_relist(

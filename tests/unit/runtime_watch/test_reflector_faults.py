@@ -110,6 +110,19 @@ async def test_without_bookmarks_a_watch_is_given_its_whole_time_and_a_margin() 
         it.assert_alike()
 
 
+async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_again_and_again(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        await asyncio.sleep(61)
+        source.bookmark_seconds = None
+        source.end_watches()
+        await asyncio.sleep(155)
+        assert it.asked() == ["stream newest", "watch 103", "watch 103"]
+        await asyncio.sleep(299)
+        assert it.asked() == []
+
+
 async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[Thing]) -> None:
     for settings in (None, LIST_FIRST):
         source.hang_next()

@@ -248,6 +248,17 @@ def test_an_object_created_and_deleted_ahead_of_the_watch_never_shows_again(
     assert recorder.take() == ["+new@12", "-new@12"]
 
 
+def test_two_objects_of_one_name_deleted_ahead_of_the_watch_both_stay_gone(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_write(thing("a", 13, uid="second"))
+    store.record_delete(key("a"), "second")
+    store.apply([modified(thing("a", 11)), deleted(thing("a", 12))])
+    store.apply([added(thing("a", 13, uid="second")), deleted(thing("a", 14, uid="second"))])
+    assert recorder.take() == ["-a@10", "+a@13", "-a@13"]
+
+
 def test_a_deletion_of_what_was_never_stored_keeps_it_from_showing_up_late(
     store: Store[Thing], recorder: Recorder
 ) -> None:
