@@ -220,6 +220,61 @@ async def test_a_slice_to_delete_that_is_gone_already_is_what_was_wanted() -> No
     assert world.published() == {"other": True}
 
 
+@pytest.mark.parametrize("verb", ["update", "delete"])
+async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it(verb: str) -> None:
+    """A server that starts, or a proxy before it, says so to anything; believed, slices would be made twice."""
+    world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
+    before = world.slices_of()
+    world.server.fail_next(api_error(Status(code=404, message="404 page not found")), verb=verb)  # type: ignore[arg-type]
+    if verb == "update":
+        world.put(make_pod("pod-00001", address_number(1), ready=False))
+    else:
+        world.remove(make_pods(1)[0])
+    await world.settle()
+    assert {piece.metadata.name for piece in world.slices.values()} == {
+        piece.metadata.name for piece in before
+    }
+    assert [str(error).rpartition(": ")[2] for error in world.failures] == ["404 page not found"]
+    world.advance(1000.0)
+    await world.settle()
+    expected = {"pod-00001": False, "pod-00002": True} if verb == "update" else {"pod-00002": True}
+    assert world.published() == expected
+    assert len(world.slices_of()) == len(expected)
+
+
+async def test_a_conflict_that_cannot_be_looked_into_waits_for_the_watch() -> None:
+    world = await world_with(1)
+    (piece,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"a": "b"}))
+    world.server.fail_next(api_error(Status(code=503, message="overloaded")), verb="get")
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    assert await world.sync() == 1
+    assert verbs(world.take_writes()) == ["update"]
+    assert len(world.failures) == 1
+    world.watch()
+    world.advance(1000.0)
+    await world.settle()
+    assert world.published() == {"pod-00001": False}
+    assert len(world.failures) == 1
+
+
+async def test_a_quarrel_over_a_slice_ends_in_a_wait_not_in_a_loop() -> None:
+    world = await world_with(1)
+
+    async def meddle(call: Call) -> None:
+        if call.verb == "update":
+            (piece,) = world.slices_of()
+            note = {"count": str(len(world.server.calls))}
+            world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations=note))
+
+    world.server.before_each = meddle
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    assert await world.sync() == 1
+    assert len(world.take_writes()) <= 10
+    assert [event.reason for event in world.events] == ["FailedToUpdateEndpointSlices"]
+    assert "the object has been modified" in world.events[0].message
+
+
 async def test_a_name_that_another_slice_has_by_now_is_never_overwritten() -> None:
     world = await world_with(1)
     (piece,) = world.slices_of()

@@ -9,7 +9,7 @@ import msgspec
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
 from endpointd.api.status import NAMESPACE_TERMINATING
-from endpointd.client.errors import ForbiddenError
+from endpointd.client.errors import ForbiddenError, NotFoundError
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -47,6 +47,17 @@ class Writer(Protocol):
 def is_namespace_terminating(error: Exception) -> bool:
     """Tell whether a create was refused because its namespace is going: nothing is owed to it any more (S-72, E-22)."""
     return isinstance(error, ForbiddenError) and error.status.has_cause(NAMESPACE_TERMINATING)
+
+
+def is_gone(error: Exception, key: ObjectKey) -> bool:
+    """Tell whether the server says that this very object is not there.
+
+    A 404 that does not name it says less: an API server that is starting, or a proxy before it, answers so to
+    anything, and what it hides is still there.
+    """
+    if not isinstance(error, NotFoundError) or error.status.details is None:
+        return False
+    return error.status.details.name == key.name
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):

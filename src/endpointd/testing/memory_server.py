@@ -196,7 +196,7 @@ class MemoryServer:
     def _existing(self, resource: Resource[Any], key: ObjectKey) -> Any:
         found = self._objects.get(resource.plural, {}).get(key)
         if found is None:
-            raise _error(404, "NotFound", f'{resource.full_name} "{key.name}" not found')
+            raise _error(404, "NotFound", f'{resource.full_name} "{key.name}" not found', name=key.name)
         return found
 
     def _create(self, resource: Resource[Any], body: msgspec.Struct, namespace: str) -> Any:
@@ -342,8 +342,11 @@ def _content(item: EndpointSlice) -> tuple[Any, ...]:
     return item.metadata.labels, item.address_type, item.endpoints, item.ports
 
 
-def _error(code: int, reason: str, message: str, cause: str | None = None) -> Exception:
-    details = StatusDetails(causes=(StatusCause(reason=cause),)) if cause is not None else None
+def _error(
+    code: int, reason: str, message: str, cause: str | None = None, name: str | None = None
+) -> Exception:
+    causes = (StatusCause(reason=cause),) if cause is not None else None
+    details = StatusDetails(name=name, causes=causes)
     return api_error(
         Status(status="Failure", code=code, reason=reason, message=message, details=details),
         method="",

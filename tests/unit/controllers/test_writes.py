@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from endpointd.api.meta import ObjectKey
 from endpointd.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
 from endpointd.client.errors import api_error
-from endpointd.controllers.writes import Failure, is_namespace_terminating, write_all
+from endpointd.controllers.writes import Failure, is_gone, is_namespace_terminating, write_all
 
 
 class Writes:
@@ -103,6 +104,24 @@ def test_a_namespace_is_going_when_the_refusal_says_so(code: int, cause: str | N
     """S-72, E-22."""
     details = StatusDetails(causes=(StatusCause(reason=cause),)) if cause else None
     assert is_namespace_terminating(api_error(Status(code=code, details=details))) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "expected"),
+    [
+        (404, StatusDetails(name="web"), True),
+        (404, StatusDetails(name="other"), False),
+        (404, StatusDetails(), False),
+        (404, None, False),
+        (409, StatusDetails(name="web"), False),
+    ],
+)
+def test_an_object_is_gone_when_the_server_names_it(
+    code: int, details: StatusDetails | None, expected: bool
+) -> None:
+    error = api_error(Status(code=code, details=details))
+    assert is_gone(error, ObjectKey("default", "web")) is expected
+    assert not is_gone(ValueError("x"), ObjectKey("default", "web"))
 
 
 def test_an_error_of_ours_is_no_terminating_namespace() -> None:

@@ -8,10 +8,10 @@ import msgspec
 from endpointd.api.core import Service
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ClientError, ConflictError, NotFoundError
+from endpointd.client.errors import ClientError, ConflictError
 from endpointd.controllers.endpointslice.plan import FamilyPlan
 from endpointd.controllers.endpointslice.state import ServicePlan
-from endpointd.controllers.writes import Failure, Writer, is_namespace_terminating, write_all
+from endpointd.controllers.writes import Failure, Writer, is_gone, is_namespace_terminating, write_all
 
 _NAMESPACE_IS_GOING = Failure("")
 
@@ -98,13 +98,13 @@ class SliceApplier:
         key = key_of(piece)
         try:
             answer = await self._writer.update(ENDPOINT_SLICES, piece, key=key)
-        except NotFoundError as error:
-            self._store.record_delete(key, piece.metadata.uid)
-            return Failure(f"{text}: {error}", outdated=True)
         except ConflictError as error:
             return Failure(f"{text}: {error}", outdated=await self._refresh(key, piece.metadata.uid))
         except ClientError as error:
-            return Failure(f"{text}: {error}")
+            gone = is_gone(error, key)
+            if gone:
+                self._store.record_delete(key, piece.metadata.uid)
+            return Failure(f"{text}: {error}", outdated=gone)
         self._store.record_write(_sharing(answer, piece))
         return None
 
@@ -112,12 +112,11 @@ class SliceApplier:
         key = key_of(piece)
         try:
             await self._writer.delete(ENDPOINT_SLICES, key, uid=piece.metadata.uid)
-        except NotFoundError:
-            pass  # S-72 calls it an error; it is what was wanted
         except ConflictError as error:  # the name is another slice's by now
             return Failure(f"{text}: {error}", outdated=await self._refresh(key, piece.metadata.uid))
         except ClientError as error:
-            return Failure(f"{text}: {error}")
+            if not is_gone(error, key):  # S-72 calls it an error; it is what was wanted
+                return Failure(f"{text}: {error}")
         self._store.record_delete(key, piece.metadata.uid)
         return None
 
@@ -125,10 +124,10 @@ class SliceApplier:
         """Take in what the server has under a name now; False where it cannot be read, and is left to the watch."""
         try:
             self._store.record_write(await self._writer.get(ENDPOINT_SLICES, key))
-        except NotFoundError:
+        except ClientError as error:
+            if not is_gone(error, key):
+                return False
             self._store.record_delete(key, uid)
-        except ClientError:
-            return False
         return True
 
 

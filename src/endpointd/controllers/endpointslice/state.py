@@ -6,6 +6,8 @@ After any history the state equals one rebuilt from the listers, and so does its
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from endpointd.api.core import Pod, Service
 from endpointd.api.discovery import EndpointSlice
 from endpointd.controllers.endpointslice.desired import (
@@ -404,7 +406,10 @@ class ServiceState:
     def snapshot(self) -> dict[str, object]:
         """Return every part that a state rebuilt from the listers must have too, by name."""
         parts: dict[str, object] = {
-            "service": self.service,
+            "service": msgspec.structs.replace(  # a version that changes nothing else is not taken over
+                self.service,
+                metadata=msgspec.structs.replace(self.service.metadata, resource_version=""),
+            ),
             "wanted ports": dict(self._wanted_ports),
             "missing nodes": dict(self._missing_nodes),
             "slices of other address types": dict(self._strays),
