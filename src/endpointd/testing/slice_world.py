@@ -134,7 +134,7 @@ class SliceWorld:
         """Let time pass."""
         self.clock.now += seconds
 
-    async def sync(self, *, limit: int = 100) -> int:
+    async def sync(self, *, limit: int = 1000) -> int:
         """Reconcile what is due, one after the other, until nothing is; return how often.
 
         Raises ``AssertionError`` where it does not come to an end.

@@ -361,6 +361,18 @@ def test_of_several_slices_to_go_the_first_becomes_the_placeholder() -> None:
     assert (made.create, names(made.update), names(made.delete)) == ((), ["web-a"], ["web-b"])
 
 
+def test_of_several_placeholders_one_is_kept_unwritten() -> None:
+    """S-50 writes the first of them anew; here it is as good as it is."""
+    placeholders = [make_slice(SERVICE, name, ports=()) for name in ("web-b", "web-a")]
+    made = plan([], [*placeholders, edited(make_slice(SERVICE, "web-0"), owner_references=None)])
+    assert (made.create, made.update, names(made.delete), made.right) == (
+        (),
+        (),
+        ["web-0", "web-b"],
+        ("web-a",),
+    )
+
+
 def test_a_placeholder_makes_room_under_its_name() -> None:
     """S-52."""
     made = plan(make_pods(2), [make_slice(SERVICE, "web-a", ports=())])

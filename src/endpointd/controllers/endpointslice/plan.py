@@ -206,10 +206,12 @@ def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> 
     """Leave an empty slice where all would go and none would come (S-50)."""
     if packing.create or len(packing.delete) < view.total_slices:
         return
-    # Unlike upstream only one that this service owns: another's is collected soon after (S-51).
-    if len(packing.delete) == 1 and _is_placeholder(packing.delete[0], view, labels):
-        packing.right.append(packing.delete.pop())
-        return
+    # Unlike upstream only one that this service owns, as another's is collected soon after (S-51); and one of several,
+    # where upstream writes the first of them anew.
+    for place, observed in enumerate(packing.delete):
+        if _is_placeholder(observed, view, labels):
+            packing.right.append(packing.delete.pop(place))
+            return
     packing.create.append(_Draft(None, NO_PORTS, []))
 
 
