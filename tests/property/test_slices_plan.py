@@ -46,36 +46,47 @@ def pods(draw: st.DrawFn) -> list[Pod]:
     """Pods of one service, under two numbers of the named port or none, some not publishable."""
     found = []
     for number in draw(st.sets(st.integers(1, 14), max_size=14)):
-        port = draw(st.sampled_from([NUMBERS[0], NUMBERS[0], NUMBERS[1], None]))
+        port = draw(st.sampled_from([*[NUMBERS[0]] * 6, NUMBERS[1], None]))
         found.append(
             make_pod(
                 f"pod-{number:02}",
-                draw(st.sampled_from([f"10.0.0.{number}", f"10.0.0.{number}", "fd00::1"])),
-                ready=draw(st.booleans()),
-                node_name=draw(st.sampled_from(["node-1", "node-1", "node-2", "gone"])),
-                phase=draw(st.sampled_from(["Running", "Running", "Running", "Failed"])),
+                draw(st.sampled_from([*[f"10.0.0.{number}"] * 7, "fd00::1"])),
+                ready=draw(st.integers(0, 4)) > 0,
+                node_name=draw(st.sampled_from([*["node-1"] * 7, "node-2", "gone"])),
+                phase=draw(st.sampled_from([*["Running"] * 7, "Failed"])),
                 named_ports=(NamedPort("http", "TCP", port),) if port is not None else (),
             )
         )
     return found
 
 
+def number_of(pod: Pod) -> int | None:
+    return pod.named_ports[0].number if pod.named_ports else None
+
+
 @st.composite
 def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
     """Slices as a long and bad history may have left them."""
     known = [*of, make_pod("stranger", "10.9.9.9")]
+    some_key: st.SearchStrategy[int | None] = st.sampled_from([8080, 8080, 8080, 8081, None, 7])
+    keys = draw(st.lists(some_key, max_size=6))
+    held: list[list[Pod]] = [[] for _ in keys]
+    for pod in of:  # mostly each in one slice, and that of its ports
+        places = [place for place, key in enumerate(keys) if key == number_of(pod)]
+        if places and draw(st.integers(0, 3)):
+            held[draw(st.sampled_from(places))].append(pod)
     found = []
-    for number in range(draw(st.integers(0, 6))):
-        members = draw(st.lists(st.sampled_from(known), max_size=6))
-        port = draw(st.sampled_from([*NUMBERS, None, 7]))
+    for number, (port, members) in enumerate(zip(keys, held, strict=True)):
+        if not draw(st.integers(0, 4)):
+            members += draw(st.lists(st.sampled_from(known), max_size=3))
         piece = make_slice(
             SERVICE,
             f"web-{number}",
             [draw(endpoints(member)) for member in members],
             ports=ports_of(port),
-            extra_labels=draw(st.sampled_from([{}, {}, {"odd": "yes"}])),
+            extra_labels=draw(st.sampled_from([{}, {}, {}, {"odd": "yes"}])),
         )
-        if draw(st.sampled_from([True, True, True, False])):
+        if draw(st.integers(0, 7)):
             found.append(piece)
         else:
             found.append(edited(piece, owner_references=(make_owner(make_service(uid="earlier")),)))
@@ -87,9 +98,7 @@ def endpoints(pod: Pod) -> st.SearchStrategy[Endpoint]:
     right = make_endpoint(pod, zone=zone_of(pod.node_name) or None)
     return st.sampled_from(
         [
-            right,
-            right,
-            right,
+            *[right] * 9,
             make_endpoint(pod, zone=None, ready=None),
             make_endpoint(pod, "10.8.8.8"),
             make_endpoint(pod, hostname="other"),
