@@ -1,0 +1,133 @@
+"""What changes the cluster: makes the objects of a workload, flips readiness, clears what was published."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from benchmarks.objects import (
+    BenchmarkPod,
+    Workload,
+    node_documents,
+    readiness_body,
+    service_body,
+    status_body,
+)
+from benchmarks.observer import Observer
+from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Published
+from endpointd.api.core import NODES, PODS, SERVICES
+from endpointd.client.rest import STRATEGIC_MERGE_PATCH, Client
+from endpointd.clock import Clock
+
+T = TypeVar("T")
+
+_AT_ONCE = 48
+_CLEARING_SECONDS = 120.0
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One change of a pod's readiness, in seconds of the clock."""
+
+    sent: float
+    """Just before the request."""
+    answered: float
+    """When the API server's answer was there."""
+    seen: float
+    """When a watcher saw it in a slice; that can be before the answer."""
+
+
+class Load:
+    """Makes and changes the objects of one workload; tells the judge what to expect before it does."""
+
+    def __init__(self, workload: Workload, client: Client, observer: Observer, clock: Clock) -> None:
+        self.workload = workload
+        self._client = client
+        self._observer = observer
+        self._clock = clock
+        self._ready: dict[BenchmarkPod, bool] = {}
+
+    async def populate(self) -> None:
+        """Create nodes, namespaces, services and pods, all ready."""
+        for namespace in self.workload.namespaces:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await self._client.request("POST", "/api/v1/namespaces", body=msgspec.json.encode(body))
+        await _at_once(list(node_documents()), self._make_node)
+        for service in self.workload.services:
+            self._observer.judge.expect_service(service)
+        await _at_once(
+            self.workload.services,
+            lambda service: self._client.request(
+                "POST", SERVICES.path(service.namespace), body=service_body(service)
+            ),
+        )
+        await _at_once(self.workload.pods, self._make_pod)
+
+    async def clear(self) -> None:
+        """Delete all slices and Endpoints and return when they are gone; no controller may be running."""
+        for namespace in self.workload.namespaces:
+            for resource in (OBSERVED_SLICES, OBSERVED_ENDPOINTS):
+                await self._client.request(
+                    "DELETE", resource.path(namespace), timeout_seconds=_CLEARING_SECONDS
+                )
+        async with asyncio.timeout(_CLEARING_SECONDS):
+            await self._observer.until_empty()
+
+    async def restore(self) -> None:
+        """Make every pod ready again."""
+        await _at_once(
+            [pod for pod, ready in self._ready.items() if not ready], lambda pod: self._set_ready(pod, True)
+        )
+
+    async def flip(self, pod: BenchmarkPod) -> Change:
+        """Change a pod's readiness and return when a watcher has seen it in a slice.
+
+        Never twice at a time for one pod.
+        """
+        ready = not self._ready[pod]
+        self._expect(pod, ready)
+        self._observer.look_again()
+        seen = self._observer.seen(pod.key)
+        sent = self._clock.monotonic()
+        await self._set_ready(pod, ready)
+        answered = self._clock.monotonic()
+        return Change(sent, answered, await seen)
+
+    async def _make_node(self, documents: tuple[str, bytes, bytes]) -> None:
+        name, body, status = documents
+        await self._client.request("POST", NODES.path(), body=body)
+        await self._client.request(
+            "PATCH", NODES.path("", name, "status"), body=status, content_type=STRATEGIC_MERGE_PATCH
+        )
+
+    async def _make_pod(self, pod: BenchmarkPod) -> None:
+        await self._client.request("POST", PODS.path(pod.key.namespace), body=self.workload.pod_body(pod))
+        await self._patch_status(pod, status_body(pod))
+        self._expect(pod, True)
+        self._ready[pod] = True
+
+    async def _set_ready(self, pod: BenchmarkPod, ready: bool) -> None:
+        self._expect(pod, ready)
+        self._ready[pod] = ready
+        now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await self._patch_status(pod, readiness_body(ready=ready, at=now))
+
+    async def _patch_status(self, pod: BenchmarkPod, body: bytes) -> None:
+        path = PODS.path(pod.key.namespace, pod.key.name, "status")
+        await self._client.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE_PATCH)
+
+    def _expect(self, pod: BenchmarkPod, ready: bool) -> None:
+        self._observer.judge.expect(pod.key, Published(pod.service, pod.address, ready))
+
+
+async def _at_once(items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
+    """Do it for all items, some at a time."""
+    todo = iter(items)
+
+    async def worker(rest: Iterator[T]) -> None:
+        for item in rest:
+            await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(_AT_ONCE):
+            group.create_task(worker(todo), name=f"load {number}")

@@ -1,0 +1,155 @@
+"""What a run of the benchmarks found, as values that are printed and written as JSON."""
+
+from typing import Literal
+
+import msgspec
+
+from benchmarks.sides import OURS, THEIRS, SideName, Variant
+from benchmarks.summary import Spread, ratios
+
+Scenario = Literal["cold", "flip", "churn", "growth"]
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """One scenario, played once on one side."""
+
+    scenario: Scenario
+    size: str
+    variant: Variant
+    side: SideName
+    run: int
+    values: dict[str, float]
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """What was measured on, with what."""
+
+    endpointd: str
+    kubernetes: str
+    python: str
+    machine: str
+    cpus: int
+    load_before: float
+    """Processes that wanted the CPU in the minute before: more than a few tenths means that the machine was not idle."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All that one command measured. ``options`` are those that it was called with."""
+
+    started: str
+    seconds: float
+    environment: Environment
+    options: dict[str, str]
+    measurements: tuple[Measurement, ...]
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A number that is shown: which value it is, how it is called, and to how many digits it means something."""
+
+    key: str
+    label: str
+    unit: str
+    digits: int
+
+
+METRICS: dict[Scenario, tuple[Metric, ...]] = {
+    "cold": (
+        Metric("seconds", "until all is right", "s", 2),
+        Metric("slices_seconds", "until slices are right", "s", 2),
+        Metric("cpu_seconds", "CPU", "s", 2),
+        Metric("resident_mib", "memory then", "MiB", 0),
+        Metric("peak_mib", "memory at its peak", "MiB", 0),
+        Metric("server_cpu_seconds", "CPU of kube-apiserver", "s", 2),
+    ),
+    "flip": (
+        Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
+        Metric("p50_ms", "seen in a slice, p50", "ms", 1),
+        Metric("p99_ms", "seen in a slice, p99", "ms", 1),
+        Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
+        Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
+        Metric("endpoints_p50_ms", "Endpoints right, p50", "ms", 1),
+        Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
+        Metric("slice_writes_per_change", "slice writes a change", "", 2),
+        Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
+        Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
+    ),
+    "churn": (
+        Metric("p50_ms", "seen in a slice, p50", "ms", 1),
+        Metric("p99_ms", "seen in a slice, p99", "ms", 1),
+        Metric("max_ms", "seen in a slice, latest", "ms", 1),
+        Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
+        Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
+        Metric("settled_ms", "all right after the last", "ms", 0),
+        Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
+        Metric("peak_mib", "memory at its peak", "MiB", 0),
+        Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
+        Metric("slice_writes_per_change", "slice writes a change", "", 2),
+        Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
+        Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
+        Metric("changes_per_second", "changes a second", "", 1),
+    ),
+    "growth": (Metric("cpu_ratio", "CPU of a change, large by small", "x", 2),),
+}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One metric of one scenario on both sides."""
+
+    scenario: Scenario
+    size: str
+    variant: Variant
+    metric: Metric
+    theirs: Spread | None
+    ours: Spread | None
+    ratio: Spread | None
+    """Ours by theirs, run by run."""
+
+
+def rows(measurements: tuple[Measurement, ...]) -> list[Row]:
+    """Put both sides beside each other, in the order in which they were measured first."""
+    groups: dict[tuple[Scenario, str, Variant], list[Measurement]] = {}
+    for one in measurements:
+        groups.setdefault((one.scenario, one.size, one.variant), []).append(one)
+    order: list[Scenario] = list(METRICS)
+    found: list[Row] = []
+    for scenario, size, variant in sorted(groups, key=lambda key: order.index(key[0])):
+        group = sorted(groups[scenario, size, variant], key=lambda one: one.run)
+        for metric in METRICS[scenario]:
+            theirs, ours = (
+                [one.values[metric.key] for one in group if one.side == side and metric.key in one.values]
+                for side in (THEIRS, OURS)
+            )
+            if theirs or ours:
+                found.append(
+                    Row(
+                        scenario=scenario,
+                        size=size,
+                        variant=variant,
+                        metric=metric,
+                        theirs=Spread.of(theirs) if theirs else None,
+                        ours=Spread.of(ours) if ours else None,
+                        ratio=ratios(ours, theirs),
+                    )
+                )
+    return found
+
+
+def growth(measurements: tuple[Measurement, ...], small: str, large: str) -> list[Measurement]:
+    """Derive how the CPU of one change grows with the size, for each side, variant and run that has both sizes."""
+    flips = {
+        (one.side, one.variant, one.run, one.size): one.values["cpu_ms_per_change"]
+        for one in measurements
+        if one.scenario == "flip"
+    }
+    return [
+        Measurement(
+            "growth",
+            f"{small} to {large}",
+            variant,
+            side,
+            run,
+            {"cpu_ratio": flips[side, variant, run, large] / cpu},
+        )
+        for (side, variant, run, size), cpu in flips.items()
+        if size == small and cpu > 0 and (side, variant, run, large) in flips
+    ]

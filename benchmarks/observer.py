@@ -1,0 +1,162 @@
+"""A watcher of slices and Endpoints that says when what was changed could be seen."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from benchmarks.published import (
+    Judge,
+    ObservedEndpoints,
+    ObservedSlice,
+)
+from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.resource import WatchError, WatchEvent
+from endpointd.clock import Clock
+from endpointd.runtime.source import Source
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_LONGEST_WATCH_SECONDS = 4 * 3600
+
+
+class ObserverError(RuntimeError):
+    """A watch of the benchmark itself ended or failed: what was measured meanwhile means nothing."""
+
+
+class Rightness(msgspec.Struct, frozen=True):
+    """Since when everything has been right, in seconds of the clock."""
+
+    slices_since: float
+    endpoints_since: float
+
+    @property
+    def since(self) -> float:
+        """Since when both have been."""
+        return max(self.slices_since, self.endpoints_since)
+
+
+class Observer:
+    """Two watches that feed a :class:`Judge`, and those who wait for its verdict.
+
+    :meth:`run` it in a task of its own. Times are those at which a batch of events had been read and decoded, so they
+    include what a lean client needs for that, on the same CPUs as everything else.
+    """
+
+    def __init__(
+        self,
+        slices: Source[ObservedSlice],
+        endpoints: Source[ObservedEndpoints],
+        judge: Judge,
+        clock: Clock,
+    ) -> None:
+        self.judge = judge
+        self._slices = slices
+        self._endpoints = endpoints
+        self._clock = clock
+        self._watching = [asyncio.Event(), asyncio.Event()]
+        self._pods: dict[ObjectKey, asyncio.Future[float]] = {}
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._slices_since: float | None = None
+        self._endpoints_since: float | None = None
+
+    async def run(self) -> NoReturn:
+        """Watch until cancelled. Raises ObserverError (in a group) where a watch ends."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch(self._slices, self._take_slices, 0), name="watch slices")
+            group.create_task(self._watch(self._endpoints, self._take_endpoints, 1), name="watch Endpoints")
+        raise AssertionError("watches only end by raising")
+
+    async def wait_watching(self) -> None:
+        """Return once nothing that is written from now on is missed."""
+        for started in self._watching:
+            await started.wait()
+
+    # ------------------------------------------------------------------------------------------ waiting
+
+    def seen(self, pod: ObjectKey) -> asyncio.Future[float]:
+        """Return a future of when the slices will have published the pod as the judge expects it by then.
+
+        Ask before the change is made and after it is expected; one change of a pod at a time.
+        """
+        if pod in self._pods:
+            raise ValueError(f"{pod} is being waited for already: one change of a pod at a time")
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._pods[pod] = future
+        return future
+
+    async def until_right(self) -> Rightness:
+        """Return once all slices and Endpoints are right: since when."""
+        self.look_again()
+        await self._until(lambda: self._slices_since is not None and self._endpoints_since is not None)
+        if (
+            self._slices_since is None or self._endpoints_since is None
+        ):  # pragma: no cover - no turn in between
+            raise AssertionError("it was right when this was woken")
+        return Rightness(self._slices_since, self._endpoints_since)
+
+    async def until_empty(self) -> None:
+        """Return once nothing is published."""
+        await self._until(self.judge.is_empty)
+
+    def look_again(self) -> None:
+        """Take note that what is expected has changed."""
+        self._note(self._clock.monotonic())
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((condition, future))
+            await future
+
+    # ----------------------------------------------------------------------------------------- watching
+
+    async def _watch(self, source: Source[T], take: Callable[[list[Any], float], None], which: int) -> None:
+        page = await source.list_page()
+        take([WatchEvent("ADDED", item) for item in page.items], self._clock.monotonic())
+        async with source.watch(
+            resource_version=page.resource_version, timeout_seconds=_LONGEST_WATCH_SECONDS
+        ) as batches:
+            self._watching[which].set()
+            async for batch in batches:
+                now = self._clock.monotonic()
+                take([event for event in batch if isinstance(event, WatchEvent)], now)
+                for event in batch:
+                    if isinstance(event, WatchError):
+                        raise ObserverError(
+                            f"the benchmark's own watch of {source!r}: {event.status.message}"
+                        )
+        raise ObserverError(f"the benchmark's own watch of {source!r} has ended")
+
+    def _take_slices(self, events: list[WatchEvent[ObservedSlice]], now: float) -> None:
+        for event in events:
+            for pod in self.judge.slice_event(event.type, event.item):
+                if pod in self._pods and self.judge.is_pod_right(pod):
+                    future = self._pods.pop(pod)
+                    if not future.done():
+                        future.set_result(now)
+        self._note(now)
+
+    def _take_endpoints(self, events: list[WatchEvent[ObservedEndpoints]], now: float) -> None:
+        for event in events:
+            self.judge.endpoints_event(event.type, event.item)
+        self._note(now)
+
+    def _note(self, now: float) -> None:
+        if not self.judge.are_slices_right():
+            self._slices_since = None
+        elif self._slices_since is None:
+            self._slices_since = now
+        if not self.judge.are_endpoints_right():
+            self._endpoints_since = None
+        elif self._endpoints_since is None:
+            self._endpoints_since = now
+        if self._waiting:
+            still = []
+            for condition, future in self._waiting:
+                if not condition():
+                    still.append((condition, future))
+                elif not future.done():
+                    future.set_result(None)
+            self._waiting = still

@@ -1,0 +1,244 @@
+"""The scenarios: what is done to a cluster while one controller process is watched."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Sequence
+from typing import NoReturn, TypeVar
+
+import msgspec
+
+from benchmarks.load import Change, Load
+from benchmarks.objects import BenchmarkPod
+from benchmarks.observer import Observer, Rightness
+from benchmarks.summary import percentile
+from benchmarks.usage import Usage
+from endpointd.clock import Clock
+from endpointd.testing.processes import ChildProcess
+
+T = TypeVar("T")
+
+Values = dict[str, float]
+"""What was measured, by a name that carries its unit."""
+
+WARM_UP_FLIPS = 4
+_LOOK_SECONDS = 0.02
+_IDLE_SHARE = 0.05
+_IDLE_LOOKS = 2
+_LONGEST_IDLING_SECONDS = 60.0
+_ALIVE_POLL_SECONDS = 0.25
+_RIGHT_SECONDS = 300.0
+_SEEN_SECONDS = 60.0
+
+
+class ScenarioError(RuntimeError):
+    """A controller ended, or did not make things right in time; the text says which and shows its log."""
+
+
+class FlipSettings(msgspec.Struct, frozen=True):
+    """How often a pod's readiness is changed, one change after the other."""
+
+    flips: int
+
+
+class ChurnSettings(msgspec.Struct, frozen=True):
+    """How fast readiness changes, and for how long."""
+
+    per_second: float
+    seconds: float
+
+    @property
+    def changes(self) -> int:
+        """All changes."""
+        return int(self.per_second * self.seconds)
+
+
+class Subject:
+    """A running controller process, with the cluster around it: what scenarios are played on.
+
+    Keep :meth:`guard` running beside the scenarios. ``servers`` are the processes of the control plane, whose CPU is
+    told along.
+    """
+
+    def __init__(
+        self, child: ChildProcess, servers: Sequence[Usage], load: Load, observer: Observer, clock: Clock
+    ) -> None:
+        self.child = child
+        self.usage = Usage(child.pid)
+        self.load = load
+        self.observer = observer
+        self.clock = clock
+        self._servers = servers
+
+    async def guard(self) -> NoReturn:
+        """Watch over the process. Raises ScenarioError when it ends by itself."""
+        while self.child.is_running:
+            await self.clock.sleep(_ALIVE_POLL_SECONDS)
+        raise ScenarioError(self._story(f"has ended with {self.child.exit_code}"))
+
+    def server_cpu_seconds(self) -> float:
+        """Return the CPU that the control plane has used."""
+        return sum(server.cpu_seconds() for server in self._servers)
+
+    async def right(self) -> Rightness:
+        """Return since when everything published is right, once it is. Raises ScenarioError where it takes too long."""
+        return await self.in_time(self.observer.until_right(), _RIGHT_SECONDS)
+
+    async def in_time(self, work: Awaitable[T], timeout_seconds: float) -> T:
+        """Return what the work returns. Raises ScenarioError, with what is wrong, where it takes too long."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await work
+        except TimeoutError:
+            complaint = self.observer.judge.complaint()
+            raise ScenarioError(
+                self._story(f"has not made things right in {timeout_seconds:g} s: {complaint}")
+            ) from None
+
+    async def settle(self) -> float:
+        """Return since when everything is right, once it is and the controller does nothing more.
+
+        Raises ScenarioError where it never comes to that.
+        """
+        judge = self.observer.judge
+        while True:
+            since = (await self.right()).since
+            try:
+                async with asyncio.timeout(_LONGEST_IDLING_SECONDS):
+                    await until_idle([self.usage], self.clock)
+            except TimeoutError:
+                raise ScenarioError(self._story("never stops working although nothing happens")) from None
+            if judge.are_slices_right() and judge.are_endpoints_right():
+                return since
+
+    def _story(self, what: str) -> str:
+        return f"{self.child.name} {what}\n--- end of its log ---\n{self.child.log_tail()}"
+
+
+async def until_idle(processes: Sequence[Usage], clock: Clock) -> None:
+    """Return once none of the processes has used the CPU worth mentioning for a moment."""
+    calm = 0
+    before, then = sum(process.cpu_seconds() for process in processes), clock.monotonic()
+    while calm < _IDLE_LOOKS:
+        await clock.sleep(_LOOK_SECONDS)
+        after, now = sum(process.cpu_seconds() for process in processes), clock.monotonic()
+        calm = calm + 1 if after - before < _IDLE_SHARE * (now - then) else 0
+        before, then = after, now
+
+
+async def cold(subject: Subject, started: float, server_cpu_before: float) -> Values:
+    """Measure a start from nothing published; the process was started at ``started``.
+
+    CPU and memory are those at the moment at which everything was right.
+    """
+    rightness = await subject.right()
+    cpu_seconds, memory = subject.usage.cpu_seconds(), subject.usage.memory()
+    return {
+        "seconds": rightness.since - started,
+        "slices_seconds": rightness.slices_since - started,
+        "cpu_seconds": cpu_seconds,
+        "resident_mib": memory.resident_mib,
+        "peak_mib": memory.peak_mib,
+        "server_cpu_seconds": subject.server_cpu_seconds() - server_cpu_before,
+    }
+
+
+async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) -> Values:
+    """Change one pod's readiness at a time: each change begins when nothing is left to do of the one before.
+
+    Pods go and come back in turn, so that never more than one is not ready. All CPU that a change causes counts,
+    Endpoints and afterthoughts too.
+    """
+    pods = subject.load.workload.pods
+    picked = [chance.choice(pods) for _ in range((WARM_UP_FLIPS + settings.flips + 1) // 2)]
+    order = [pod for pod in picked for _ in range(2)]
+    for pod in order[:WARM_UP_FLIPS]:
+        await subject.in_time(subject.load.flip(pod), _SEEN_SECONDS)
+        await subject.settle()
+    judge = subject.observer.judge
+    cpu, server_cpu = subject.usage.cpu_seconds(), subject.server_cpu_seconds()
+    slice_writes, endpoints_writes = judge.slice_writes, judge.endpoints_writes
+    changes: list[Change] = []
+    endpoints_ms: list[float] = []
+    for pod in order[WARM_UP_FLIPS:][: settings.flips]:
+        change = await subject.in_time(subject.load.flip(pod), _SEEN_SECONDS)
+        rightness = await subject.right()
+        if rightness.endpoints_since > change.sent:  # else it did not show there
+            endpoints_ms.append(_ms(rightness.endpoints_since - change.sent))
+        await subject.settle()
+        changes.append(change)
+    count = len(changes)
+    values = {
+        "cpu_ms_per_change": _ms(subject.usage.cpu_seconds() - cpu) / count,
+        **_latencies(changes),
+        "slice_writes_per_change": (judge.slice_writes - slice_writes) / count,
+        "endpoints_writes_per_change": (judge.endpoints_writes - endpoints_writes) / count,
+        "server_cpu_ms_per_change": _ms(subject.server_cpu_seconds() - server_cpu) / count,
+        "changes": float(count),
+    }
+    if endpoints_ms:
+        values["endpoints_p50_ms"] = percentile(endpoints_ms, 50)
+    return values
+
+
+async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random) -> Values:
+    """Change readiness at a steady pace, whether or not the controller keeps up.
+
+    A pod is changed again only after its last change has been seen, so that each change is told from the next. The
+    pace is kept as long as there are such pods; what came of it is told.
+    """
+    subject.usage.reset_peak()
+    judge, clock = subject.observer.judge, subject.clock
+    cpu, server_cpu = subject.usage.cpu_seconds(), subject.server_cpu_seconds()
+    slice_writes, endpoints_writes = judge.slice_writes, judge.endpoints_writes
+    free: asyncio.Queue[BenchmarkPod] = asyncio.Queue()
+    pods = list(subject.load.workload.pods)
+    chance.shuffle(pods)
+    for pod in pods:
+        free.put_nowait(pod)
+    changes: list[Change] = []
+
+    async def change(pod: BenchmarkPod) -> None:
+        changes.append(await subject.load.flip(pod))
+        free.put_nowait(pod)
+
+    async def play() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(settings.changes):
+                await clock.sleep(started + number / settings.per_second - clock.monotonic())
+                pod = await free.get()
+                group.create_task(change(pod), name=f"change {pod.key}")
+
+    started = clock.monotonic()
+    await subject.in_time(play(), settings.seconds + _RIGHT_SECONDS)
+    last_sent = max(change.sent for change in changes)
+    right_since = await subject.settle()
+    count = len(changes)
+    return {
+        **_latencies(changes),
+        "cpu_ms_per_change": _ms(subject.usage.cpu_seconds() - cpu) / count,
+        "peak_mib": subject.usage.memory().peak_mib,
+        "settled_ms": _ms(right_since - last_sent),
+        "slice_writes_per_change": (judge.slice_writes - slice_writes) / count,
+        "endpoints_writes_per_change": (judge.endpoints_writes - endpoints_writes) / count,
+        "server_cpu_ms_per_change": _ms(subject.server_cpu_seconds() - server_cpu) / count,
+        "changes_per_second": count / (last_sent - started),
+    }
+
+
+def _latencies(changes: Sequence[Change]) -> Values:
+    """Return how long it took from sending a change until it was seen, and what the change itself took of that."""
+    seen_ms = [_ms(change.seen - change.sent) for change in changes]
+    # A watcher may hear of it before the answer is there: then the controller took no time that could be told.
+    lags_ms = [max(_ms(change.seen - change.answered), 0.0) for change in changes]
+    return {
+        "p50_ms": percentile(seen_ms, 50),
+        "p99_ms": percentile(seen_ms, 99),
+        "max_ms": max(seen_ms),
+        "status_write_p50_ms": percentile([_ms(change.answered - change.sent) for change in changes], 50),
+        "after_answer_p50_ms": percentile(lags_ms, 50),
+        "after_answer_p99_ms": percentile(lags_ms, 99),
+    }
+
+
+def _ms(seconds: float) -> float:
+    return seconds * 1000.0

@@ -1,0 +1,221 @@
+"""endpointd beside kube-controller-manager on one real control plane: ``python -m benchmarks.side_by_side``."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import click
+import msgspec
+
+from benchmarks.measurements import Environment, Measurement, Report, growth
+from benchmarks.observer import ObserverError
+from benchmarks.plan import SCENARIOS, Plan, ScenarioName, make_plan
+from benchmarks.runner import RunSettings, run_plan
+from benchmarks.scenarios import ScenarioError
+from benchmarks.sides import OUR_COMMAND, SIDES, SideName, make_sides
+from benchmarks.sizes import Size
+from benchmarks.table import render
+from benchmarks.usage import UsageError
+from endpointd import __version__
+from endpointd.client.errors import ClientError
+from endpointd.clock import SystemClock
+from endpointd.testing.controlplane import AssetsMissingError, find_assets
+from endpointd.testing.processes import ProcessError
+
+_RESULTS = Path(__file__).parent / "results"
+_TROUBLE = (ScenarioError, ObserverError, UsageError, ProcessError, ClientError)
+
+
+class SizeType(click.ParamType[Size]):
+    """A size on the command line."""
+
+    name = "SERVICESxPODS"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Size:
+        """Read the text."""
+        if isinstance(value, Size):
+            return value
+        try:
+            return Size.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option(
+    "--scenarios",
+    multiple=True,
+    type=click.Choice(SCENARIOS),
+    default=SCENARIOS,
+    help="What to measure; give it once for each.",
+)
+@click.option(
+    "--sizes",
+    multiple=True,
+    type=SizeType(),
+    help="Sizes such as 1x1000, once for each; without it, each scenario's own.",
+)
+@click.option("--huge", is_flag=True, help="Include 1x20000, which takes minutes.")
+@click.option(
+    "--sides",
+    multiple=True,
+    type=click.Choice(SIDES),
+    default=SIDES,
+    help="Which program to measure; give it once for each.",
+)
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=1, help="How often: medians and spread are shown."
+)
+@click.option(
+    "--flips", type=click.IntRange(min=1), default=None, help="Flips of a size, instead of its own."
+)
+@click.option("--quick", is_flag=True, help="Small sizes and few changes, to see that it all works.")
+@click.option(
+    "--services-per-namespace",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many services share a namespace; 0 puts all into one.",
+)
+@click.option(
+    "--ours-command",
+    default=OUR_COMMAND,
+    show_default=False,
+    help="How endpointd is started, without its flags, for profilers and other interpreters.",
+)
+@click.option(
+    "--keep-logs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Folder for logs and servers' data of each size; nothing is kept without it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Where the JSON goes; benchmarks/results/<time>.json without it.",
+)
+def main(
+    scenarios: tuple[ScenarioName, ...],
+    sizes: tuple[Size, ...],
+    huge: bool,
+    sides: tuple[SideName, ...],
+    runs: int,
+    flips: int | None,
+    quick: bool,
+    services_per_namespace: int,
+    ours_command: str,
+    keep_logs: Path | None,
+    output: Path | None,
+) -> None:
+    """Measure endpointd and kube-controller-manager in turn, on the same real control planes, and compare.
+
+    Needs etcd, kube-apiserver and kube-controller-manager of one version in $KUBEBUILDER_ASSETS. The machine should
+    have nothing else to do.
+    """
+    clock = SystemClock()
+    try:
+        assets = find_assets()
+        chosen = make_sides(sides, assets, ours_command)
+        plan = make_plan(
+            scenarios=scenarios, sizes=sizes, with_huge=huge, quick=quick, runs=runs, flips=flips
+        )
+    except (AssetsMissingError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    settings = RunSettings(assets, tuple(chosen), services_per_namespace, keep_logs)
+    environment = describe_machine(assets)
+    before, began = clock.wall(), clock.monotonic()
+
+    def say(text: str) -> None:
+        passed = timedelta(seconds=int(clock.monotonic() - began))
+        click.echo(f"[{passed}] {text}", err=True)
+
+    try:
+        found = run_plan(plan, settings, clock, say)
+    except KeyboardInterrupt:
+        click.echo("interrupted: nothing is reported", err=True)
+        sys.exit(130)
+    except (*_TROUBLE, BaseExceptionGroup) as error:
+        click.echo(f"benchmark failed: {story_of(error)}", err=True)
+        sys.exit(1)
+    measurements = with_growth(found, plan)
+    report = Report(
+        started=before.isoformat(timespec="seconds"),
+        seconds=round(clock.monotonic() - began, 1),
+        environment=environment,
+        options={"runs": str(runs), "quick": str(quick).lower(), "ours": ours_command},
+        measurements=measurements,
+    )
+    click.echo(f"{_headline(environment, runs)}\n\n{render(measurements)}")
+    path = output or _RESULTS / f"{before:%Y%m%dT%H%M%SZ}.json"
+    write_report(report, path)
+    click.echo(f"\nwritten to {path}")
+
+
+def with_growth(found: list[Measurement], plan: Plan) -> tuple[Measurement, ...]:
+    """Return what was measured, with what follows from it."""
+    measured = tuple(found)
+    if plan.growth is None:
+        return measured
+    small, large = plan.growth
+    return (*measured, *growth(measured, str(small), str(large)))
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write a report as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".tmp")
+    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    unfinished.replace(path)
+
+
+def story_of(error: BaseException) -> str:
+    """Return what went wrong: for a group, the first thing that is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    expected = isinstance(error, _TROUBLE)
+    return str(error) if expected else f"{type(error).__name__}: {error}"
+
+
+def describe_machine(assets: Path) -> Environment:
+    """Return what the figures depend on."""
+    version = subprocess.run(
+        [str(assets / "kube-apiserver"), "--version"], capture_output=True, text=True, check=False
+    )
+    return Environment(
+        endpointd=__version__,
+        kubernetes=version.stdout.strip().removeprefix("Kubernetes "),
+        python=platform.python_version(),
+        machine=f"{_processor()}, {platform.system()} {platform.release()}",
+        cpus=os.cpu_count() or 0,
+        load_before=round(os.getloadavg()[0], 2),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _headline(environment: Environment, runs: int) -> str:
+    clocked = clock_of_runs(runs)
+    return (
+        f"endpointd {environment.endpointd} (Python {environment.python}) beside kube-controller-manager "
+        f"{environment.kubernetes}, {environment.cpus} CPUs, load {environment.load_before} before; {clocked}"
+    )
+
+
+def clock_of_runs(runs: int) -> str:
+    """Say what a figure stands for."""
+    return "one run" if runs == 1 else f"median [lowest..highest] of {runs} runs"
+
+
+if __name__ == "__main__":
+    main()
