@@ -1,9 +1,11 @@
 """Broken networks: each failure has a type that says whether the server may have acted, and words that say where."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from aiohttp import web
 from tests.unit.client.support import FakeClock, Server, client_of
@@ -22,6 +24,7 @@ from endpointd.client.errors import (
     TransportError,
     UnexpectedResponseError,
 )
+from endpointd.client.network import Peer, transport_error
 from endpointd.client.rest import Client
 
 KEY = ObjectKey("default", "a")
@@ -106,6 +109,20 @@ async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: FakeClock) -
             await client.create(ENDPOINTS, Endpoints(), namespace="default")
     assert raised.value.may_have_acted
     assert requests == 1
+
+
+@pytest.mark.parametrize(
+    "error", [aiohttp.ClientOSError(errno.ECONNRESET, "reset"), aiohttp.ServerDisconnectedError()]
+)
+def test_whatever_breaks_after_sending_may_have_been_done(error: aiohttp.ClientError) -> None:
+    found = transport_error(error, "POST", "/x", Peer("host", 1))
+    assert isinstance(found, ConnectionFailedError)
+    assert found.may_have_acted
+    assert str(found).startswith("POST /x: ")
+    assert "host:1" in str(found)
+    assert isinstance(
+        transport_error(error, "GET", "/x", Peer("host", 1), inside=True), ResponseTruncatedError
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
