@@ -13,7 +13,7 @@ from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import UnexpectedResponseError
 from endpointd.client.http import JSON, USER_AGENT, RetryPolicy, Transport
 from endpointd.client.ratelimit import RateLimiter
-from endpointd.client.watch import Watch
+from endpointd.client.watch import UNDECODABLE, Watch, problem_of
 from endpointd.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -121,7 +121,7 @@ class Client:
         body = await self._transport.send("GET", path, query, compressed=True, patient=patient)
         try:
             return resource.decode_page(body)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             _undecodable(resource, "GET", path, error)
 
     def watch(
@@ -260,7 +260,7 @@ class Client:
     def _decoded(self, resource: Resource[T], method: str, path: str, body: bytes) -> T:
         try:
             return resource.decode(body)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             _undecodable(resource, method, path, error)
 
 
@@ -346,7 +346,7 @@ def _query(parameters: Mapping[str, str | int | bool | None]) -> str:
     return urlencode(given) if given else ""
 
 
-def _undecodable(resource: Resource[Any], method: str, path: str, error: msgspec.DecodeError) -> NoReturn:
+def _undecodable(resource: Resource[Any], method: str, path: str, error: Exception) -> NoReturn:
     raise UnexpectedResponseError(
-        f"{method} {path}: the answer cannot be read as {resource.full_name}: {error}"
+        f"{method} {path}: the answer cannot be read as {resource.full_name}: {problem_of(error)}"
     ) from None

@@ -16,7 +16,7 @@ from endpointd.client.watchlines import LineSplitter
 T = TypeVar("T", bound=KubernetesObject)
 
 # What decoding raises, and what a projection may: it meets values that no schema rules out.
-_UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
+UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 class Watch(Generic[T]):
@@ -58,7 +58,7 @@ class Watch(Generic[T]):
         while lines:
             try:
                 batch.append(decode(lines[0]))
-            except _UNDECODABLE as error:
+            except UNDECODABLE as error:
                 if batch:
                     return batch  # what came before is good; the next call meets the line again, and raises
                 raise undecodable_event(self._resource, lines.popleft(), error) from None
@@ -83,10 +83,14 @@ class _AnyEvent(msgspec.Struct, gc=False):
 _any_event_decoder = msgspec.json.Decoder(_AnyEvent)
 
 
+def problem_of(error: Exception) -> str:
+    """Return what is wrong, and nothing of the content: msgspec names field and types, others may quote the value."""
+    return str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
+
+
 def undecodable_event(resource: Resource[T], line: bytes, error: Exception) -> UndecodableEventError:
     """Return the error for a line, with as much of its identity as can be read, and nothing of its content."""
-    # msgspec names the field and the types; any other error may quote the value.
-    problem = str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
+    problem = problem_of(error)
     try:
         metadata = _any_event_decoder.decode(line).object.metadata
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -9,7 +9,12 @@ from tests.unit.client.support import FakeClock, Server, client_of, failure, jso
 from endpointd.api.core import PODS, SERVICES, Pod, PodWire
 from endpointd.api.meta import ObjectKey
 from endpointd.api.resource import Bookmark, Resource, WatchError, WatchEvent
-from endpointd.client.errors import ForbiddenError, LineTooLongError, UndecodableEventError
+from endpointd.client.errors import (
+    ForbiddenError,
+    LineTooLongError,
+    UndecodableEventError,
+    UnexpectedResponseError,
+)
 from endpointd.client.watchlines import MAX_LINE_BYTES
 
 
@@ -136,6 +141,16 @@ async def test_a_value_that_only_a_projection_chokes_on_is_undecodable_too_and_n
         with pytest.raises(UndecodableEventError) as raised:
             await anext(batches)
     assert str(raised.value) == "a watch event of ns/a in things cannot be decoded: ValueError"
+
+
+async def test_a_list_that_a_projection_chokes_on_is_unexpected_and_not_shown(
+    server: Server, clock: FakeClock
+) -> None:
+    things = Resource(group="", version="v1", plural="things", kind="Thing", wire=PodWire, project=choking)
+    server.script(json_response('{"items":[{}]}'))
+    async with client_of(server, clock) as client:
+        with pytest.raises(UnexpectedResponseError, match=r"cannot be read as things: ValueError$"):
+            await client.list_page(things)
 
 
 async def test_bytes_that_are_no_text_are_undecodable(server: Server, clock: FakeClock) -> None:
