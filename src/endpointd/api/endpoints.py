@@ -44,8 +44,9 @@ class Endpoints(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
 
     metadata: ObjectMeta = ObjectMeta()
     subsets: tuple[EndpointSubset, ...] | None = None
-    kind: str | None = None
-    api_version: str | None = None
+    # The defaults, as items of a list do not carry them: read from a list or a watch, an object is the same.
+    kind: str | None = "Endpoints"
+    api_version: str | None = "v1"
 
 
 ENDPOINTS: Resource[Endpoints] = Resource(

@@ -26,6 +26,7 @@ from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpoints import controller as endpoints
 from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.membership import Membership
+from endpointd.controllers.mirroring import controller as mirroring
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
@@ -52,6 +53,9 @@ class RunSettings(msgspec.Struct, frozen=True):
     max_endpoints_per_slice: int
     endpoint_batch_seconds: float
     slice_batch_seconds: float
+    mirroring_concurrent_syncs: int
+    mirroring_max_endpoints_per_subset: int
+    mirroring_batch_seconds: float
     qps: float
     burst: int
 
@@ -115,13 +119,12 @@ class Assembly:
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
-        self._informers: list[Informer[Any]] = []
+        self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
         self._starts: list[Callable[[], None]] = []
         self._auditor = Auditor(clock=clock)
         self._services = self._informer(SERVICES)
-        self._pods = self._informer(PODS)
-        self._membership = Membership(self._services.store, self._pods.store)
+        self._membership: Membership | None = None
 
     def manager(self) -> Manager:
         """Return the program."""
@@ -129,10 +132,12 @@ class Assembly:
             self._add_endpoint_slices()
         if endpoints.NAME in self._settings.controllers:
             self._add_endpoints()
+        if mirroring.NAME in self._settings.controllers:
+            self._add_mirroring()
         return Manager(
             clock=self._clock,
             services=[self._events],
-            informers=self._informers,
+            informers=list(self._informers.values()),
             controllers=[*self._workers, self._auditor],
         )
 
@@ -141,7 +146,7 @@ class Assembly:
         controller = endpoints.EndpointsController(
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
-            membership=self._membership,
+            membership=self._members(),
             writer=self._client,
             queue=queue,
             recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
@@ -158,7 +163,7 @@ class Assembly:
             services=self._services.store,
             nodes=self._informer(NODES).store,
             slices=self._informer(ENDPOINT_SLICES).store,
-            membership=self._membership,
+            membership=self._members(),
             writer=self._client,
             queue=queue,
             recorder=self._events.recorder(slices.EVENT_COMPONENT),
@@ -172,11 +177,48 @@ class Assembly:
         self._auditor.add(slices.NAME, controller)
         self._work(slices.NAME, queue, controller.reconcile, self._settings.concurrent_service_endpoint_syncs)
 
+    def _add_mirroring(self) -> None:
+        queue = self._queue(mirroring.QUEUE_NAME, mirroring.RETRY_BACKOFF)
+        controller = mirroring.EndpointSliceMirroringController(
+            services=self._services.store,
+            endpoints=self._informer(ENDPOINTS).store,
+            slices=self._informer(ENDPOINT_SLICES).store,
+            writer=self._client,
+            queue=queue,
+            recorder=self._events.recorder(mirroring.EVENT_COMPONENT),
+            clock=self._clock,
+            settings=mirroring.MirroringSettings(
+                max_endpoints_per_subset=self._settings.mirroring_max_endpoints_per_subset,
+                batch_period_seconds=self._settings.mirroring_batch_seconds,
+            ),
+        )
+        self._starts.append(controller.start)
+        self._auditor.add(mirroring.NAME, controller)
+        self._work(mirroring.NAME, queue, controller.reconcile, self._settings.mirroring_concurrent_syncs)
+
+    def _members(self) -> Membership:
+        """Return the one membership; the first who asks has pods watched."""
+        if self._membership is None:
+            pods = self._informer(PODS)
+            membership = self._membership = Membership(self._services.store, pods.store)
+
+            def start() -> None:
+                membership.start()
+                self._services.store.subscribe(membership.service_changed)
+                pods.store.subscribe(membership.pod_changed)
+
+            self._starts.insert(0, start)
+        return self._membership
+
     def _informer(self, resource: Resource[T]) -> Informer[T]:
+        """Return the one informer of a resource; the first who asks has it watched."""
+        known = self._informers.get(resource.full_name)
+        if known is not None:
+            return known
         informer = Informer(
             self._client.source(resource), name=resource.full_name, clock=self._clock, rng=self._rng
         )
-        self._informers.append(informer)
+        self._informers[resource.full_name] = informer
         return informer
 
     def _queue(self, name: str, backoff: ExponentialBackoff) -> WorkQueue[ObjectKey]:
@@ -192,9 +234,6 @@ class Assembly:
         """Build from the caches, once, before the first worker begins; from then on the stores tell of changes."""
         if not self._starts:
             return
-        self._membership.start()
-        self._services.store.subscribe(self._membership.service_changed)
-        self._pods.store.subscribe(self._membership.pod_changed)
         for start in self._starts:
             start()
         self._starts.clear()

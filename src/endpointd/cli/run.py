@@ -4,8 +4,12 @@ import click
 
 from endpointd.cli.flags import Duration, GoBool, in_range, select_controllers
 
-CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
-ALIASES = {"endpoint": CONTROLLERS[0], "endpointslice": CONTROLLERS[1]}
+CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
+ALIASES = {
+    "endpoint": CONTROLLERS[0],
+    "endpointslice": CONTROLLERS[1],
+    "endpointslicemirroring": CONTROLLERS[2],
+}
 
 
 def _controllers(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,6 +100,31 @@ def _leader_elect(ctx: click.Context, param: click.Parameter, value: bool) -> bo
     help="How long pod changes are collected before EndpointSlices are written: fewer writes, later.",
 )
 @click.option(
+    "--mirroring-concurrent-service-endpoint-syncs",
+    type=int,
+    default=5,
+    show_default=True,
+    callback=in_range(1, 50),
+    metavar="N",
+    help="Endpoints whose mirrored EndpointSlices are synced at the same time, 1 to 50.",
+)
+@click.option(
+    "--mirroring-max-endpoints-per-subset",
+    type=int,
+    default=1000,
+    show_default=True,
+    callback=in_range(1, 1000),
+    metavar="N",
+    help="Addresses that are mirrored of one subset of an Endpoints, 1 to 1000.",
+)
+@click.option(
+    "--mirroring-endpointslice-updates-batch-period",
+    type=Duration(),
+    default="0s",
+    show_default=True,
+    help="How long changes of mirrored EndpointSlices are collected before they are looked at.",
+)
+@click.option(
     "--kube-api-qps",
     type=click.FloatRange(min=0),
     default=0.0,
@@ -124,13 +153,17 @@ def run(
     max_endpoints_per_slice: int,
     endpoint_updates_batch_period: float,
     endpointslice_updates_batch_period: float,
+    mirroring_concurrent_service_endpoint_syncs: int,
+    mirroring_max_endpoints_per_subset: int,
+    mirroring_endpointslice_updates_batch_period: float,
     kube_api_qps: float,
     kube_api_burst: int,
     verbosity: int,
 ) -> None:
     """Run the controllers against a cluster until SIGTERM or SIGINT.
 
-    A drop-in for the endpoints controllers of kube-controller-manager: switch them off there (--controllers=*,-endpoints-controller,-endpointslice-controller) before running these.
+    A drop-in for the three endpoints controllers of kube-controller-manager: switch them off there before running
+    these (see the documentation).
     """
     from endpointd.cli import logs
     from endpointd.cli.assembly import RunSettings, run_controllers
@@ -145,6 +178,9 @@ def run(
         max_endpoints_per_slice=max_endpoints_per_slice,
         endpoint_batch_seconds=endpoint_updates_batch_period,
         slice_batch_seconds=endpointslice_updates_batch_period,
+        mirroring_concurrent_syncs=mirroring_concurrent_service_endpoint_syncs,
+        mirroring_max_endpoints_per_subset=mirroring_max_endpoints_per_subset,
+        mirroring_batch_seconds=mirroring_endpointslice_updates_batch_period,
         qps=kube_api_qps,
         burst=kube_api_burst,
     )
