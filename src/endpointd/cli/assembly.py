@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 EXIT_DONE = 0
 EXIT_UNUSABLE = 2
+FIRST_AUDIT_AFTER_SECONDS = 60.0
 T = TypeVar("T", bound=KubernetesObject)
 
 
@@ -122,7 +123,7 @@ class Assembly:
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
         self._starts: list[Callable[[], None]] = []
-        self._auditor = Auditor(clock=clock)
+        self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
         self._services = self._informer(SERVICES)
         self._membership: Membership | None = None
 
@@ -208,6 +209,7 @@ class Assembly:
                 pods.store.subscribe(membership.pod_changed)
 
             self._starts.insert(0, start)
+            self._auditor.add("membership", membership)
         return self._membership
 
     def _informer(self, resource: Resource[T]) -> Informer[T]:

@@ -60,7 +60,8 @@ class Auditor:
     """A part for the manager that audits the keys of everything added, one after the other, round after round.
 
     It promises: of any stretch of time it spends at most about ``share`` in audits (after one that took ``t`` seconds it
-    rests ``t * (1 / share - 1)``, and ``least_pause_seconds`` at least); a round begins ``round_seconds`` after the one
+    rests ``t * (1 / share - 1)``, and ``least_pause_seconds`` at least); the first round begins
+    ``first_round_after_seconds`` after the start, when there is more urgent work, and any other ``round_seconds`` after the one
     before it at the earliest; parts are audited in the order in which they were added, so add first what others
     build on; and no failure of one audit ends it: it is logged, counted, and the next key is taken.
     """
@@ -74,6 +75,7 @@ class Auditor:
         share: float = 0.01,
         least_pause_seconds: float = 0.1,
         round_seconds: float = 60.0,
+        first_round_after_seconds: float = 0.0,
     ) -> None:
         if not 0 < share <= 1:
             raise ValueError(
@@ -83,6 +85,7 @@ class Auditor:
         self._rest_factor = 1 / share - 1
         self._least_pause_seconds = least_pause_seconds
         self._round_seconds = round_seconds
+        self._first_round_after_seconds = first_round_after_seconds
         self._parts: dict[str, Audited] = {}
         self._counts: dict[str, AuditCounts] = {}
         self._rounds = 0
@@ -99,6 +102,7 @@ class Auditor:
 
     async def run(self) -> NoReturn:
         """Audit until cancelled."""
+        await self._clock.sleep(self._first_round_after_seconds)
         while True:
             started = self._clock.monotonic()
             for name, audited in list(self._parts.items()):

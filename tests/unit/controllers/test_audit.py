@@ -55,6 +55,14 @@ def audit_for(seconds: float, auditor: Auditor, *, meanwhile: Callable[[], None]
     run_virtual(virtual)
 
 
+def test_the_first_round_waits_while_there_is_more_urgent_work() -> None:
+    auditor = Auditor(clock=FakeClock(), first_round_after_seconds=60.0)
+    part = Part("a")
+    auditor.add("part", part)
+    audit_for(59.0, auditor)
+    assert part.audits == []
+
+
 def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
     auditor = Auditor(clock=FakeClock(), least_pause_seconds=1.0, round_seconds=60.0)
     first, second = Part("a", "b"), Part("c")
