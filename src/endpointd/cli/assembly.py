@@ -1,9 +1,11 @@
 """What ``endpointd run`` is made of: one client, an informer for each resource, the controllers, a manager."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import random
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,6 +18,8 @@ from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
+from endpointd.cli.metrics import Metrics
+from endpointd.cli.metrics_server import BindAddress, ListenError, MetricsServer, open_listener
 from endpointd.client.config import ClusterConfig
 from endpointd.client.discover import load_config
 from endpointd.client.errors import ConfigError
@@ -25,6 +29,7 @@ from endpointd.clock import Clock, SystemClock
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpoints import controller as endpoints
 from endpointd.controllers.endpointslice import controller as slices
+from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.mirroring import controller as mirroring
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
@@ -32,6 +37,7 @@ from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.manager import Manager, Part
+from endpointd.runtime.metrics import QueueTimes
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.shutdown import stop_on_signals
 
@@ -59,23 +65,30 @@ class RunSettings(msgspec.Struct, frozen=True):
     mirroring_batch_seconds: float
     qps: float
     burst: int
+    metrics_address: BindAddress | None = None
 
 
 def run_controllers(settings: RunSettings) -> int:
     """Run until a signal; return the exit code."""
     clock = SystemClock()
+    listener = None
     try:
         config = load_config(settings.kubeconfig, settings.context, clock=clock)
-    except ConfigError as error:
+        if settings.metrics_address is not None:
+            listener = open_listener(settings.metrics_address)
+    except (ConfigError, ListenError) as error:
         print(f"endpointd: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
     # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
     gc.set_threshold(50_000, 20, 100)
-    asyncio.run(_run(settings, config, clock))
+    with contextlib.closing(listener) if listener is not None else contextlib.nullcontext():
+        asyncio.run(_run(settings, config, clock, listener))
     return EXIT_DONE
 
 
-async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock) -> None:
+async def _run(
+    settings: RunSettings, config: ClusterConfig, clock: Clock, listener: socket.socket | None
+) -> None:
     limiter = None
     if settings.qps > 0:
         burst = settings.burst or max(int(settings.qps * 1.5), 1)
@@ -91,7 +104,7 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock) -> No
             ",".join(settings.controllers),
         )
         with stop_on_signals(stop):
-            await Assembly(settings, client, clock).manager().run(stop)
+            await Assembly(settings, client, clock, listener).manager().run(stop)
     logger.info("stopped")
 
 
@@ -114,12 +127,16 @@ class _Workers:
 class Assembly:
     """Puts the parts together: what no selected controller needs is not watched."""
 
-    def __init__(self, settings: RunSettings, client: Client, clock: Clock) -> None:
+    def __init__(
+        self, settings: RunSettings, client: Client, clock: Clock, listener: socket.socket | None = None
+    ) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
+        self._listener = listener
+        self._metrics = Metrics(clock) if listener is not None else None
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
         self._starts: list[Callable[[], None]] = []
@@ -137,10 +154,17 @@ class Assembly:
             self._add_mirroring()
         return Manager(
             clock=self._clock,
-            services=[self._events],
+            services=[self._events, *self._metrics_server()],
             informers=list(self._informers.values()),
             controllers=[*self._workers, self._auditor],
         )
+
+    def _metrics_server(self) -> list[Part]:
+        if self._metrics is None or self._listener is None:
+            return []
+        self._metrics.add_audit(self._auditor.statistics)
+        self._metrics.add_events(self._events.statistics)
+        return [MetricsServer(self._listener, self._metrics.render)]
 
     def _add_endpoints(self) -> None:
         queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)
@@ -160,6 +184,11 @@ class Assembly:
 
     def _add_endpoint_slices(self) -> None:
         queue = self._queue(slices.QUEUE_NAME, slices.RETRY_BACKOFF)
+        observer = None
+        if self._metrics is not None:
+            observer = SliceMetrics(self._clock)
+            self._metrics.add(observer.families)
+            self._metrics.add_lag(slices.NAME, observer.lag)
         controller = slices.EndpointSliceController(
             services=self._services.store,
             nodes=self._informer(NODES).store,
@@ -173,6 +202,7 @@ class Assembly:
                 max_endpoints_per_slice=self._settings.max_endpoints_per_slice,
                 batch_period_seconds=self._settings.slice_batch_seconds,
             ),
+            observer=observer,
         )
         self._starts.append(controller.start)
         self._auditor.add(slices.NAME, controller)
@@ -221,10 +251,18 @@ class Assembly:
             self._client.source(resource), name=resource.full_name, clock=self._clock, rng=self._rng
         )
         self._informers[resource.full_name] = informer
+        if self._metrics is not None:
+            self._metrics.add_informer(informer)
         return informer
 
     def _queue(self, name: str, backoff: ExponentialBackoff) -> WorkQueue[ObjectKey]:
-        return WorkQueue(name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng))
+        times = QueueTimes() if self._metrics is not None else None
+        queue: WorkQueue[ObjectKey] = WorkQueue(
+            name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng), observer=times
+        )
+        if self._metrics is not None and times is not None:
+            self._metrics.add_queue(queue, times)
+        return queue
 
     def _work(
         self, name: str, queue: WorkQueue[ObjectKey], reconcile: Reconcile[ObjectKey], workers: int

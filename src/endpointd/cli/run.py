@@ -141,6 +141,17 @@ def _leader_elect(ctx: click.Context, param: click.Parameter, value: bool) -> bo
     help="Requests that may go out at once under --kube-api-qps; 0 means 1.5 times that.",
 )
 @click.option(
+    "--metrics-bind-address",
+    default="",
+    metavar="HOST:PORT",
+    help="Serve metrics for Prometheus at http://HOST:PORT/metrics; off without. HOST has to be of loopback.",
+)
+@click.option(
+    "--metrics-allow-remote",
+    is_flag=True,
+    help="Let --metrics-bind-address be reachable from other machines: unencrypted, and for anyone.",
+)
+@click.option(
     "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
 )
 def run(
@@ -158,6 +169,8 @@ def run(
     mirroring_endpointslice_updates_batch_period: float,
     kube_api_qps: float,
     kube_api_burst: int,
+    metrics_bind_address: str,
+    metrics_allow_remote: bool,
     verbosity: int,
 ) -> None:
     """Run the controllers against a cluster until SIGTERM or SIGINT.
@@ -167,7 +180,14 @@ def run(
     """
     from endpointd.cli import logs
     from endpointd.cli.assembly import RunSettings, run_controllers
+    from endpointd.cli.metrics_server import parse_bind_address
 
+    metrics_address = None
+    if metrics_bind_address:
+        try:
+            metrics_address = parse_bind_address(metrics_bind_address, allow_remote=metrics_allow_remote)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="'--metrics-bind-address'") from error
     logs.configure(verbosity)
     settings = RunSettings(
         kubeconfig=kubeconfig,
@@ -183,5 +203,6 @@ def run(
         mirroring_batch_seconds=mirroring_endpointslice_updates_batch_period,
         qps=kube_api_qps,
         burst=kube_api_burst,
+        metrics_address=metrics_address,
     )
     raise SystemExit(run_controllers(settings))

@@ -9,6 +9,7 @@ from endpointd.api.core import Service
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ClientError, ConflictError
+from endpointd.controllers.endpointslice.metrics import Operation, SliceObserver
 from endpointd.controllers.endpointslice.plan import FamilyPlan
 from endpointd.controllers.endpointslice.state import ServicePlan
 from endpointd.controllers.writes import Failure, Writer, is_gone, is_namespace_terminating, write_all
@@ -36,10 +37,18 @@ class SliceApplier:
     watch is. Where the server says that a slice has changed or gone, what it has now enters the store, too.
     """
 
-    def __init__(self, writer: Writer, store: WrittenSlices, *, writes_at_once: int) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        store: WrittenSlices,
+        *,
+        writes_at_once: int,
+        observer: SliceObserver | None = None,
+    ) -> None:
         self._writer = writer
         self._store = store
         self._writes_at_once = writes_at_once
+        self._observer = observer
 
     async def apply(self, service: Service, plan: ServicePlan) -> list[Failure]:
         """Write what a plan says; return what failed."""
@@ -84,13 +93,20 @@ class SliceApplier:
                 failure = await write_all(writes, at_once=self._writes_at_once)
                 if failure is not None:
                     return None if failure is _NAMESPACE_IS_GOING else failure
+        if self._observer is not None and not plan.is_empty:
+            self._observer.family_written(service, plan)
         return None
+
+    def _tell(self, operation: Operation) -> None:
+        if self._observer is not None:
+            self._observer.changed(operation)
 
     async def _create(self, text: str, piece: EndpointSlice) -> Failure | None:
         try:
             answer = await self._writer.create(ENDPOINT_SLICES, piece, namespace=piece.metadata.namespace)
         except ClientError as error:
             return _NAMESPACE_IS_GOING if is_namespace_terminating(error) else Failure(f"{text}: {error}")
+        self._tell("create")
         self._store.record_write(_sharing(answer, piece))
         return None
 
@@ -105,6 +121,7 @@ class SliceApplier:
             if gone:
                 self._store.record_delete(key, piece.metadata.uid)
             return Failure(f"{text}: {error}", outdated=gone)
+        self._tell("update")
         self._store.record_write(_sharing(answer, piece))
         return None
 
@@ -117,6 +134,8 @@ class SliceApplier:
         except ClientError as error:
             if not is_gone(error, key):  # S-72 calls it an error; it is what was wanted
                 return Failure(f"{text}: {error}")
+        else:
+            self._tell("delete")
         self._store.record_delete(key, piece.metadata.uid)
         return None
 

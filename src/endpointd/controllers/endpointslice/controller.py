@@ -21,6 +21,7 @@ from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.selectors import matches
 from endpointd.clock import Clock
 from endpointd.controllers.endpointslice.apply import SliceApplier
+from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
 from endpointd.controllers.membership import Membership
@@ -76,6 +77,7 @@ class EndpointSliceController:
         recorder: EventRecorder,
         clock: Clock,
         settings: EndpointSliceSettings,
+        observer: SliceObserver | None = None,
     ) -> None:
         self._services = services
         self._nodes = nodes
@@ -85,7 +87,8 @@ class EndpointSliceController:
         self._recorder = recorder
         self._clock = clock
         self._settings = settings
-        self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once)
+        self._observer = observer
+        self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once, observer=observer)
         self._states: dict[ObjectKey, ServiceState] = {}
         self._slice_names: dict[ObjectKey, set[str]] = {}
         self._repair_at: dict[ObjectKey, float] = {}  # when the last repair was, or the next will be
@@ -126,6 +129,8 @@ class EndpointSliceController:
             old.ready_since if old is not None else None, new.ready_since if new is not None else None
         )
         state.set_pod(pod.metadata.name, new)
+        if self._observer is not None and state.needs_plan:
+            self._observer.pod_changed(service)
         self._wake(service, state, self._settings.batch_period_seconds)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
@@ -190,12 +195,20 @@ class EndpointSliceController:
                 for pod in self._membership.pods_of(key):
                     if not matches(selected, pod.labels):
                         state.trigger_times.pod_changed(None, pod.ready_since)
+        self._describe(key)
         self._wake(key, state, 0.0)
 
     def _forget(self, service: ObjectKey) -> None:
+        if self._observer is not None:
+            self._observer.forgot(service)
         self._topology_aware.discard(service)
         self._states.pop(service, None)
         self._repair_at.pop(service, None)
+
+    def _describe(self, service: ObjectKey) -> None:
+        state = self._states.get(service)
+        if self._observer is not None and state is not None:
+            self._observer.described(state.service, state.figures(self._settings.max_endpoints_per_slice))
 
     def _rebuilt(self, service: Service) -> ServiceState:
         key = key_of(service)
@@ -248,9 +261,11 @@ class EndpointSliceController:
         for _ in range(_REPLANS):
             if not failures or not all(failure.outdated for failure in failures):
                 break
+            self._tell("stale")
             failures = await self._sync(key)
         state = self._states.get(key)
         if state is None:
+            self._tell("success")
             return
         texts = [failure.text for failure in failures]
         texts += [
@@ -266,7 +281,13 @@ class EndpointSliceController:
                 "FailedToUpdateEndpointSlices",
                 f"Error updating Endpoint Slices for Service {key}: {text}",
             )
+            self._tell("error")
             raise SyncFailedError(text)
+        self._tell("success")
+
+    def _tell(self, result: Result) -> None:
+        if self._observer is not None:
+            self._observer.synced(result)
 
     async def _sync(self, key: ObjectKey) -> list[Failure]:
         state = self._states.get(key)
@@ -276,11 +297,17 @@ class EndpointSliceController:
         plan = state.plan(self._settings.max_endpoints_per_slice, taken, self._zones.ratios)
         hint_events = state.hint_events(plan)
         failures: list[Failure] = []
+        observer = self._observer
+        if observer is not None:
+            family_plans = [family_plan for _, family_plan in plan.families]
+            observer.planned(state.service, family_plans, families=len(list(state.families())))
         try:
             if not plan.is_empty:
                 failures = await self._applier.apply(state.service, plan)
         except BaseException:
             state.trigger_times.put_back(taken)
+            if observer is not None:
+                observer.failed(key)
             raise
         finally:  # S-75: whatever became of the writes
             for event in hint_events:
@@ -289,6 +316,12 @@ class EndpointSliceController:
                 )
         if failures:
             state.trigger_times.put_back(taken)
+        if observer is not None:
+            if failures:
+                observer.failed(key)
+            else:
+                observer.completed(key, wrote=not plan.is_empty)
+            self._describe(key)
         return failures
 
     # What the applier tells of its writes enters the store; our own handler hears of it within the call.

@@ -25,6 +25,7 @@ from endpointd.controllers.endpointslice.desired import (
 from endpointd.controllers.endpointslice.distribution import topology_aware
 from endpointd.controllers.endpointslice.hint_counts import HintCounts
 from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus, TopologyView
+from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView, plan_family
 from endpointd.controllers.trigger_time import TriggerTimes
 
@@ -39,6 +40,7 @@ class FamilyState:
         self._labels = slice_labels(service)
         self._wanted_ports = wanted_ports  # shared by the families of a service
         self._desired: dict[str, DesiredEndpoint] = {}
+        self._desired_of_ports: dict[str, int] = {}  # port key to how many of _desired have it
         self._slices: dict[str, ObservedSlice] = {}
         self._not_owned: dict[str, ObservedSlice] = {}
         # Every pod in _desired is either in _unplaced or has its slice in _holders, never both.
@@ -72,6 +74,7 @@ class FamilyState:
             self._touched.add(holder)
         if wanted is None:
             del self._desired[pod]
+            self._count(old, wanted)
             self._unplaced.pop(pod, None)
             self._holders.pop(pod, None)
             return
@@ -83,8 +86,18 @@ class FamilyState:
             and same_identity(old.endpoint, wanted.endpoint)
         ):
             return
+        self._count(old, wanted)
         self._holders.pop(pod, None)
         self._unplaced[pod] = wanted
+
+    def _count(self, old: DesiredEndpoint | None, new: DesiredEndpoint | None) -> None:
+        counts = self._desired_of_ports
+        if new is not None:
+            counts[new.ports.key] = counts.get(new.ports.key, 0) + 1
+        if old is not None:
+            counts[old.ports.key] -= 1
+            if not counts[old.ports.key]:
+                del counts[old.ports.key]
 
     def observe(self, name: str, piece: EndpointSlice | None) -> None:
         """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
@@ -241,6 +254,11 @@ class FamilyState:
     def slices(self) -> dict[str, EndpointSlice]:
         """Return a copy of the slices taken note of, by name."""
         return {name: observed.slice for name, observed in (self._slices | self._not_owned).items()}
+
+    def figures(self, max_endpoints: int) -> Figures:
+        """Return how much there is to publish, and in how many slices: O(port sets)."""
+        full = sum(-(-count // max_endpoints) for count in self._desired_of_ports.values())
+        return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
 
     def unplaced_pods(self) -> frozenset[str]:
         """Return the pods whose endpoint no slice holds."""
@@ -402,6 +420,15 @@ class ServiceState:
     def families(self) -> Iterator[FamilyState]:
         """Return the state of each address type."""
         return iter(self._families.values())
+
+    def figures(self, max_endpoints: int) -> Figures:
+        """Return how much the service publishes, all address types together: O(port sets)."""
+        each = [family.figures(max_endpoints) for family in self._families.values()]
+        return Figures(
+            sum(one.endpoints for one in each),
+            sum(one.slices for one in each),
+            sum(one.slices_desired for one in each),
+        )
 
     def snapshot(self) -> dict[str, object]:
         """Return every part that a state rebuilt from the listers must have too, by name."""

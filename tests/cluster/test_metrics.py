@@ -1,0 +1,90 @@
+"""What endpointd says of its work, against what kube-controller-manager says after the same (behaviour 2.12)."""
+
+import pytest
+
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.metrics_table import Comparison, compare, table
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+PREFIX = "endpoint_slice_controller_"
+DETERMINED = (
+    "changes",
+    "endpoints_added_per_sync",
+    "endpoints_desired",
+    "num_endpoint_slices",
+    "desired_endpoint_slices",
+    "endpointslices_changed_per_sync",
+    "services_count_by_traffic_distribution",
+)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """Both sides' metrics; on control planes of their own, whose other services would count."""
+    import asyncio
+
+    with ControlPlane() as theirs, ControlPlane() as ours:
+        found = asyncio.run(compare(theirs, ours))
+    print(table(found))
+    return found
+
+
+def test_every_metric_of_upstream_is_there_with_its_type_labels_and_buckets(comparison: Comparison) -> None:
+    for name, theirs in comparison.upstream.items():
+        mine = comparison.ours[name]
+        assert mine.type == theirs.type, name
+        assert mine.bounds == theirs.bounds, name
+        assert {tuple(label for label, _ in key) for key in mine.values} == {
+            tuple(label for label, _ in key) for key in theirs.values
+        }, name
+        # Ours are there from the start; upstream's some only once they are not zero.
+        assert mine.values.keys() >= theirs.values.keys(), name
+        assert mine.counts.keys() >= theirs.counts.keys(), name
+    assert comparison.ours.keys() == comparison.upstream.keys()
+
+
+@pytest.mark.parametrize("name", DETERMINED)
+def test_what_does_not_depend_on_time_has_upstreams_values(comparison: Comparison, name: str) -> None:
+    theirs = comparison.upstream[PREFIX + name].values
+    mine = comparison.ours[PREFIX + name].values
+    assert {key: value for key, value in mine.items() if value} == {
+        key: value for key, value in theirs.items() if value
+    }
+    assert any(mine.values())
+
+
+def test_endpoints_of_ports_that_nobody_has_any_more_count_as_removed_here_alone(
+    comparison: Comparison,
+) -> None:
+    # One left while others stayed; one whose ports changed, and the last one of a service.
+    assert comparison.upstream[f"{PREFIX}endpoints_removed_per_sync"].values == {(): 1.0}
+    assert comparison.ours[f"{PREFIX}endpoints_removed_per_sync"].values == {(): 3.0}
+
+
+def test_it_did_without_stale_syncs_failures_and_retries(comparison: Comparison) -> None:
+    syncs = comparison.ours[f"{PREFIX}syncs"].values
+    assert syncs[("result", "stale"),] == syncs[("result", "error"),] == 0
+    assert set(comparison.ours["workqueue_retries_total"].values.values()) == {0}
+
+
+def test_the_lag_of_every_published_change_of_a_pod_was_measured(comparison: Comparison) -> None:
+    lag = comparison.our_own["endpointd_sync_lag_seconds"]
+    key = (("controller", "endpointslice-controller"),)
+    # web-1 becomes unready, web-2 leaves, web-9 comes, near-1 leaves; what changed with a service is not a pod's.
+    assert lag.counts[key] == 4
+    assert 0 < lag.values[key] < 4 * 1.0
+
+
+def test_what_is_our_own_is_there(comparison: Comparison) -> None:
+    own = comparison.our_own
+    assert own["endpointd_store_objects"].values[(("resource", "pods"),)] >= 8
+    assert {dict(key)["part"] for key in own["endpointd_audits_total"].values} == {
+        "endpointslice-controller",
+        "endpoints-controller",
+    }
+    assert set(own["endpointd_audit_mismatches_total"].values.values()) == {0}
+    assert own["endpointd_watch_relists_total"].values[(("resource", "services"),)] == 0
+    assert set(own["endpointd_queue_oldest_age_seconds"].values.values()) == {0}
+    assert all(value < 120 for value in own["endpointd_watch_last_contact_seconds"].values.values())
+    assert own["process_resident_memory_bytes"].values[()] > 1e7

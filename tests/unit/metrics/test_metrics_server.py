@@ -1,0 +1,143 @@
+"""Where metrics are served: on loopback, GET /metrics alone, and clear words where it cannot be."""
+
+import asyncio
+import socket
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from endpointd.cli.metrics import Metrics, process_families
+from endpointd.cli.metrics_server import (
+    BindAddress,
+    ListenError,
+    MetricsServer,
+    open_listener,
+    parse_bind_address,
+)
+from endpointd.cli.run import run
+from endpointd.clock import SystemClock
+from endpointd.controllers.audit import Auditor
+from endpointd.controllers.sync_lag import SyncLag
+from endpointd.runtime.exposition import exposition
+from endpointd.testing.metrics_text import parse_metrics
+from endpointd.testing.slice_world import HandClock
+
+HERE = BindAddress("127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:8080", BindAddress("127.0.0.1", 8080)),
+        ("127.9.9.9:0", BindAddress("127.9.9.9", 0)),
+        ("localhost:65535", BindAddress("127.0.0.1", 65535)),
+        ("[::1]:8080", BindAddress("::1", 8080)),
+    ],
+)
+def test_loopback_addresses_are_taken(text: str, address: BindAddress) -> None:
+    assert parse_bind_address(text, allow_remote=False) == address
+    assert parse_bind_address(str(address), allow_remote=False) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("8080", "is not an address with a port: write 127.0.0.1:8080"),
+        ("127.0.0.1", "is not an address with a port"),
+        ("127.0.0.1:", "is not an address with a port"),
+        ("127.0.0.1:http", "is not an address with a port"),
+        ("127.0.0.1:65536", "is not an address with a port"),
+        ("::1:8080", "write an IPv6 address in brackets"),
+        ("metrics.example:8080", "is not an IP address; of names only localhost is taken"),
+    ],
+)
+@pytest.mark.parametrize("allow_remote", [False, True])
+def test_what_is_no_address_is_refused_with_an_example(text: str, complaint: str, allow_remote: bool) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_bind_address(text, allow_remote=allow_remote)
+
+
+@pytest.mark.parametrize(
+    "text", ["0.0.0.0:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", "[::]:8080", ":8080"]
+)
+def test_an_address_for_other_machines_has_to_be_allowed(text: str) -> None:
+    with pytest.raises(ValueError, match=r"can be reached from other machines.*--metrics-allow-remote"):
+        parse_bind_address(text, allow_remote=False)
+    assert parse_bind_address(text, allow_remote=True).port == 8080
+
+
+def test_a_port_in_use_is_told_with_what_to_do() -> None:
+    with open_listener(HERE) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            ListenError, match=rf"cannot serve metrics on 127.0.0.1:{port}: Address already in use"
+        ):
+            open_listener(BindAddress("127.0.0.1", port))
+
+
+async def served(listener: socket.socket, requests: list[tuple[str, str]]) -> list[tuple[int, str, str]]:
+    """Serve, and return status, content type and text of each answer."""
+    port = listener.getsockname()[1]
+    answers = []
+    async with asyncio.TaskGroup() as group:
+        server = MetricsServer(listener, lambda: b"up 1\n")
+        task = group.create_task(server.run(), name="server")
+        async with aiohttp.ClientSession() as session:
+            for method, path in requests:
+                async with session.request(method, f"http://127.0.0.1:{port}{path}") as answer:
+                    answers.append((answer.status, answer.headers["Content-Type"], await answer.text()))
+        task.cancel()
+    return answers
+
+
+async def test_metrics_are_served_and_nothing_else() -> None:
+    answers = await served(
+        open_listener(HERE), [("GET", "/metrics"), ("GET", "/"), ("POST", "/metrics"), ("GET", "/debug")]
+    )
+    assert answers[0] == (200, "text/plain; version=0.0.4; charset=utf-8", "up 1\n")
+    assert [status for status, _, _ in answers[1:]] == [404, 405, 404]
+
+
+async def test_the_end_closes_the_port() -> None:
+    listener = open_listener(HERE)
+    port = listener.getsockname()[1]
+    await served(listener, [("GET", "/metrics")])
+    assert listener.fileno() == -1
+    open_listener(BindAddress("127.0.0.1", port)).close()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "nonsense"])
+def test_a_bad_address_ends_the_program_with_2_before_anything_begins(address: str) -> None:
+    done = CliRunner().invoke(run, ["--metrics-bind-address", address, "--kubeconfig", "/nowhere"])
+    assert done.exit_code == 2
+    assert "--metrics-bind-address" in done.output
+    assert "/nowhere" not in done.output
+
+
+def test_of_the_process_the_usual_things_are_known() -> None:
+    metrics = parse_metrics(exposition(process_families()).decode())
+    assert metrics["process_cpu_seconds_total"].type == "counter"
+    assert metrics["process_cpu_seconds_total"].values[()] > 0
+    assert metrics["endpointd_build_info"].values.popitem()[1] == 1
+    assert 1e6 < metrics["process_resident_memory_bytes"].values[()] < 1e12
+    assert metrics["process_start_time_seconds"].values[()] > 1.6e9
+    assert 0 < metrics["process_open_fds"].values[()] <= metrics["process_max_fds"].values[()]
+
+
+def test_all_of_it_is_one_text_with_each_name_once() -> None:
+    clock = HandClock()
+    metrics = Metrics(clock)
+    auditor = Auditor(clock=SystemClock())
+    metrics.add_audit(auditor.statistics)
+    lag = SyncLag(clock)
+    metrics.add_lag("some-controller", lag)
+    lag.changed("default/web")  # type: ignore[arg-type]
+    clock.now = 3.0
+    text = metrics.render().decode()
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
+    assert len(names) == len(set(names))
+    read = parse_metrics(text)
+    assert read["endpointd_unpublished_oldest_seconds"].values == {(("controller", "some-controller"),): 3.0}
+    assert read["endpointd_sync_lag_seconds"].counts == {(("controller", "some-controller"),): 0}
+    assert "endpointd_audits_total" in read
