@@ -4,7 +4,6 @@ import random
 from collections import Counter
 
 import hypothesis.strategies as st
-import msgspec
 from hypothesis import given, settings
 
 from endpointd.api.core import NamedPort, Pod, Service
@@ -24,12 +23,15 @@ from endpointd.testing.slice_invariants import (
     Ports,
     Published,
     expected_endpoints,
+    ports_of_slice,
     published_in,
     slice_violations,
+    wanted_ports,
 )
 
 SERVICE = make_service(ports=(make_service_port(80, "http"),))
 NUMBERS = (8080, 8081)
+KEYS = [8080, 8080, 8080, 8081, None, 7]
 ZONES = {"node-1": "zone-a", "node-2": ""}
 
 
@@ -68,13 +70,13 @@ def number_of(pod: Pod) -> int | None:
 def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
     """Slices as a long and bad history may have left them."""
     known = [*of, make_pod("stranger", "10.9.9.9")]
-    some_key: st.SearchStrategy[int | None] = st.sampled_from([8080, 8080, 8080, 8081, None, 7])
-    keys = draw(st.lists(some_key, max_size=6))
+    keys: list[int | None] = draw(st.lists(st.sampled_from(KEYS), max_size=6))
     held: list[list[Pod]] = [[] for _ in keys]
     for pod in of:  # mostly each in one slice, and that of its ports
         places = [place for place, key in enumerate(keys) if key == number_of(pod)]
-        if places and draw(st.integers(0, 3)):
-            held[draw(st.sampled_from(places))].append(pod)
+        if places and draw(st.integers(0, 3)) > 0:
+            place: int = draw(st.sampled_from(places))
+            held[place].append(pod)
     found = []
     for number, (port, members) in enumerate(zip(keys, held, strict=True)):
         if not draw(st.integers(0, 4)):
@@ -138,13 +140,7 @@ def reference_sizes(
 
     S-30, S-31.3, S-40 to S-46, S-50: everything is looked at, slices in the order of their names.
     """
-    with_every_node = msgspec.structs.replace(service, publish_not_ready_addresses=True)
-    wanted_keys = {
-        published.ports
-        for published in expected_endpoints(
-            msgspec.structs.replace(with_every_node, ip_families=("IPv4", "IPv6")), members, zone_of
-        )
-    }
+    wanted_keys = wanted_ports(service, members)
     remaining: dict[Ports, dict[tuple[object, ...], Published]] = {}
     for published in expected_endpoints(service, members, zone_of):
         remaining.setdefault(published.ports, {})[identity(published)] = published
@@ -204,7 +200,7 @@ def identity(published: Published) -> tuple[object, ...]:
 def sizes_of(found: list[EndpointSlice]) -> Counter[tuple[Ports, int]]:
     return Counter(
         (
-            frozenset((port.name, port.protocol, port.port, port.app_protocol) for port in piece.ports or ()),
+            ports_of_slice(piece),
             len(piece.endpoints or ()),
         )
         for piece in found

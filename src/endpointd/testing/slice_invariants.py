@@ -55,22 +55,13 @@ def expected_endpoints(
     ``zone_of`` says the zone of a node: ``""`` where it has none, None where there is no such node.
     """
     for pod in pods:
-        if (
-            pod.metadata.namespace != service.metadata.namespace
-            or not service.selector
-            or not matches(service.selector, pod.labels)
-            or not is_eligible(pod, include_terminating=True)
-        ):
+        if not _counts(service, pod):
             continue
         zone = zone_of(pod.node_name)
         publish = service.publish_not_ready_addresses
         if zone is None and not publish:
             continue
-        ports = frozenset(
-            (port.name, port.protocol, number, port.app_protocol)
-            for port in service.ports
-            if (number := resolve_target_port(pod, port)) is not None
-        )
+        ports = _ports(service, pod)
         for family in families_of(service):
             addresses = addresses_of_family(pod, family)
             if addresses:
@@ -85,6 +76,33 @@ def expected_endpoints(
                     zone=zone or None,
                     hostname=hostname_of(pod, service),
                 )
+
+
+def wanted_ports(service: Service, pods: Iterable[Pod]) -> frozenset[Ports]:
+    """Return the ports for which a service may have slices, whether or not anything stands in them (S-31.3)."""
+    return frozenset(_ports(service, pod) for pod in pods if _counts(service, pod))
+
+
+def _counts(service: Service, pod: Pod) -> bool:
+    return (
+        pod.metadata.namespace == service.metadata.namespace
+        and bool(service.selector)
+        and matches(service.selector or {}, pod.labels)
+        and is_eligible(pod, include_terminating=True)
+    )
+
+
+def _ports(service: Service, pod: Pod) -> Ports:
+    return frozenset(
+        (port.name, port.protocol, number, port.app_protocol)
+        for port in service.ports
+        if (number := resolve_target_port(pod, port)) is not None
+    )
+
+
+def ports_of_slice(piece: EndpointSlice) -> Ports:
+    """Return the ports of a slice, in no order."""
+    return frozenset((port.name, port.protocol, port.port, port.app_protocol) for port in piece.ports or ())
 
 
 def published_in(slices: Iterable[EndpointSlice]) -> Iterator[Published]:
@@ -134,12 +152,20 @@ def slice_violations(
     """
     if not service.selector or service.is_external_name or service.terminating:
         return []
+    pods = list(pods)
     mine = [piece for piece in slices if is_managed(piece, service)]
+    wanted = wanted_ports(service, pods)
+    by_type = Counter(piece.address_type for piece in mine)
     expected = Counter(expected_endpoints(service, pods, zone_of))
     found = Counter(published_in(mine))
     wrong = [f"lost: {endpoint}" for endpoint in expected - found]
     wrong += [f"not to be there, or there twice: {endpoint}" for endpoint in found - expected]
     wrong += [f"no slice of {family}" for family in families_of(service) - {p.address_type for p in mine}]
+    wrong += [
+        f"{piece.metadata.name}: empty, for ports that no pod has, and not alone"
+        for piece in mine
+        if not piece.endpoints and ports_of_slice(piece) not in wanted and by_type[piece.address_type] > 1
+    ]
     for piece in mine:
         wrong += [f"{piece.metadata.name}: {what}" for what in _of_slice(piece, service, max_endpoints)]
     return wrong

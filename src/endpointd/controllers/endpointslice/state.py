@@ -121,8 +121,8 @@ class FamilyState:
         if not self._claim(observed):
             self._touched.add(name)
 
-    def port_set_changed(self, key: str) -> None:
-        """Look again at the slices of a port set that became wanted, or no longer is."""
+    def forsake_ports(self, key: str) -> None:
+        """Look again at the slices of ports that no pod has any more."""
         self._disturb()
         for names in self._by_size.get(key, {}).values():
             self._touched.update(names)
@@ -350,14 +350,11 @@ class ServiceState:
             if not self._wanted_ports[old]:
                 del self._wanted_ports[old]
                 for family in self._families.values():
-                    family.port_set_changed(old)
+                    family.forsake_ports(old)
         if key is not None:
             self._port_keys[pod] = key
-            count = self._wanted_ports.get(key, 0)
-            self._wanted_ports[key] = count + 1
-            if not count:
-                for family in self._families.values():
-                    family.port_set_changed(key)
+            # Slices of ports that become wanted are looked at already: nobody wanted them.
+            self._wanted_ports[key] = self._wanted_ports.get(key, 0) + 1
 
     def observe(self, name: str, piece: EndpointSlice | None) -> None:
         """Say how a slice of the service stands on the server: None when it is gone.
