@@ -220,6 +220,48 @@ async def test_a_slice_to_delete_that_is_gone_already_is_what_was_wanted() -> No
     assert world.published() == {"other": True}
 
 
+async def test_a_slice_that_we_deleted_is_not_deleted_again_while_the_watch_lags() -> None:
+    world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
+    world.remove(make_pods(1)[0])
+    await world.sync()
+    world.put(make_pod("pod-00002", address_number(2), ready=False))
+    await world.sync()
+    assert verbs(world.take_writes()) == ["delete", "update"]
+    world.watch()
+    assert await world.sync() == 0
+
+
+async def test_a_slice_to_delete_whose_name_is_another_slices_by_now_is_left_to_it() -> None:
+    world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
+    (mine,) = [piece for piece in world.slices_of() if "pod-00001" in str(piece.endpoints)]
+    world.server.delete_foreign(ENDPOINT_SLICES, mine.metadata.key)
+    other = world.server.create_foreign(
+        ENDPOINT_SLICES, make_slice(make_service("other"), mine.metadata.name, (make_endpoint(make_pod()),))
+    )
+    world.remove(make_pods(1)[0])
+    await world.settle()
+    assert world.server.objects(ENDPOINT_SLICES)[other.metadata.key] == other
+    assert world.published() == {"pod-00002": True}
+    assert not world.failures
+
+
+async def test_a_slice_that_goes_between_a_conflict_and_our_look_at_it_is_made_again() -> None:
+    world = await world_with(1)
+    (piece,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"a": "b"}))
+
+    async def delete_before_the_look(call: Call) -> None:
+        if call.verb == "get":
+            world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+
+    world.server.before_each = delete_before_the_look
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    assert await world.sync() == 1
+    assert verbs(world.take_writes()) == ["update", "create"]
+    assert world.published() == {"pod-00001": False}
+    assert not world.failures
+
+
 @pytest.mark.parametrize("verb", ["update", "delete"])
 async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it(verb: str) -> None:
     """A server that starts, or a proxy before it, says so to anything; believed, slices would be made twice."""
@@ -677,6 +719,21 @@ async def test_a_node_that_appears_late_brings_in_its_pods_at_once() -> None:
     assert world.published() == {"a": True, "b": True}
     assert len(world.failures) == 1
     world.advance(10_000.0)
+    await world.settle()
+    assert len(world.failures) == 1
+
+
+async def test_a_pod_on_an_unknown_node_is_told_of_though_nothing_is_to_be_written() -> None:
+    """S-31.4."""
+    world = await world_with(1)
+    world.put(make_pod("lost", "10.0.0.2", node_name="late"))
+    await world.settle()
+    assert world.take_writes() == []
+    assert [str(error) for error in world.failures] == [
+        "skipping Pod lost for Service default/web: Node late Not Found"
+    ]
+    world.remove(make_pod("lost"))
+    world.advance(1000.0)
     await world.settle()
     assert len(world.failures) == 1
 

@@ -127,3 +127,12 @@ async def test_a_change_in_one_service_looks_at_no_other() -> None:
         counted.append(calls.counts)
     small, large = counted
     assert {name: count for name, count in large.items() if count > small[name]} == {}
+
+
+async def test_a_node_that_keeps_its_zone_looks_at_no_pod() -> None:
+    """S-5: nodes tell of themselves all the time."""
+    world = await world_of(SMALL)
+    with Calls() as calls:
+        world.put(make_node(ready=False, allocatable_cpu_milli=7))
+    assert calls.counts["EndpointSliceController.node_changed"] == 1
+    assert calls.counts["ServiceState.set_pod"] == 0

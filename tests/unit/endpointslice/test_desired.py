@@ -14,7 +14,8 @@ from endpointd.api.discovery import (
     EndpointPort,
 )
 from endpointd.api.endpoints import HEADLESS_LABEL
-from endpointd.api.meta import ObjectReference, OwnerReference
+from endpointd.api.meta import ObjectKey, ObjectReference, OwnerReference
+from endpointd.controllers.endpointslice.controller import service_of
 from endpointd.controllers.endpointslice.desired import (
     NO_PORTS,
     PodTranslator,
@@ -382,3 +383,21 @@ def test_a_slice_belongs_to_the_service_whose_uid_it_names(change: dict[str, obj
     )
     assert is_owned_by(second, service) is expected
     assert not is_owned_by(edited(piece, owner_references=None), service)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({MANAGED_BY_LABEL: OURS, SERVICE_NAME_LABEL: "web"}, ObjectKey("default", "web")),
+        ({MANAGED_BY_LABEL: OURS, SERVICE_NAME_LABEL: ""}, None),
+        ({MANAGED_BY_LABEL: OURS}, None),
+        ({MANAGED_BY_LABEL: "somebody", SERVICE_NAME_LABEL: "web"}, None),
+        ({SERVICE_NAME_LABEL: "web"}, None),
+        ({}, None),
+    ],
+)
+def test_a_slice_stands_for_the_service_it_names_where_it_is_ours(
+    labels: dict[str, str], expected: ObjectKey | None
+) -> None:
+    """S-3, S-112, TestServiceControllerKey."""
+    assert service_of(make_slice(make_service(), labels=labels)) == expected
