@@ -11,8 +11,8 @@ import msgspec
 
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ApiError, ClientError, ConflictError, NotFoundError
-from endpointd.controllers.writes import Failure, Writer, is_namespace_terminating, write_all
+from endpointd.client.errors import ApiError, ClientError, ConflictError
+from endpointd.controllers.writes import Failure, Writer, is_gone, is_namespace_terminating, write_all
 
 
 class SliceFailure(Failure, frozen=True, gc=False):
@@ -146,13 +146,13 @@ class SliceWriter:
         text = f"failed to update {key.name} EndpointSlice for {owner}"
         try:
             answer = await self._writer.update(ENDPOINT_SLICES, piece, key=key)
-        except NotFoundError as error:
-            self._told.gone(key, piece.metadata.uid)
-            return _failure(text, error, outdated=True)
         except ConflictError as error:
             return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
         except ClientError as error:
-            return _failure(text, error)
+            gone = is_gone(error, key)
+            if gone:
+                self._told.gone(key, piece.metadata.uid)
+            return _failure(text, error, outdated=gone)
         self._told.wrote(piece, _sharing(answer, piece))
         return None
 
@@ -161,12 +161,11 @@ class SliceWriter:
         text = f"failed to delete {key.name} EndpointSlice for {owner}"
         try:
             await self._writer.delete(ENDPOINT_SLICES, key, uid=piece.metadata.uid)
-        except NotFoundError:
-            pass  # S-72 and M-10 call it an error; it is what was wanted
         except ConflictError as error:  # the name is another slice's by now
             return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
         except ClientError as error:
-            return _failure(text, error)
+            if not is_gone(error, key):  # S-72 and M-10 call it an error; it is what was wanted
+                return _failure(text, error)
         self._told.gone(key, piece.metadata.uid)
         return None
 
@@ -174,10 +173,10 @@ class SliceWriter:
         """Tell what the server has under a name now; False where it cannot be read, and is left to the watch."""
         try:
             item = await self._writer.get(ENDPOINT_SLICES, key)
-        except NotFoundError:
+        except ClientError as error:
+            if not is_gone(error, key):
+                return False
             self._told.gone(key, uid)
-        except ClientError:
-            return False
         else:
             if item.metadata.uid != uid:
                 self._told.gone(key, uid)

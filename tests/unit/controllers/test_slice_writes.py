@@ -226,6 +226,30 @@ async def test_a_conflict_that_cannot_be_looked_into_is_left_to_the_watch() -> N
     assert bench.told.found_items == []
 
 
+async def test_a_404_that_names_no_object_hides_what_is_there_and_is_a_failure() -> None:
+    """A server that is starting, or a proxy before it, answers so to anything."""
+    bench = Bench()
+    seen, doomed = bench.stored("a"), bench.stored("b")
+    nothing_here = refusal(404, "", "404 page not found")
+    bench.server.fail_next(nothing_here, verb="update")
+    bench.server.fail_next(nothing_here, verb="delete")
+    (failure,) = (await bench.writer.write(OWNER, update=[edited(seen, "10.0.0.4")])).failures
+    assert not failure.outdated
+    (failure,) = (await bench.writer.write(OWNER, delete=[doomed])).failures
+    assert not failure.outdated
+    assert bench.told.gone_items == []
+
+
+async def test_a_look_that_is_answered_by_nobody_says_nothing() -> None:
+    bench = Bench()
+    seen = bench.stored("a")
+    bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
+    bench.server.fail_next(refusal(404, "", "404 page not found"), verb="get")
+    (failure,) = (await bench.writer.write(OWNER, update=[edited(seen, "10.0.0.4")])).failures
+    assert not failure.outdated
+    assert bench.told.gone_items == []
+
+
 async def test_what_has_gone_while_it_was_looked_for_is_told_as_gone() -> None:
     bench = Bench()
     seen = bench.stored("a")

@@ -315,10 +315,8 @@ async def test_a_slice_that_a_finalizer_holds_is_deleted_once_and_not_waited_for
 async def test_before_slices_go_for_want_of_an_endpoints_the_server_is_asked_whether_there_is_none() -> None:
     """A cache of Endpoints behind that of slices, after a change of leaders: their slices must not blink."""
     world = await mirrored_world(ONE)
-    again = World()
-    again.server = world.server
+    again = World(server=world.server)
     again.services.replace(world.server.services.values(), "1")
-    again.controller = again._controller()
     again.slices.replace(world.server.objects(ENDPOINT_SLICES).values(), "99999999")
     again.controller.start()  # no Endpoints has been seen yet
     await again.settle()
@@ -330,9 +328,7 @@ async def test_before_slices_go_for_want_of_an_endpoints_the_server_is_asked_whe
 
 async def test_before_slices_go_for_want_of_a_service_the_server_is_asked_whether_there_is_none() -> None:
     world = await mirrored_world(ONE)
-    again = World()
-    again.server = world.server
-    again.controller = again._controller()
+    again = World(server=world.server)
     again.start()  # no service has been seen yet
     await again.settle()
     assert again.writes() == []
@@ -342,9 +338,7 @@ async def test_before_slices_go_for_want_of_a_service_the_server_is_asked_whethe
 
 async def test_a_service_with_a_selector_that_was_not_seen_yet_does_not_keep_slices() -> None:
     world = await mirrored_world(ONE)
-    again = World()
-    again.server = world.server
-    again.controller = again._controller()
+    again = World(server=world.server)
     again.server.services = {WEB: make_service(resource_version="20000000")}
     again.start()
     await again.settle()
@@ -364,6 +358,15 @@ async def test_slices_stay_while_the_server_does_not_say_whether_their_endpoints
     ]
     await world.rest()
     assert world.slices_of() == []
+
+
+async def test_a_404_that_names_nothing_is_no_proof_that_an_endpoints_is_gone() -> None:
+    world = await mirrored_world(ONE)
+    world.server.fail_next(refusal(404, "", "404 page not found"), verb="get")
+    world.remove(make_endpoints())
+    await world.settle()
+    assert world.writes() == []
+    assert "does not say whether it is gone: 404 page not found" in world.failures[0]
 
 
 async def test_a_cache_that_never_learns_of_an_endpoints_makes_no_storm() -> None:

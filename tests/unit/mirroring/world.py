@@ -11,7 +11,7 @@ from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from endpointd.api.endpoints import ENDPOINTS, EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from endpointd.api.meta import KubernetesObject, ObjectKey, ObjectMeta, ObjectReference, key_of
 from endpointd.api.resource import Resource, WatchEvent
-from endpointd.api.status import Status
+from endpointd.api.status import Status, StatusDetails
 from endpointd.client.errors import ApiError, api_error
 from endpointd.controllers.mirroring.controller import (
     QUEUE_NAME,
@@ -109,10 +109,16 @@ def change(item: T, **fields: object) -> T:
 
 
 def refusal(
-    code: int, reason: str, message: str = "no", *, retry_after_seconds: float | None = None
+    code: int,
+    reason: str,
+    message: str = "no",
+    *,
+    retry_after_seconds: float | None = None,
+    name: str | None = None,
 ) -> ApiError:
+    """Return what the client raises; ``name`` is the object's that the answer is about, where it says so."""
     return api_error(
-        Status(status="Failure", code=code, reason=reason, message=message),
+        Status(status="Failure", code=code, reason=reason, message=message, details=StatusDetails(name=name)),
         retry_after_seconds=retry_after_seconds,
     )
 
@@ -130,7 +136,7 @@ class ServerWithServices(MemoryServer):
 
         def read() -> Any:
             if key not in self.services:
-                raise refusal(404, "NotFound", f'services "{key.name}" not found')
+                raise refusal(404, "NotFound", f'services "{key.name}" not found', name=key.name)
             return self.services[key]
 
         found: T = await self._request(Call("get", resource.plural, key), read)
@@ -165,9 +171,15 @@ class World:
     A service that is put is known to its store at once, unless ``seen`` is False.
     """
 
-    def __init__(self, settings: MirroringSettings | None = None) -> None:
-        self.server = ServerWithServices()
-        self.clock = HandClock()
+    def __init__(
+        self,
+        settings: MirroringSettings | None = None,
+        *,
+        server: ServerWithServices | None = None,
+        clock: HandClock | None = None,
+    ) -> None:
+        self.server = server or ServerWithServices()
+        self.clock = clock or HandClock()
         self.services: Store[Service] = Store("services")
         self.endpoints: Store[Endpoints] = Store("endpoints")
         self.slices: Store[EndpointSlice] = Store("endpointslices")
@@ -179,10 +191,7 @@ class World:
         self.counted = Counted()
         self._settings = settings or MirroringSettings()
         self._version = 10_000_000
-        self.controller = self._controller()
-
-    def _controller(self) -> EndpointSliceMirroringController:
-        return EndpointSliceMirroringController(
+        self.controller = EndpointSliceMirroringController(
             services=self.services,
             endpoints=self.endpoints,
             slices=self.slices,
@@ -205,12 +214,9 @@ class World:
 
     def restarted(self) -> "World":
         """Return the same cluster with another process on it, started: what was remembered is gone."""
-        world = World(self._settings)
-        world.server = self.server
-        world.clock = self.clock
+        world = World(self._settings, server=self.server, clock=self.clock)
         world._version = self._version
         world.services.replace(self.server.services.values(), str(self._version))
-        world.controller = world._controller()
         world.start()
         return world
 

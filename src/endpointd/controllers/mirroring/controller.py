@@ -1,6 +1,6 @@
 """The EndpointSliceMirroring controller: from changes in the stores to the queue to plans to writes (behaviour 3)."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -9,8 +9,9 @@ import msgspec
 from endpointd.api.core import SERVICES, Service
 from endpointd.api.discovery import EndpointSlice
 from endpointd.api.endpoints import ENDPOINTS, Endpoints
-from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ApiError, ClientError, NotFoundError
+from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
+from endpointd.api.resource import Resource
+from endpointd.client.errors import ApiError, ClientError
 from endpointd.clock import Clock
 from endpointd.controllers.mirroring.desired import (
     Mirrored,
@@ -30,14 +31,14 @@ from endpointd.controllers.mirroring.plan import (
 from endpointd.controllers.mirroring.state import MirrorState
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter
-from endpointd.controllers.writes import Writer
+from endpointd.controllers.writes import Writer, is_gone
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 
-T = TypeVar("T")
+T = TypeVar("T", bound=KubernetesObject)
 
 NAME = "endpointslice-mirroring-controller"
 EVENT_COMPONENT = "endpoint-slice-mirroring-controller"
@@ -265,11 +266,11 @@ class EndpointSliceMirroringController:
         """
         try:
             if service is None:
-                service = await _found(self._server.get(SERVICES, key))
+                service = await self._found(SERVICES, key)
                 if service is not None:
                     self._services.record_write(service)
             if item is None:
-                item = await _found(self._server.get(ENDPOINTS, key))
+                item = await self._found(ENDPOINTS, key)
                 if item is not None:
                     self._endpoints.record_write(item)
         except ClientError as error:
@@ -282,6 +283,15 @@ class EndpointSliceMirroringController:
         return SliceFailure(
             f"slices of {name_of(key)} kept, for it is there, and only missing in the cache", outdated=True
         )
+
+    async def _found(self, resource: Resource[T], key: ObjectKey) -> T | None:
+        """Read an object from the server; return None where that says that there is none of this name."""
+        try:
+            return await self._server.get(resource, key)
+        except ClientError as error:
+            if is_gone(error, key):
+                return None
+            raise
 
     # ----------------------------------------------------------- what came of writes, told by the slice writer
 
@@ -357,14 +367,6 @@ class EndpointSliceMirroringController:
 
 def _wants(service: Service | None) -> bool:
     return service is not None and wants_mirroring(service)
-
-
-async def _found(read: Awaitable[T]) -> T | None:
-    """Return what is read, None where the server has none."""
-    try:
-        return await read
-    except NotFoundError:
-        return None
 
 
 def _one_failure(key: ObjectKey, count: int, failures: tuple[SliceFailure, ...]) -> SliceFailure:
