@@ -8,14 +8,21 @@ from endpointd.testing.metrics_table import Comparison, compare, table
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PREFIX = "endpoint_slice_controller_"
+MIRRORING = "endpoint_slice_mirroring_controller_"
 DETERMINED = (
-    "changes",
-    "endpoints_added_per_sync",
-    "endpoints_desired",
-    "num_endpoint_slices",
-    "desired_endpoint_slices",
-    "endpointslices_changed_per_sync",
-    "services_count_by_traffic_distribution",
+    f"{PREFIX}changes",
+    f"{PREFIX}endpoints_added_per_sync",
+    f"{PREFIX}endpoints_desired",
+    f"{PREFIX}num_endpoint_slices",
+    f"{PREFIX}desired_endpoint_slices",
+    f"{PREFIX}endpointslices_changed_per_sync",
+    f"{PREFIX}services_count_by_traffic_distribution",
+    f"{MIRRORING}changes",
+    f"{MIRRORING}endpoints_added_per_sync",
+    f"{MIRRORING}endpoints_removed_per_sync",
+    f"{MIRRORING}endpoints_desired",
+    f"{MIRRORING}num_endpoint_slices",
+    f"{MIRRORING}desired_endpoint_slices",
 )
 
 
@@ -46,8 +53,8 @@ def test_every_metric_of_upstream_is_there_with_its_type_labels_and_buckets(comp
 
 @pytest.mark.parametrize("name", DETERMINED)
 def test_what_does_not_depend_on_time_has_upstreams_values(comparison: Comparison, name: str) -> None:
-    theirs = comparison.upstream[PREFIX + name].values
-    mine = comparison.ours[PREFIX + name].values
+    theirs = comparison.upstream[name].values
+    mine = comparison.ours[name].values
     assert {key: value for key, value in mine.items() if value} == {
         key: value for key, value in theirs.items() if value
     }
@@ -82,6 +89,8 @@ def test_what_is_our_own_is_there(comparison: Comparison) -> None:
     assert {dict(key)["part"] for key in own["endpointd_audits_total"].values} == {
         "endpointslice-controller",
         "endpoints-controller",
+        "endpointslice-mirroring-controller",
+        "membership",
     }
     assert set(own["endpointd_audit_mismatches_total"].values.values()) == {0}
     assert own["endpointd_watch_relists_total"].values[(("resource", "services"),)] == 0

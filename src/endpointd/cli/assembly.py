@@ -32,6 +32,7 @@ from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.mirroring import controller as mirroring
+from endpointd.controllers.mirroring.metrics import MirroringMetrics
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
@@ -210,6 +211,10 @@ class Assembly:
 
     def _add_mirroring(self) -> None:
         queue = self._queue(mirroring.QUEUE_NAME, mirroring.RETRY_BACKOFF)
+        observer = None
+        if self._metrics is not None:
+            observer = MirroringMetrics()
+            self._metrics.add(observer.families)
         controller = mirroring.EndpointSliceMirroringController(
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
@@ -222,6 +227,7 @@ class Assembly:
                 max_endpoints_per_subset=self._settings.mirroring_max_endpoints_per_subset,
                 batch_period_seconds=self._settings.mirroring_batch_seconds,
             ),
+            observer=observer,
         )
         self._starts.append(controller.start)
         self._auditor.add(mirroring.NAME, controller)

@@ -22,11 +22,12 @@ from endpointd.testing.example import node, pod, pod_runs
 from endpointd.testing.metrics_text import LabelSet, Metric, chosen, parse_metrics
 from endpointd.testing.operations import Operation, document
 from endpointd.testing.processes import ProcessError
-from endpointd.testing.side import ControllersError, Side, come_to_rest, endpointd, upstream, while_watching
+from endpointd.testing.side import ControllersError, Side, Starter, come_to_rest, while_watching
 
 NAMESPACE = "metrics"
-PREFIXES = ("endpoint_slice_controller_", "workqueue_")
-QUEUES = frozenset({"endpoint", "endpoint_slice"})
+PREFIXES = ("endpoint_slice_controller_", "endpoint_slice_mirroring_controller_", "workqueue_")
+QUEUES = frozenset({"endpoint", "endpoint_slice", "endpoint_slice_mirroring"})
+CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 SLICE_SIZE = "--max-endpoints-per-slice=2"
 
 # Long enough for a second look of upstream's, a second after it was told of its own slices.
@@ -97,10 +98,33 @@ def steps() -> Iterator[tuple[Operation, ...]]:
     yield (_patch("near", {"spec": {"trafficDistribution": None}}),)
     yield (_leaves("near-1"),)  # to nothing
     yield (Operation("delete", "services", NAMESPACE, "empty"),)
+    yield _by_hand("plain", ["192.0.2.1", "192.0.2.2"])
+    yield _by_hand("going", ["192.0.2.9"])
+    subsets = _subsets(["192.0.2.2", "192.0.2.3"])
+    yield (Operation("patch", "endpoints", NAMESPACE, "plain", document({"subsets": subsets})),)
+    labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    yield (Operation("patch", "endpoints", NAMESPACE, "going", document({"metadata": {"labels": labels}})),)
 
 
 def _pod(name: str, app: str, number: int) -> tuple[Operation, ...]:
     return pod(NAMESPACE, name, {"app": app}, node=f"node-{1 + number % 2}", ips=[f"10.60.0.{number}"])
+
+
+def _by_hand(name: str, ips: Sequence[str]) -> tuple[Operation, ...]:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": name},
+        "subsets": _subsets(ips),
+    }
+    return (
+        _service(name, selector=None),
+        Operation("create", "endpoints", NAMESPACE, name, document(body)),
+    )
+
+
+def _subsets(ips: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"addresses": [{"ip": ip} for ip in ips], "ports": [{"port": 8080}]}]
 
 
 def _leaves(name: str) -> Operation:
@@ -170,11 +194,11 @@ async def compare(theirs: ControlPlane, ours: ControlPlane, clock: Clock | None 
         Side(
             "kube-controller-manager",
             theirs,
-            upstream((SLICE_SIZE, *upstream_metrics_flags(theirs, their_port))),
+            _upstream((SLICE_SIZE, *upstream_metrics_flags(theirs, their_port))),
             [NAMESPACE],
             clock,
         ),
-        Side("endpointd", ours, endpointd((SLICE_SIZE, *metrics_flags(our_port))), [NAMESPACE], clock),
+        Side("endpointd", ours, _endpointd((SLICE_SIZE, *metrics_flags(our_port))), [NAMESPACE], clock),
     ]
 
     async def act() -> Comparison:
@@ -197,6 +221,20 @@ async def compare(theirs: ControlPlane, ours: ControlPlane, clock: Clock | None 
     finally:
         for side in sides:
             await side.close()
+
+
+def _upstream(flags: Sequence[str]) -> Starter:
+    return lambda plane, name: plane.start_controller_manager(CONTROLLERS, flags=flags, name=name)
+
+
+def _endpointd(flags: Sequence[str]) -> Starter:
+    return lambda plane, name: plane.start_child(
+        name,
+        [
+            *(sys.executable, "-m", "endpointd", "run", f"--kubeconfig={plane.kubeconfig_path}"),
+            *(f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", *flags),
+        ],
+    )
 
 
 async def _apply(sides: Sequence[Side], operations: Sequence[Operation]) -> None:
