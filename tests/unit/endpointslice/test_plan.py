@@ -94,7 +94,7 @@ def pods_in(piece: EndpointSlice) -> list[str]:
     ],
 )
 def test_new_endpoints_fill_slices_up_to_the_limit(limit: int, expected: list[int]) -> None:
-    """S-43, S-47."""
+    """S-41, S-43, S-47."""
     made = plan(make_pods(250), [], limit=limit)
     assert sizes(made.create) == expected
     assert (made.update, made.delete, made.added, made.removed) == ((), (), 250, 0)

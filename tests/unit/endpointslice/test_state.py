@@ -2,7 +2,8 @@
 
 from endpointd.api.core import NamedPort, Pod, Service
 from endpointd.api.discovery import EndpointPort, EndpointSlice
-from endpointd.controllers.endpointslice.state import FamilyState, ServicePlan, ServiceState
+from endpointd.controllers.endpointslice.family import FamilyState
+from endpointd.controllers.endpointslice.state import ServicePlan, ServiceState
 from endpointd.testing.builders import (
     edited,
     make_endpoint,

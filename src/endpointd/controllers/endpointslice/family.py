@@ -1,0 +1,258 @@
+"""What one service should have and has in one address type, and what a change has touched: kept as changes arrive.
+
+Every method costs O(what changed): a pod's change looks at one endpoint, a slice's change at its own endpoints.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from endpointd.api.core import Service
+from endpointd.api.discovery import EndpointSlice
+from endpointd.controllers.endpointslice.desired import (
+    DesiredEndpoint,
+    ObservedSlice,
+    is_owned_by,
+    make_port_set,
+    same_content,
+    same_identity,
+    slice_labels,
+)
+from endpointd.controllers.endpointslice.distribution import topology_aware
+from endpointd.controllers.endpointslice.hint_counts import HintCounts
+from endpointd.controllers.endpointslice.hints import TopologyView
+from endpointd.controllers.endpointslice.metrics import Figures
+from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
+
+
+class FamilyState:
+    """One service and address type."""
+
+    def __init__(self, service: Service, address_type: str, wanted_ports: dict[str, int]) -> None:
+        self.service = service
+        self.address_type = address_type
+        self._namespace = service.metadata.namespace
+        self._labels = slice_labels(service)
+        self._wanted_ports = wanted_ports  # shared by the families of a service
+        self._desired: dict[str, DesiredEndpoint] = {}
+        self._desired_of_ports: dict[str, int] = {}  # port key to how many of _desired have it
+        self._slices: dict[str, ObservedSlice] = {}
+        self._not_owned: dict[str, ObservedSlice] = {}
+        # Every pod in _desired is either in _unplaced or has its slice in _holders, never both.
+        self._holders: dict[str, str] = {}
+        self._unplaced: dict[str, DesiredEndpoint] = {}
+        self._touched: set[str] = set()
+        # Slices that a plan let be because nothing else was there (placeholders): it looks again when something is.
+        self._resting: set[str] = set()
+        # Port key to size to the names of the slices of that size.
+        self._by_size: dict[str, dict[int, set[str]]] = {}
+        # Only where the service asks for topology-aware hints.
+        self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
+        self._reconsider_hints = self._hints is not None
+        self._hints_given = False
+
+    # ------------------------------------------------------------------------------------------ changing
+
+    def set_desired(self, pod: str, wanted: DesiredEndpoint | None) -> None:
+        """Say what a pod should have: None for nothing."""
+        old = self._desired.get(pod)
+        if old == wanted:
+            return
+        self._disturb()
+        if self._hints is not None:
+            self._hints.count_ready(
+                was=old is not None and old.endpoint.conditions.ready is True,
+                now=wanted is not None and wanted.endpoint.conditions.ready is True,
+            )
+        holder = self._holders.get(pod)
+        if holder is not None:
+            self._touched.add(holder)
+        if wanted is None:
+            del self._desired[pod]
+            self._count(old, wanted)
+            self._unplaced.pop(pod, None)
+            self._holders.pop(pod, None)
+            return
+        self._desired[pod] = wanted
+        if (
+            holder is not None
+            and old is not None
+            and old.ports.key == wanted.ports.key
+            and same_identity(old.endpoint, wanted.endpoint)
+        ):
+            return
+        self._count(old, wanted)
+        self._holders.pop(pod, None)
+        self._unplaced[pod] = wanted
+
+    def _count(self, old: DesiredEndpoint | None, new: DesiredEndpoint | None) -> None:
+        counts = self._desired_of_ports
+        if new is not None:
+            counts[new.ports.key] = counts.get(new.ports.key, 0) + 1
+        if old is not None:
+            counts[old.ports.key] -= 1
+            if not counts[old.ports.key]:
+                del counts[old.ports.key]
+
+    def observe(self, name: str, piece: EndpointSlice | None) -> None:
+        """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
+        self._forget(name)
+        if piece is None:
+            return
+        self._disturb()
+        self._take_in(name, piece)
+
+    def _take_in(self, name: str, piece: EndpointSlice) -> None:
+        observed = ObservedSlice(piece, make_port_set(piece.ports or ()))
+        if not is_owned_by(piece, self.service):
+            self._not_owned[name] = observed
+            return
+        self._slices[name] = observed
+        self._by_size.setdefault(observed.ports.key, {}).setdefault(observed.size, set()).add(name)
+        if self._hints is not None:
+            self._hints.add(observed)
+            if self._hints.contradicts(name, given=self._hints_given):
+                self._touched.add(name)
+        if not self._claim(observed):
+            self._touched.add(name)
+
+    def forsake_ports(self, key: str) -> None:
+        """Look again at the slices of ports that no pod has any more."""
+        self._disturb()
+        for names in self._by_size.get(key, {}).values():
+            self._touched.update(names)
+
+    def reconsider_hints(self) -> None:
+        """Have the next plan share out hints again, although no slice is touched: the zones have changed."""
+        self._reconsider_hints = self._hints is not None
+
+    def settle(self, plan: FamilyPlan) -> None:
+        """Take note of what a plan found: which touched slices are right, and whether there are hints."""
+        self._reconsider_hints = False
+        self._hints_given = plan.shared_out is not None and plan.shared_out.refusal is None
+        for name in plan.right:
+            # What was wrong when it was observed may have become right since: claim its endpoints again.
+            piece = self._slices[name].slice
+            self._forget(name)
+            self._take_in(name, piece)
+            if name in self._touched:
+                self._touched.discard(name)
+                self._resting.add(name)
+
+    def _disturb(self) -> None:
+        if self._resting:
+            self._touched |= self._resting
+            self._resting.clear()
+
+    def _forget(self, name: str) -> None:
+        self._not_owned.pop(name, None)
+        self._touched.discard(name)
+        self._resting.discard(name)
+        observed = self._slices.pop(name, None)
+        if observed is None:
+            return
+        if self._hints is not None:
+            self._hints.remove(name)
+        sizes = self._by_size[observed.ports.key]
+        sizes[observed.size].discard(name)
+        if not sizes[observed.size]:
+            del sizes[observed.size]
+            if not sizes:
+                del self._by_size[observed.ports.key]
+        for endpoint in observed.slice.endpoints or ():
+            pod = endpoint.target_ref.name if endpoint.target_ref is not None else None
+            if pod is not None and self._holders.get(pod) == name:
+                del self._holders[pod]
+                self._unplaced[pod] = self._desired[pod]
+
+    def _claim(self, observed: ObservedSlice) -> bool:
+        """Enter a slice as the holder of its endpoints; tell whether it is just as it should be."""
+        right = (observed.slice.metadata.labels or {}) == self._labels
+        key = observed.ports.key
+        if not observed.slice.endpoints and key not in self._wanted_ports:
+            right = False
+        for endpoint in observed.slice.endpoints or ():
+            target = endpoint.target_ref
+            pod = target.name if target is not None and target.namespace == self._namespace else None
+            wanted = self._desired.get(pod) if pod is not None else None
+            if (
+                pod is None
+                or wanted is None
+                or pod in self._holders
+                or wanted.ports.key != key
+                or not same_identity(endpoint, wanted.endpoint)
+            ):
+                right = False
+                continue
+            self._holders[pod] = observed.name
+            self._unplaced.pop(pod, None)
+            if right and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None):
+                right = False
+        return right
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    @property
+    def needs_plan(self) -> bool:
+        """Tell whether a plan could find something to do; False is certain, True is not."""
+        return bool(
+            self._touched or self._unplaced or self._not_owned or not self._slices or self._reconsider_hints
+        )
+
+    def view(self, max_endpoints: int, ratios: Mapping[str, float] | None) -> FamilyView:
+        """Return what a plan is made from: O(what is touched). ``ratios`` are the zones' parts of the CPU."""
+        unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
+        return FamilyView(
+            service=self.service,
+            address_type=self.address_type,
+            max_endpoints=max_endpoints,
+            total_slices=len(self._slices) + len(self._not_owned),
+            touched=tuple(self._slices[name] for name in sorted(self._touched)),
+            not_owned=tuple(self._not_owned[name] for name in sorted(self._not_owned)),
+            unplaced=unplaced,
+            rooms={
+                key: tuple(self._rooms(key, max_endpoints))
+                for key in {wanted.ports.key for wanted in unplaced}
+            },
+            wanted_ports=self._wanted_ports,
+            desired=self._desired,
+            holders=self._holders,
+            topology=None if self._hints is None else self._topology_view(self._hints, ratios),
+        )
+
+    def _topology_view(self, hints: HintCounts, ratios: Mapping[str, float] | None) -> TopologyView:
+        touched = frozenset(self._touched)
+
+        def untouched() -> Iterator[ObservedSlice]:
+            return (self._slices[name] for name in sorted(self._slices) if name not in touched)
+
+        return TopologyView(
+            ratios=ratios,
+            ready=hints.ready,
+            hinted=hints.totals_without(touched),
+            all_hinted=hints.all_hinted_without(touched),
+            any_hinted=hints.any_hinted_without(touched),
+            untouched=untouched,
+        )
+
+    def _rooms(self, key: str, max_endpoints: int) -> Iterator[ObservedSlice]:
+        for size, names in self._by_size.get(key, {}).items():
+            if size < max_endpoints:
+                free = names - self._touched if self._touched else names
+                if free:
+                    yield self._slices[min(free)]
+
+    def desired_endpoints(self) -> dict[str, DesiredEndpoint]:
+        """Return a copy of what should be published, by pod."""
+        return dict(self._desired)
+
+    def slices(self) -> dict[str, EndpointSlice]:
+        """Return a copy of the slices taken note of, by name."""
+        return {name: observed.slice for name, observed in (self._slices | self._not_owned).items()}
+
+    def figures(self, max_endpoints: int) -> Figures:
+        """Return how much there is to publish, and in how many slices: O(port sets)."""
+        full = sum(-(-count // max_endpoints) for count in self._desired_of_ports.values())
+        return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
+
+    def unplaced_pods(self) -> frozenset[str]:
+        """Return the pods whose endpoint no slice holds."""
+        return frozenset(self._unplaced)
