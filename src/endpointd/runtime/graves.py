@@ -28,10 +28,11 @@ class Graves:
     a server sends bookmarks.
     """
 
-    __slots__ = ("_graves",)
+    __slots__ = ("_contradicted", "_graves")
 
     def __init__(self) -> None:
         self._graves: dict[ObjectKey, Grave] = {}
+        self._contradicted: set[ObjectKey] = set()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -40,6 +41,7 @@ class Graves:
     def clear(self) -> None:
         """Forget all: history has been lost."""
         self._graves.clear()
+        self._contradicted.clear()
 
     def dig(self, key: ObjectKey, grave: Grave) -> None:
         """Remember the end of an object in the place of an earlier one."""
@@ -60,6 +62,7 @@ class Graves:
         if grave is not None and grave.uid != uid and version <= grave.version:
             return False
         self.dig(key, Grave(uid, version, own=False))
+        self._contradicted.discard(key)
         return True
 
     def let_rise(self, item: KubernetesObject) -> bool:
@@ -70,23 +73,33 @@ class Graves:
             return True
         version = version_number(item.metadata.resource_version)
         if version and version <= grave.version:
+            if grave.own and grave.uid != item.metadata.uid:
+                self._contradicted.add(key)
             return False
         if grave.own and grave.uid == item.metadata.uid and not _may_be_terminating(item):
             return False
         del self._graves[key]
         return True
 
-    def watch_came_to(self, version: int) -> None:
-        """Forget deletions that the watch has told of: it does not go back behind ``version``."""
+    def watch_came_to(self, version: int) -> bool:
+        """Forget deletions that the watch has told of: it does not go back behind ``version``.
+
+        Tell whether it all fits together. It does not where the watch told of another object under a key that we
+        deleted, at a version older than what we deleted, and of nothing since: then history may have been lost.
+        """
         over = [key for key, grave in self._graves.items() if not grave.own and grave.version <= version]
         for key in over:
             del self._graves[key]
+        return all(
+            key not in self._graves or self._graves[key].version > version for key in self._contradicted
+        )
 
     def relisted_at(self, version: int) -> None:
         """Forget all but our deletions of objects that are newer than the list: it cannot know of them."""
         self._graves = {
             key: grave for key, grave in self._graves.items() if grave.own and grave.version > version
         }
+        self._contradicted.clear()
 
 
 def is_terminating(item: KubernetesObject) -> bool:

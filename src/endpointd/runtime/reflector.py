@@ -38,6 +38,7 @@ from endpointd.runtime.watch_states import (
     Life,
     Listing,
     ListPage,
+    LostTrack,
     Memory,
     OpenWatch,
     PageCame,
@@ -293,7 +294,7 @@ class Reflector(Generic[T]):
                 event = self._unreadable(error, watch)
                 if isinstance(event, Failed):
                     return event
-                if event is not None and not self._tell(event):
+                if not self._tell(event):
                     return None
                 continue
             watch.last_heard = self._last_contact = self._clock.monotonic()
@@ -313,6 +314,8 @@ class Reflector(Generic[T]):
                 self._store.apply(changes)
                 if is_behind:
                     return FellBehind(self._life(watch))
+                if self._store.doubtful:
+                    return LostTrack(self._life(watch))
             if isinstance(failure, WatchError):
                 return Failed(classify_status(failure.status), self._life(watch))
             if (
@@ -340,19 +343,18 @@ class Reflector(Generic[T]):
             watch.last_growth = watch.last_heard
         return None
 
-    def _unreadable(self, error: UndecodableEventError, watch: WatchRecord) -> Input | None:
+    def _unreadable(self, error: UndecodableEventError, watch: WatchRecord) -> Failed | EventUnreadable:
         """Isolate an event that cannot be decoded: all others go on."""
         self._undecodable_events += 1
         self._note_error(str(error))
         log.error("%s: %s", self.name, error)
-        if not isinstance(self._state, Streaming):
-            return EventUnreadable(self._life(watch))
-        if error.key is None:
-            return Failed(classify(error), self._life(watch))
-        stored = self._store.get(error.key)
-        if stored is not None:  # it exists: better as it was than gone
-            self._gathered.setdefault(error.key, stored)
-        return None
+        if isinstance(self._state, Streaming):
+            if error.key is None:
+                return Failed(classify(error), self._life(watch))
+            stored = self._store.get(error.key)
+            if stored is not None:  # it exists: better as it was than gone
+                self._gathered.setdefault(error.key, stored)
+        return EventUnreadable(self._life(watch))
 
     def _out_of_time(self, watch: WatchRecord | None) -> Input:
         if watch is None:

@@ -98,6 +98,8 @@ class Store(Generic[T]):
 
     __slots__ = (
         "_count",
+        "_created",
+        "_doubtful",
         "_graves",
         "_listeners",
         "_namespaces",
@@ -121,6 +123,8 @@ class Store(Generic[T]):
         self._version = 0
         # Keys of stored objects that come from our own writes -> version; the watch has not told of it yet.
         self._own: dict[ObjectKey, int] = {}
+        self._created: set[ObjectKey] = set()  # those of them of which the watch never told anything
+        self._doubtful = False
         self._graves = Graves()  # of keys that are not stored, and only of those
         self._listeners: Listeners[T] = Listeners(name)
         self._synced = asyncio.Event()
@@ -165,6 +169,11 @@ class Store(Generic[T]):
     def synced(self) -> bool:
         """Whether the whole resource has been stored once. It never becomes false again."""
         return self._synced.is_set()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the watch contradicted what we know, so that only a relist can tell. It ends with :meth:`replace`."""
+        return self._doubtful
 
     async def wait_synced(self) -> None:
         """Return once :attr:`synced` is true. For a deadline and the cause, ask the reflector."""
@@ -231,6 +240,7 @@ class Store(Generic[T]):
         if lost_history or not version:
             self._own.clear()
             self._graves.clear()
+        self._doubtful = False
         before, now = self._namespaces, self._arranged(items, version)
         changes: list[Change[T]] = []
         for namespace, objects in before.items():
@@ -262,16 +272,21 @@ class Store(Generic[T]):
         """Store the server's answer to our create or update, as if the watch had told of it, and tell the handlers.
 
         Nothing happens where the watch has come as far already, or where something newer is stored: then all that
-        is known of the object is there. If the watch passes the write without telling of it, the object is not in
-        what this store watches (a selector leaves it out), and it is dropped again.
+        is known of the object is there. If the watch passes a create without telling of it, the object is not in
+        what this store watches (a selector leaves it out), and it is dropped again; if it passes an update, the store
+        becomes :attr:`doubtful`.
         """
         version = version_number(item.metadata.resource_version)
         if version <= self._version:
             self._outdated += 1
             return
         changes: list[Change[T]] = []
+        key = key_of(item)
+        is_new = self.get(key) is None
         if self._put(item, True, changes):
-            self._own[key_of(item)] = version
+            self._own[key] = version
+            if is_new:
+                self._created.add(key)
         self._listeners.tell(changes)
 
     def record_delete(self, key: ObjectKey, uid: str) -> None:
@@ -300,10 +315,13 @@ class Store(Generic[T]):
         old = objects.get(metadata.name) if objects is not None else None
         if old is not None:
             version = version_number(metadata.resource_version)
-            if self._own and not own and version >= self._own.get(key_of(item), version + 1):
-                del self._own[key_of(item)]
-            if version and version <= version_number(old.metadata.resource_version):
+            written = self._confirmed(item, version) if self._own and not own else False
+            stored_version = version_number(old.metadata.resource_version)
+            # One version is one state of one object, but for a server that lost our write and counted anew.
+            is_other = written and version == stored_version and old != item
+            if version and version <= stored_version and not is_other:
                 self._outdated += 1
+                self._created.discard(key_of(item))
                 return False
         else:
             if self._graves and not self._graves.let_rise(item):
@@ -316,6 +334,15 @@ class Store(Generic[T]):
         _note(old, item, changes)
         return True
 
+    def _confirmed(self, item: T, version: int) -> bool:
+        """Take in that the watch has come to our write of an object; tell whether we were waiting for that."""
+        key = key_of(item)
+        if version < self._own.get(key, version + 1):
+            return False
+        del self._own[key]
+        self._created.discard(key)
+        return True
+
     def _bury(self, item: T, changes: list[Change[T]]) -> None:
         """Take in a deletion, whose version is the deletion's own."""
         metadata = item.metadata
@@ -326,6 +353,7 @@ class Store(Generic[T]):
             if version and version < version_number(stored.metadata.resource_version):
                 # of an object before this one, or of a time before it came back into view
                 self._outdated += 1
+                self._created.discard(key)
                 return
             self._remove(key)
             changes.append((stored, None))
@@ -340,6 +368,7 @@ class Store(Generic[T]):
             del self._namespaces[key.namespace]
         self._count -= 1
         self._own.pop(key, None)
+        self._created.discard(key)
         return item
 
     def _came_to(self, resource_version: str) -> None:
@@ -352,13 +381,16 @@ class Store(Generic[T]):
         """Let go of what waited for the watch to come to this version."""
         if self._own:
             for key in [key for key, own in self._own.items() if own <= version]:
-                changes.append((self._remove(key), None))
-                log.warning(
-                    "%s: our write of %s is not part of what is watched here, and is dropped from the store",
-                    self.name,
-                    key,
-                )
-        self._graves.watch_came_to(version)
+                if key in self._created:
+                    text = "%s: our write of %s is not part of what is watched here: dropped"
+                    changes.append((self._remove(key), None))
+                else:
+                    text = "%s: the watch has passed our write of %s without telling of it"
+                    del self._own[key]
+                    self._doubtful = True
+                log.warning(text, self.name, key)
+        if not self._graves.watch_came_to(version):
+            self._doubtful = True
 
     def _arranged(self, items: Iterable[T], version: int) -> dict[str, dict[str, T]]:
         namespaces: dict[str, dict[str, T]] = {}
@@ -373,6 +405,7 @@ class Store(Generic[T]):
     def _corrected(self, items: Iterable[T], version: int) -> Iterator[T]:
         """Give the items of a list with what we did ourselves after it, and forget what it settles."""
         self._own = {key: own for key, own in self._own.items() if own > version}
+        self._created.intersection_update(self._own)
         self._graves.relisted_at(version)
         kept = {key: item for key in self._own if (item := self.get(key)) is not None}
         for item in items:
@@ -380,6 +413,7 @@ class Store(Generic[T]):
                 key = key_of(item)
                 mine = kept.pop(key, None)
                 if mine is not None:
+                    self._created.discard(key)
                     yield mine
                     continue
                 if self._graves and not self._graves.let_rise(item):

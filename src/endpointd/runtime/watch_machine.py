@@ -5,13 +5,13 @@ has all of the input and output, the clock and chance. What it brings about:
 
 * The state comes from a watch's initial events where the server can do that, else from a list in pages. Both ask for
   the newest at first, and later for no older than what was stored: never back in time.
-* A watch goes on where the last one ended. Only four things lead to a relist: the version has expired, the server
-  lost it, watches keep failing or saying nothing, or an event could not be read.
+* A watch goes on where the last one ended. Few things lead to a relist: the version has expired, the server lost
+  it, watches keep failing or saying nothing, an event could not be read, or the store knows better.
 * Whatever fails is tried again, after a backoff that grows until a watch has been healthy. Nothing is given up.
 * There is no loop without a wait in it: what ends at once, having told nothing new, waits.
 """
 
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from endpointd.runtime.watch_states import (
     Life,
     Listing,
     ListPage,
+    LostTrack,
     Memory,
     OpenWatch,
     PageCame,
@@ -52,6 +53,8 @@ from endpointd.runtime.watch_states import (
 NOT_OLDER_THAN = "NotOlderThan"
 
 _MAX_REPAIR_DOUBLINGS = 5
+
+StreamOrWatch = TypeVar("StreamOrWatch", Streaming, Watching)
 
 
 class UnexpectedInputError(Exception):
@@ -124,7 +127,7 @@ def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
         case FaultKind.REFUSED if state.resource_version:
             return _enter(Listing(memory, "", paged=False), rules)
         case FaultKind.UNREADABLE if memory.synced:
-            return _again(memory, Watching(memory), fault)
+            return _again(replace(memory, repair_owed=True), Watching(memory), fault)
         case FaultKind.UNREADABLE:
             return _again(memory, _restarted(state), fault)
         case FaultKind.DENIED | FaultKind.REFUSED:
@@ -151,6 +154,8 @@ def _while_streaming(state: Streaming, event: Input, rules: WatchRules) -> Trans
                 return _not_there_yet(state, _stale(event.resource_version, state.memory.seen), rules)
             memory, effects = _accept(state.memory, event.resource_version)
             return Transition(Watching(memory, opened=True), effects, ReadWatch())
+        case EventUnreadable():
+            return Transition(_owing_repair(state), (), ReadWatch())
         case InitialEventsStalled():
             return _list_instead(
                 state.memory,
@@ -229,6 +234,11 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
             memory = _learn(state.memory, event.life, rules)
             fault = Fault(FaultKind.TOO_LARGE, f"the server is behind version {memory.seen}")
             return _relist(memory, rules, fault)
+        case LostTrack():
+            memory = _learn(state.memory, event.life, rules)
+            return _relist(
+                memory, rules, Fault(FaultKind.BROKEN, "the watch left out something that we know of")
+            )
         case EventUnreadable():
             return _event_unreadable(state, event.life, rules)
         case _:
@@ -246,6 +256,8 @@ def _watch_ended(memory: Memory, life: Life, rules: WatchRules) -> Transition:
 
 def _watch_failed(memory: Memory, failed: Failed, rules: WatchRules) -> Transition:
     fault = failed.fault
+    if memory.repair_owed and failed.life.at_seconds >= memory.repair_not_before:
+        return _repair(memory, failed.life.at_seconds, rules)
     match fault.kind:
         case FaultKind.EXPIRED:
             memory = replace(memory, expiries=memory.expiries + 1)
@@ -272,7 +284,11 @@ def _event_unreadable(state: Watching, life: Life, rules: WatchRules) -> Transit
     if life.at_seconds >= memory.repair_not_before:
         return _repair(_learn(memory, life, rules), life.at_seconds, rules)
     # One object that cannot be read must not keep all others from being watched.
-    return Transition(replace(state, memory=replace(memory, repair_owed=True)), (), ReadWatch())
+    return Transition(_owing_repair(state), (), ReadWatch())
+
+
+def _owing_repair(state: StreamOrWatch) -> StreamOrWatch:
+    return replace(state, memory=replace(state.memory, repair_owed=True))
 
 
 def _repair(memory: Memory, at_seconds: float, rules: WatchRules) -> Transition:
@@ -350,7 +366,10 @@ def _again(
 
 def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transition:
     begins = isinstance(state, Streaming) or (isinstance(state, Listing) and not state.continue_token)
-    return Transition(state, (DropGathered(),) if begins else (), _action_of(state, rules))
+    if not begins:
+        return Transition(state, (), _action_of(state, rules))
+    state = replace(state, memory=replace(state.memory, repair_owed=False))  # it is being repaired
+    return Transition(state, (DropGathered(),), _action_of(state, rules))
 
 
 def _action_of(state: Listing | Streaming | Watching, rules: WatchRules) -> Action:

@@ -149,6 +149,12 @@ class FellBehind(msgspec.Struct, frozen=True):
     life: Life
 
 
+class LostTrack(msgspec.Struct, frozen=True):
+    """What the watch told, and did not tell, contradicts what we know: the store is doubtful."""
+
+    life: Life
+
+
 class InitialEventsStalled(msgspec.Struct, frozen=True):
     """The initial events did not end in time: the bookmark that closes them must have been dropped on its way."""
 
@@ -171,6 +177,7 @@ Input: TypeAlias = (
     | Failed
     | FellSilent
     | FellBehind
+    | LostTrack
     | InitialEventsStalled
     | EventUnreadable
     | Waited

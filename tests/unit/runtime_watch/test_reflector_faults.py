@@ -330,6 +330,18 @@ async def test_a_server_that_lost_history_and_sends_bookmarks_is_found_out_in_mi
         it.assert_alike()
 
 
+async def test_our_write_that_a_restore_took_back_is_found_out(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        backup = source.backup()
+        source.hold()
+        it.store.record_write(source.modify(new("a", "ours, and lost")))
+        source.restore(backup)
+        source.create(new("d"))
+        source.modify(new("d"))
+        await asyncio.sleep(70)
+        it.assert_alike()
+
+
 async def test_bookmarks_from_the_past_do_not_move_the_version_back(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.inject(Bookmark("50"))

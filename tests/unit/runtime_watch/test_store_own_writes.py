@@ -133,6 +133,60 @@ def test_a_write_that_the_watch_passes_without_a_word_was_never_in_view(
     assert "ns/new" in caplog.text
 
 
+def test_an_update_that_the_watch_passes_without_a_word_makes_the_store_doubtful_until_a_relist(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12))
+    before = store.doubtful
+    store.apply([Bookmark("12")])
+    assert (before, store.doubtful) == (False, True)
+    assert version_of(store.get(key("a"))) == "12", "better ours than nothing"
+    assert store.statistics().own_writes == 0
+    store.replace([thing("a", 10)], "12")
+    assert recorder.take() == ["a@10->12", "a@12->10"]
+    after = store.doubtful
+    assert not after
+
+
+def test_a_create_of_whose_name_the_watch_told_something_older_is_not_dropped_but_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our create, and somebody else has created the name anew, at a smaller version."""
+    store.record_write(thing("new", 14))
+    store.apply([added(thing("new", 12, uid="other")), Bookmark("14")])
+    assert store.get(key("new")) is not None
+    assert store.doubtful
+
+
+def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stored_before(
+    store: Store[Thing],
+) -> None:
+    store.record_write(thing("new", 14))
+    store.replace([thing("a", 10), thing("new", 12)], "13")
+    store.apply([Bookmark("14")])
+    assert store.get(key("new")) is not None
+    assert store.doubtful
+
+
+def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_created(
+    store: Store[Thing],
+) -> None:
+    store.record_write(thing("new", 12))
+    store.record_write(thing("new", 13))
+    store.apply([Bookmark("13")])
+    assert store.get(key("new")) is None
+    assert not store.doubtful
+
+
+def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_now(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12, "lost"))
+    store.record_write(thing("b", 13, "lost"))
+    store.apply([modified(thing("a", 12, "other")), added(thing("b", 13, uid="other"))])
+    assert recorder.take() == ["a@10->12", "+b@13", "a@12->12", "-b@13", "+b@13"]
+
+
 def test_a_list_of_a_server_that_lags_leaves_our_write_alone(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 14))
     store.record_write(thing("new", 15))
@@ -295,6 +349,20 @@ def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_
     store.replace([thing("new", 15)], "15")
     assert store.keys() == [key("new")]
     assert store.statistics().graves == 0
+
+
+def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our create and our deletion, and somebody has created the name anew since."""
+    store.record_write(thing("new", 14))
+    store.record_delete(key("new"), "uid-new")
+    store.apply([added(thing("new", 12, uid="other")), Bookmark("13")])
+    before = store.doubtful
+    store.apply([Bookmark("14")])
+    assert (before, store.doubtful) == (False, True)
+    store.replace([thing("new", 12, uid="other")], "15")
+    assert version_of(store.get(key("new"))) == "12"
 
 
 def test_a_kind_that_does_not_say_whether_it_is_terminating_comes_back_with_what_is_newer() -> None:

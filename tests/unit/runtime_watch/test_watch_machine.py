@@ -20,6 +20,7 @@ from endpointd.runtime.watch_states import (
     Life,
     Listing,
     ListPage,
+    LostTrack,
     Memory,
     OpenWatch,
     PageCame,
@@ -403,6 +404,12 @@ def test_a_server_that_stays_behind_is_asked_for_its_state() -> None:
     assert words(then(transition).action) == "stream 1000"
 
 
+def test_a_store_that_knows_better_is_relisted() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), LostTrack(LIVED))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "stream 1005"
+
+
 # ---------------------------------------------------------------------------------------- what cannot be decoded
 
 
@@ -423,6 +430,21 @@ def test_unreadable_events_soon_after_are_passed_over_while_the_watch_goes_on() 
     due = replace(later, at_seconds=LIVED.at_seconds + 60)
     assert words(go(state, WatchEnded(due)).action) == "stream 1011", "what is owed is made up for"
     assert words(go(state, EventUnreadable(due)).action) == "stream 1011"
+
+
+def test_what_could_not_be_read_among_initial_events_is_owed_too() -> None:
+    state = go(
+        Streaming(SEEN, "1000"), WatchOpened(), EventUnreadable(LIVED), InitialEventsEnded("1005")
+    ).state
+    assert words(go(state, WatchEnded(LIVED)).action) == "stream 1005"
+    assert words(go(state, failed(FaultKind.UNREACHABLE, LIVED)).action) == "stream 1005"
+
+
+def test_a_list_that_could_not_be_read_leaves_the_repair_owed() -> None:
+    state = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE)).state
+    assert state.memory.repair_owed
+    state = go(Listing(SEEN_LIST, "1000"), PageCame("1000", "")).state
+    assert not state.memory.repair_owed
 
 
 def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_anew() -> None:
