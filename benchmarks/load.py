@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeVar
 
 import msgspec
@@ -75,22 +76,24 @@ class Load:
 
     async def restore(self) -> None:
         """Make every pod ready again."""
-        await _at_once(
-            [pod for pod, ready in self._ready.items() if not ready], lambda pod: self._set_ready(pod, True)
-        )
+        await _at_once([pod for pod, ready in self._ready.items() if not ready], self._make_ready)
 
-    async def flip(self, pod: BenchmarkPod) -> Change:
+    async def flip(
+        self, pod: BenchmarkPod, writing: AbstractAsyncContextManager[object] | None = None
+    ) -> Change:
         """Change a pod's readiness and return when a watcher has seen it in a slice.
 
-        Never twice at a time for one pod.
+        Never twice at a time for one pod. The request is sent inside of ``writing``, for whoever limits how many are;
+        waiting for that is no part of the change.
         """
         ready = not self._ready[pod]
-        self._expect(pod, ready)
-        self._observer.look_again()
-        seen = self._observer.seen(pod.key)
-        sent = self._clock.monotonic()
-        await self._set_ready(pod, ready)
-        answered = self._clock.monotonic()
+        async with writing if writing is not None else nullcontext():
+            self._expect(pod, ready)
+            self._observer.look_again()
+            seen = self._observer.seen(pod.key)
+            sent = self._clock.monotonic()
+            await self._set_ready(pod, ready)
+            answered = self._clock.monotonic()
         return Change(sent, answered, await seen)
 
     async def _make_node(self, documents: tuple[str, bytes, bytes]) -> None:
@@ -106,8 +109,11 @@ class Load:
         self._expect(pod, True)
         self._ready[pod] = True
 
+    async def _make_ready(self, pod: BenchmarkPod) -> None:
+        self._expect(pod, True)
+        await self._set_ready(pod, True)
+
     async def _set_ready(self, pod: BenchmarkPod, ready: bool) -> None:
-        self._expect(pod, ready)
         self._ready[pod] = ready
         now = self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         await self._patch_status(pod, readiness_body(ready=ready, at=now))

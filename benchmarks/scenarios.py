@@ -28,6 +28,7 @@ _LONGEST_IDLING_SECONDS = 60.0
 _ALIVE_POLL_SECONDS = 0.25
 _RIGHT_SECONDS = 300.0
 _SEEN_SECONDS = 60.0
+_WRITES_AT_ONCE = 32  # more than a server with CPU to spare ever has; one without must not drown in a queue
 
 
 class ScenarioError(RuntimeError):
@@ -184,7 +185,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     """Change readiness at a steady pace, whether or not the controller keeps up.
 
     A pod is changed again only after its last change has been seen, so that each change is told from the next. The
-    pace is kept as long as there are such pods; what came of it is told.
+    pace is kept as long as there are such pods and the server takes the writes; what came of it is told.
     """
     subject.usage.reset_peak()
     judge, clock = subject.observer.judge, subject.clock
@@ -196,9 +197,10 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     for pod in pods:
         free.put_nowait(pod)
     changes: list[Change] = []
+    writing = asyncio.Semaphore(_WRITES_AT_ONCE)
 
     async def change(pod: BenchmarkPod) -> None:
-        changes.append(await subject.load.flip(pod))
+        changes.append(await subject.load.flip(pod, writing))
         free.put_nowait(pod)
 
     async def play() -> None:

@@ -26,6 +26,7 @@ from endpointd.testing.controlplane import AssetsMissingError, find_assets
 from endpointd.testing.processes import ProcessError
 
 _RESULTS = Path(__file__).parent / "results"
+_BUSY_LOAD = 0.5
 _TROUBLE = (ScenarioError, ObserverError, UsageError, ProcessError, ClientError)
 
 
@@ -133,6 +134,10 @@ def main(
         passed = timedelta(seconds=int(clock.monotonic() - began))
         click.echo(f"[{passed}] {text}", err=True)
 
+    if environment.load_before > _BUSY_LOAD:
+        say(
+            f"this machine is busy (load {environment.load_before}): figures will be high, and so will their spread"
+        )
     try:
         found = run_plan(plan, settings, clock, say)
     except KeyboardInterrupt:
