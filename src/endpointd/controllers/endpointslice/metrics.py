@@ -51,8 +51,8 @@ class SliceObserver(Protocol):
         """Take note of a sync's plan: those of its address types that were looked at, of so many in all."""
         ...
 
-    def changed(self, operation: Operation) -> None:
-        """Take note of a write that succeeded."""
+    def changed(self, operation: Operation, count: int = 1) -> None:
+        """Take note of writes that succeeded."""
         ...
 
     def family_written(self, service: Service, plan: FamilyPlan) -> None:
@@ -121,9 +121,9 @@ class SliceMetrics:
         if idle:
             self._slices_changed(service).observe(0, idle)
 
-    def changed(self, operation: Operation) -> None:
-        """Count a write."""
-        self.changes[operation] += 1
+    def changed(self, operation: Operation, count: int = 1) -> None:
+        """Count writes."""
+        self.changes[operation] += count
 
     def family_written(self, service: Service, plan: FamilyPlan) -> None:
         """Count the slices that a sync changed."""
