@@ -1,5 +1,6 @@
 """What is wrong is told in one line; what can heal is waited for, and a signal always ends it well."""
 
+import itertools
 import json
 import signal
 import socket
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 Start = Callable[..., ChildProcess]
 USER = "endpointd"
+_numbers = itertools.count()
 
 
 @pytest.fixture
@@ -64,9 +66,9 @@ def test_a_kubeconfig_that_cannot_be_used_ends_it_with_2_and_one_line(
 
 
 def test_a_flag_that_makes_no_sense_ends_it_with_2(start: Start) -> None:
-    process = start("--max-endpoints-per-slice=0")
+    process = start("--max-endpoints-per-slice=1001")
     assert process.wait(30) == 2
-    assert "max-endpoints-per-slice must not be less than 1, but got 0" in process.log()
+    assert "max-endpoints-per-slice must not be more than 1000, but got 1001" in process.log()
 
 
 def unused_port() -> int:
@@ -144,55 +146,58 @@ def role(*, pods: bool) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [granted, binding]})
 
 
+@pytest.fixture
+def service(control_plane: ControlPlane) -> Iterator[str]:
+    """A service that has nothing published yet; its name."""
+    name = f"told-{next(_numbers)}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
+    }
+    control_plane.kubectl("create", "-f", "-", document=json.dumps(body))
+    yield name
+    control_plane.kubectl("delete", "service,endpoints", name, "--ignore-not-found")
+    control_plane.kubectl("delete", "endpointslices", "-l", f"kubernetes.io/service-name={name}")
+
+
 def test_a_right_that_is_missing_is_named_and_it_works_as_soon_as_it_is_granted(
-    control_plane: ControlPlane, start: Start
+    control_plane: ControlPlane, start: Start, service: str
 ) -> None:
     """The rights are those of behaviour 0.1 and no more."""
     control_plane.kubectl("apply", "-f", "-", document=role(pods=False))
     process = start(f"--kubeconfig={control_plane.kubeconfig_for(USER)}")
     process.wait_until(
-        lambda: lines_about(process, 'cannot list resource "pods"'),
+        lambda: lines_about(process, 'resource "pods" in API group ""'),
         what="naming the right",
         timeout_seconds=60,
     )
     assert process.is_running
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "granted"},
-        "spec": {"selector": {"app": "granted"}, "ports": [{"port": 80}]},
-    }
-    control_plane.kubectl("create", "-f", "-", document=json.dumps(service))
-    assert "granted" not in control_plane.kubectl("get", "endpoints", "-o", "name")
+    assert service not in control_plane.kubectl("get", "endpoints", "-o", "name")
     control_plane.kubectl("apply", "-f", "-", document=role(pods=True))
     process.wait_until(
-        lambda: "granted" in control_plane.kubectl("get", "endpoints", "-o", "name"),
+        lambda: service in control_plane.kubectl("get", "endpoints", "-o", "name"),
         what="publishing",
         timeout_seconds=90,
         poll_seconds=0.5,
     )
     process.wait_until(
-        lambda: "granted-" in control_plane.kubectl("get", "endpointslices", "-o", "name"),
+        lambda: f"{service}-" in control_plane.kubectl("get", "endpointslices", "-o", "name"),
         what="publishing slices",
         timeout_seconds=20,
         poll_seconds=0.5,
     )
-    control_plane.kubectl("delete", "service", "granted")
     assert process.stop(20) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_0(number: signal.Signals, control_plane: ControlPlane, start: Start) -> None:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "signalled"},
-        "spec": {"selector": {"app": "signalled"}, "ports": [{"port": 80}]},
-    }
-    control_plane.kubectl("create", "-f", "-", document=json.dumps(service))
+def test_a_signal_ends_it_with_0(
+    number: signal.Signals, control_plane: ControlPlane, start: Start, service: str
+) -> None:
     process = start(f"--kubeconfig={control_plane.kubeconfig_path}")
     process.wait_until(
-        lambda: "signalled" in control_plane.kubectl("get", "endpoints", "-o", "name"),
+        lambda: service in control_plane.kubectl("get", "endpoints", "-o", "name"),
         what="publishing",
         timeout_seconds=60,
         poll_seconds=0.3,
@@ -200,5 +205,3 @@ def test_a_signal_ends_it_with_0(number: signal.Signals, control_plane: ControlP
     process.signal(number)
     assert process.wait(20) == 0
     assert "Traceback" not in process.log()
-    control_plane.kubectl("delete", "service", "signalled")
-    control_plane.kubectl("delete", "endpoints", "signalled", "--ignore-not-found")

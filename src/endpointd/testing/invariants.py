@@ -6,7 +6,8 @@ from endpointd.api import discovery, endpoints
 from endpointd.api.canonical import hash_of_subset, sort_ports_core, sort_ports_discovery
 from endpointd.api.discovery import EndpointSlice
 from endpointd.api.endpoints import EndpointAddress, Endpoints
-from endpointd.testing.normalise import Snapshot
+from endpointd.api.meta import ObjectKey, key_of
+from endpointd.testing.normalise import HAND_MADE, Snapshot
 
 
 def broken_rules(snapshot: Snapshot, *, max_endpoints_per_slice: int) -> list[str]:
@@ -15,17 +16,49 @@ def broken_rules(snapshot: Snapshot, *, max_endpoints_per_slice: int) -> list[st
     Objects that somebody has edited are wrong until they are mended: ask when that has had its time.
     """
     wrong: list[str] = []
+    for kind, item, _ in _published(snapshot):
+        found = (
+            _of_slice(item, max_endpoints_per_slice)
+            if isinstance(item, EndpointSlice)
+            else _of_endpoints(item)
+        )
+        wrong += [f"{kind} {item.metadata.key}: {what}" for what in found]
+    return wrong
+
+
+def careless_about(snapshot: Snapshot) -> list[str]:
+    """Return, one line each, where the controllers have left something odd that upstream leaves, too, by rule.
+
+    The headless label says of a published service whether it is headless (S-60, E-19b); a slice under the controller's
+    label is owned by the service of its name (S-51).
+    """
+    services = {
+        key_of(service): service
+        for service in snapshot.services
+        if service.selector is not None and not service.is_external_name and not service.terminating
+    }
+    wrong: list[str] = []
+    for kind, item, name in _published(snapshot):
+        service = services.get(ObjectKey(item.metadata.namespace, name))
+        if service is None or item.metadata.deletion_timestamp is not None:
+            continue
+        where = f"{kind} {item.metadata.key}"
+        if (endpoints.HEADLESS_LABEL in (item.metadata.labels or {})) != service.is_headless:
+            wrong.append(f"{where}: the headless label does not say what the service is (S-60, E-19b)")
+        owners = [owner.uid for owner in item.metadata.owner_references or ()]
+        if kind == "slice" and owners != [service.metadata.uid]:
+            wrong.append(f"{where}: its service does not own it (S-51)")
+    return wrong
+
+
+def _published(snapshot: Snapshot) -> Iterable[tuple[str, EndpointSlice | Endpoints, str]]:
     for slice_ in snapshot.slices:
-        if (slice_.metadata.labels or {}).get(
-            discovery.MANAGED_BY_LABEL
-        ) == discovery.MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
-            wrong += [
-                f"slice {slice_.metadata.key}: {what}" for what in _of_slice(slice_, max_endpoints_per_slice)
-            ]
+        labels = slice_.metadata.labels or {}
+        if labels.get(discovery.MANAGED_BY_LABEL) == discovery.MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+            yield "slice", slice_, labels.get(discovery.SERVICE_NAME_LABEL, "")
     for item in snapshot.endpoints:
         if (item.metadata.labels or {}).get(endpoints.MANAGED_BY_LABEL) == endpoints.MANAGED_BY_US:
-            wrong += [f"endpoints {item.metadata.key}: {what}" for what in _of_endpoints(item)]
-    return wrong
+            yield "endpoints", item, item.metadata.name
 
 
 def _of_slice(slice_: EndpointSlice, max_endpoints: int) -> Iterable[str]:
@@ -38,7 +71,8 @@ def _of_slice(slice_: EndpointSlice, max_endpoints: int) -> Iterable[str]:
     if tuple(slice_.ports or ()) != sort_ports_discovery(slice_.ports):
         yield "the ports are not in canonical order (S-31.2)"
     service = (slice_.metadata.labels or {}).get(discovery.SERVICE_NAME_LABEL, "")
-    if slice_.metadata.generate_name and not slice_.metadata.name.startswith(f"{service}-"):
+    name = slice_.metadata.name
+    if not name.startswith((f"{service}-", HAND_MADE)):
         yield f"the name does not begin with that of its service, {service} (S-61)"
 
 

@@ -27,6 +27,10 @@ NormalState = Mapping[str, tuple[str, ...]]
 """What is compared: lines of text, under the name of the Endpoints or the group of slices that they describe."""
 
 
+HAND_MADE = "foreign-"
+"""How the names of slices begin that a workload makes by hand; they are kept in comparisons."""
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """All that is read from one cluster, in the namespaces of a workload."""
 
@@ -42,7 +46,7 @@ def normalise(
     """Return what two clusters must have in common.
 
     ``sizes_are_determined`` says that no service ever had more endpoints than fit into one slice: only then is it
-    not chance how they are spread over slices. Slices whose names begin with ``hand_made`` keep their names.
+    not chance how they are spread over slices. Slices that a workload has made by hand keep their names.
     """
     uids = _Uids(snapshot)
     state: dict[str, tuple[str, ...]] = {}
@@ -50,7 +54,7 @@ def normalise(
         state[f"endpoints {key_of(item)}"] = tuple(_endpoints_lines(item, uids))
     groups: dict[str, list[EndpointSlice]] = defaultdict(list)
     for slice_ in snapshot.slices:
-        groups[_group_of(slice_, hand_made)].append(slice_)
+        groups[_group_of(slice_)].append(slice_)
     for name, slices in groups.items():
         state[name] = tuple(_group_lines(slices, uids, sizes_are_determined=sizes_are_determined))
     return dict(sorted(state.items()))
@@ -61,7 +65,7 @@ def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...
     uids = _Uids(snapshot)
     state = {("endpoints", key_of(item)): tuple(_endpoints_lines(item, uids)) for item in snapshot.endpoints}
     for item in snapshot.slices:
-        state["endpointslices", key_of(item)] = (_group_of(item, ""), *_group_lines([item], uids))
+        state["endpointslices", key_of(item)] = (_group_of(item), *_group_lines([item], uids))
     return state
 
 
@@ -76,7 +80,7 @@ def slices_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> 
         and (slice_.metadata.labels or {}).get(MANAGED_BY_LABEL) == managed_by
         and slice_.metadata.deletion_timestamp is None
     ]
-    return sorted(chosen, key=lambda item: (_group_of(item, ""), *_group_lines([item], uids)))
+    return sorted(chosen, key=lambda item: (_group_of(item), *_group_lines([item], uids)))
 
 
 def different_keys(one: NormalState, other: NormalState) -> list[str]:
@@ -144,11 +148,11 @@ def _address_text(address: EndpointAddress, uids: _Uids) -> str:
     return f"{address.ip} node={address.node_name}{hostname} {uids.of_pod(address.target_ref)}"
 
 
-def _group_of(slice_: EndpointSlice, hand_made: str) -> str:
+def _group_of(slice_: EndpointSlice) -> str:
     labels = slice_.metadata.labels or {}
     service = ObjectKey(slice_.metadata.namespace, labels.get(SERVICE_NAME_LABEL, "(none)"))
     name = slice_.metadata.name
-    by_hand = f" named {name}" if hand_made and name.startswith(hand_made) else ""
+    by_hand = f" named {name}" if name.startswith(HAND_MADE) else ""
     manager = labels.get(MANAGED_BY_LABEL, "(none)")
     ports = ", ".join(map(_port_text, slice_.ports or ()))
     return f"slices {service} {slice_.address_type} [{ports}] by {manager}{by_hand}"

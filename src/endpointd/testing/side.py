@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from endpointd.api.core import PODS, SERVICES
-from endpointd.api.discovery import ENDPOINT_SLICES, MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+from endpointd.api.discovery import (
+    ENDPOINT_SLICES,
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+)
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
 from endpointd.api.resource import Resource, WatchEvent
@@ -243,17 +249,18 @@ class Side:
         self.last_change_seconds = self._clock.monotonic()
 
     async def collect_garbage(self) -> int:
-        """Delete the slices whose owner is gone, as the garbage collector of a whole cluster would; return how many.
+        """Delete the slices whose service is gone, as the garbage collector of a whole cluster would; return how many.
 
-        Which of them there are is chance where a service lived shorter than its controllers needed to notice.
+        Which of them there are is chance where a service lived shorter than its controllers needed to notice. Those
+        of our controllers that have lost their owner by hand are counted by their label.
         """
-        services = {service.metadata.uid for service in await self._list(SERVICES)}
+        services = await self._list(SERVICES)
+        uids = {service.metadata.uid for service in services}
+        keys = {key_of(service) for service in services}
         garbage = [
             slice_
             for slice_ in await self._list(ENDPOINT_SLICES)
-            if slice_.metadata.owner_references
-            and not any(owner.uid in services for owner in slice_.metadata.owner_references)
-            and slice_.metadata.deletion_timestamp is None
+            if slice_.metadata.deletion_timestamp is None and _is_garbage(slice_, uids, keys)
         ]
         for slice_ in garbage:
             with contextlib.suppress(NotFoundError):
@@ -266,6 +273,15 @@ class Side:
             found = await self._client.get(SERVICES, ObjectKey(operation.namespace, service))
             body = body.replace(f"$(uid:{service})", found.metadata.uid)
         return body.encode()
+
+
+def _is_garbage(slice_: EndpointSlice, uids: set[str], keys: set[ObjectKey]) -> bool:
+    owners = slice_.metadata.owner_references
+    if owners:
+        return not any(owner.uid in uids for owner in owners)
+    labels = slice_.metadata.labels or {}
+    service = ObjectKey(slice_.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
+    return labels.get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER and service not in keys
 
 
 async def while_watching(sides: Sequence[Side], body: Callable[[], Awaitable[T]]) -> T:

@@ -20,9 +20,10 @@ from endpointd.testing.workload_world import Steps, Weighted, WorkloadOptions, W
 
 __all__ = ["WorkloadOptions", "generate"]
 
-_MEDDLING_PROBABILITY = 0.55
-_WEDGING_PROBABILITY = 0.08
-_FREEZING_PROBABILITY = 0.3
+_FREEZING_PROBABILITY = 0.25
+_HELD_PROBABILITY = 0.25
+_MEDDLING_PROBABILITY = 0.7  # where nothing is frozen
+_WEDGING_PROBABILITY = 0.15  # where something is meddled with
 
 
 def generate(seed: int, operations: int, options: WorkloadOptions | None = None) -> tuple[Batch, ...]:
@@ -51,20 +52,19 @@ def _beginning(world: World) -> tuple[Operation, ...]:
 
 
 def _batch(world: World) -> tuple[Operation, ...]:
-    """Return what happens between two rests: first what is done at rest only, then life."""
-    steps: list[Operation] = [*end_terminating_service(world)]
+    """Return what happens between two rests: first what is done at rest only, one sort of it, then life."""
     options = world.options
-    if options.meddling and world.maybe(_MEDDLING_PROBABILITY):
+    world.meddled_with.clear()
+    steps: list[Operation] = [*end_terminating_service(world)]
+    if options.freezing and not steps and world.maybe(_FREEZING_PROBABILITY):
+        if world.maybe(_HELD_PROBABILITY) and (steps := [*delete_held_service(world)]):
+            return tuple(steps)
+        steps += _choose(world, FREEZING)
+    elif options.meddling and world.maybe(_MEDDLING_PROBABILITY):
         for _ in range(world.chance.choice((1, 1, 2))):
             steps += _choose(world, MEDDLING)
-    if options.wedging and options.meddling and world.maybe(_WEDGING_PROBABILITY):
-        steps += _choose(world, WEDGING)
-    if options.freezing and world.maybe(_FREEZING_PROBABILITY):
-        steps += _choose(world, FREEZING)
-    elif options.freezing and not steps and world.maybe(_FREEZING_PROBABILITY):
-        steps += delete_held_service(world)
-        if steps:
-            return tuple(steps)
+        if options.wedging and world.maybe(_WEDGING_PROBABILITY):
+            steps += _choose(world, WEDGING)
     size = world.chance.randint(*options.batch_operations)
     while len(steps) < size:
         steps += _choose(world, (*SERVICE_ACTIONS, *POD_ACTIONS))

@@ -1,5 +1,6 @@
 """What people and other programs do to the objects that the controllers own, and beside them."""
 
+from endpointd.testing.normalise import HAND_MADE
 from endpointd.testing.operations import Operation, SliceOf, Verb, document
 from endpointd.testing.workload_world import HOLD, Json, ServiceState, Steps, Weighted, World
 
@@ -61,7 +62,7 @@ def create_foreign_slice(world: World) -> Steps:
     service = world.one_of(world.services.values())
     if service is None:
         return ()
-    name = f"foreign-{world.chance.randrange(6)}"
+    name = f"{HAND_MADE}{world.chance.randrange(6)}"
     if (service.namespace, name) in world.foreign_slices:
         world.foreign_slices.discard((service.namespace, name))
         return (Operation("delete", "endpointslices", service.namespace, name),)
@@ -125,11 +126,18 @@ WEDGING: tuple[Weighted, ...] = ((1, relabel_slice), (1, hold_slice))
 
 
 def _published(world: World) -> ServiceState | None:
-    """Return a service for which the controllers publish something."""
-    return world.one_of(
+    """Return a service for which the controllers publish something: each once a batch, while that is as it was."""
+    service = world.one_of(
         world.services.values(),
-        lambda service: service.selector is not None and service.type != "ExternalName",
+        lambda service: (
+            service.selector is not None
+            and service.type != "ExternalName"
+            and (service.namespace, service.name) not in world.meddled_with
+        ),
     )
+    if service is not None:
+        world.meddled_with.add((service.namespace, service.name))
+    return service
 
 
 def _on_slice(
