@@ -119,14 +119,16 @@ class SliceWriter:
             created=created, updated=updated, deleted=deleted, failures=tuple(failures), abandoned=abandoned
         )
 
-    async def delete_all(self, owner: str, pieces: Sequence[EndpointSlice]) -> SliceWrites:
-        """Delete slices of ``owner``, each of them, whatever comes of the others."""
+    async def delete_all(
+        self, owner: str, pieces: Sequence[EndpointSlice], *, failure: str = "failed to delete"
+    ) -> SliceWrites:
+        """Delete slices of ``owner``, each of them, whatever comes of the others; ``failure`` begins the messages."""
         failures: list[SliceFailure] = []
 
         async def attempt(piece: EndpointSlice) -> None:
-            failure = await self._delete(owner, piece)
-            if failure is not None:
-                failures.append(failure)
+            failed = await self._delete(owner, piece, failure)
+            if failed is not None:
+                failures.append(failed)
 
         await write_all([partial(attempt, piece) for piece in pieces], at_once=self._writes_at_once)
         return SliceWrites(deleted=len(pieces) - len(failures), failures=tuple(failures))
@@ -156,9 +158,11 @@ class SliceWriter:
         self._told.wrote(piece, _sharing(answer, piece))
         return None
 
-    async def _delete(self, owner: str, piece: EndpointSlice) -> SliceFailure | None:
+    async def _delete(
+        self, owner: str, piece: EndpointSlice, failure: str = "failed to delete"
+    ) -> SliceFailure | None:
         key = key_of(piece)
-        text = f"failed to delete {key.name} EndpointSlice for {owner}"
+        text = f"{failure} {key.name} EndpointSlice for {owner}"
         try:
             await self._writer.delete(ENDPOINT_SLICES, key, uid=piece.metadata.uid)
         except ConflictError as error:  # the name is another slice's by now

@@ -25,7 +25,9 @@ from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
 from endpointd.controllers.membership import Membership
-from endpointd.controllers.writes import Failure, Writer
+from endpointd.controllers.repair_pace import RepairPace
+from endpointd.controllers.slice_writes import SliceFailure
+from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
@@ -91,7 +93,7 @@ class EndpointSliceController:
         self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once, observer=observer)
         self._states: dict[ObjectKey, ServiceState] = {}
         self._slice_names: dict[ObjectKey, set[str]] = {}
-        self._repair_at: dict[ObjectKey, float] = {}  # when the last repair was, or the next will be
+        self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
         self._topology_aware: set[ObjectKey] = set()
         self._recording = False
@@ -203,7 +205,6 @@ class EndpointSliceController:
             self._observer.forgot(service)
         self._topology_aware.discard(service)
         self._states.pop(service, None)
-        self._repair_at.pop(service, None)
 
     def _describe(self, service: ObjectKey) -> None:
         state = self._states.get(service)
@@ -231,13 +232,7 @@ class EndpointSliceController:
         state.observe(name, piece)
         if self._recording or not state.needs_plan:
             return
-        # Two controllers that disagree must not fight at the speed of the network.
-        now = self._clock.monotonic()
-        repair_at = self._repair_at.get(service)
-        if repair_at is None or repair_at <= now:
-            next_at = now if repair_at is None else repair_at + self._settings.repair_interval_seconds
-            self._repair_at[service] = repair_at = max(now, next_at)
-        self._wake(service, state, repair_at - now)
+        self._wake(service, state, self._pace.delay_seconds(service))
 
     def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> None:
         if not state.needs_plan:
@@ -282,21 +277,22 @@ class EndpointSliceController:
                 f"Error updating Endpoint Slices for Service {key}: {text}",
             )
             self._tell("error")
-            raise SyncFailedError(text)
+            waits = [failure.retry_after_seconds for failure in failures if failure.retry_after_seconds]
+            raise SyncFailedError(text, retry_after_seconds=max(waits, default=None))
         self._tell("success")
 
     def _tell(self, result: Result) -> None:
         if self._observer is not None:
             self._observer.synced(result)
 
-    async def _sync(self, key: ObjectKey) -> list[Failure]:
+    async def _sync(self, key: ObjectKey) -> list[SliceFailure]:
         state = self._states.get(key)
         if state is None:
             return []
         taken = state.trigger_times.take()
         plan = state.plan(self._settings.max_endpoints_per_slice, taken, self._zones.ratios)
         hint_events = state.hint_events(plan)
-        failures: list[Failure] = []
+        failures: list[SliceFailure] = []
         observer = self._observer
         if observer is not None:
             family_plans = [family_plan for _, family_plan in plan.families]
@@ -326,12 +322,17 @@ class EndpointSliceController:
 
     # What the applier tells of its writes enters the store; our own handler hears of it within the call.
 
-    def record_write(self, item: EndpointSlice) -> None:
+    def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
         """Take in a slice as the server answered it."""
+        with self._own_write():
+            self._slices.record_write(answer)
+
+    def found(self, item: EndpointSlice) -> None:
+        """Take in a slice that the server has in the place of what was expected."""
         with self._own_write():
             self._slices.record_write(item)
 
-    def record_delete(self, key: ObjectKey, uid: str) -> None:
+    def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is gone."""
         with self._own_write():
             self._slices.record_delete(key, uid)

@@ -202,18 +202,25 @@ def _in_place_of(old: EndpointSlice, wanted: EndpointSlice) -> EndpointSlice:
 def _recycle(
     create: Iterable[EndpointSlice], delete: Iterable[EndpointSlice]
 ) -> tuple[list[EndpointSlice], list[EndpointSlice], list[EndpointSlice]]:
-    """Pair creates with deletes of the same address type, in order; return what is left, with the pairs between (M-40).
+    """Pair creates with deletes of the same address type; return what is left, with the pairs between (M-40).
 
-    (Upstream takes the wrong one off the list where both families have creates, and then fails once or more.)
+    Of several the one is taken that has most addresses in common, so that few are missing while they move; of equals
+    the oldest. (Upstream pairs by chance, and takes the wrong one off its list where both families have creates.)
     """
     to_delete = list(delete)
     left: list[EndpointSlice] = []
     recycled: list[EndpointSlice] = []
     for wanted in create:
-        old = next((piece for piece in to_delete if piece.address_type == wanted.address_type), None)
-        if old is None:
+        candidates = [piece for piece in to_delete if piece.address_type == wanted.address_type]
+        if not candidates:
             left.append(wanted)
             continue
+        moving = _addresses(wanted)
+        old = max(candidates, key=lambda piece: len(moving & _addresses(piece)))
         to_delete = [piece for piece in to_delete if piece is not old]
         recycled.append(_in_place_of(old, wanted))
     return left, recycled, to_delete
+
+
+def _addresses(piece: EndpointSlice) -> set[tuple[str, ...]]:
+    return {endpoint.addresses for endpoint in piece.endpoints or ()}
