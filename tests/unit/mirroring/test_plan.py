@@ -385,6 +385,29 @@ def test_a_recycled_slice_is_taken_off_the_creates_and_no_other() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_of_several_slices_the_one_with_the_same_addresses_is_recycled() -> None:
+    """7c, I3: where ports are swapped, no address is missing between two of the writes."""
+    before = make_endpoints(subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.2", ports=(ADMIN,)))
+    others = [msgspec.structs.replace(HTTP, port=number) for number in (1, 2)]
+    for ports in (others, others[::-1]):
+        now = make_endpoints(subset("10.0.0.1", ports=(ports[0],)), subset("10.0.0.2", ports=(ports[1],)))
+        slices = slices_for(before)
+        names = {ips(piece)[0]: piece.metadata.name for piece in slices}
+        made = plan(now, slices)
+        assert requests(made) == (0, 2, 0)
+        assert {ips(piece)[0]: piece.metadata.name for piece in made.update} == names
+
+
+def test_of_slices_with_nothing_in_common_the_oldest_is_recycled() -> None:
+    (piece,) = slices_for(make_endpoints(subset("10.0.0.9", ports=(ADMIN,))))
+    slices = [
+        stored(piece, "web-a", created="2026-01-02T00:00:00Z"),
+        stored(piece, "web-b", created="2026-01-01T00:00:00Z"),
+    ]
+    made = plan(make_endpoints(subset("10.0.0.1")), slices)
+    assert [p.metadata.name for p in (*made.update, *made.delete)] == ["web-b", "web-a"]
+
+
 def test_for_a_terminating_endpoints_nothing_is_created_and_all_else_is_done() -> None:
     """M-41. TestReconcile: pending deletion."""
     gone = "2026-01-01T00:00:00Z"

@@ -207,7 +207,7 @@ def _recycle(
     Of several the one is taken that has most addresses in common, so that few are missing while they move; of equals
     the oldest. (Upstream pairs by chance, and takes the wrong one off its list where both families have creates.)
     """
-    to_delete = list(delete)
+    to_delete = oldest_first(delete)
     left: list[EndpointSlice] = []
     recycled: list[EndpointSlice] = []
     for wanted in create:
