@@ -72,6 +72,7 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
         Metric("slice_writes_per_change", "slice writes a change", "", 2),
         Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
         Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
+        Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
     ),
     "churn": (
         Metric("p50_ms", "seen in a slice, p50", "ms", 1),
@@ -86,6 +87,7 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
         Metric("slice_writes_per_change", "slice writes a change", "", 2),
         Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
         Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
+        Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
         Metric("changes_per_second", "changes a second", "", 1),
     ),
     "growth": (Metric("cpu_ratio", "CPU of a change, large by small", "x", 2),),

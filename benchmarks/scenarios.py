@@ -1,6 +1,7 @@
 """The scenarios: what is done to a cluster while one controller process is watched."""
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Sequence
 from typing import NoReturn, TypeVar
@@ -69,6 +70,7 @@ class Subject:
         self.observer = observer
         self.clock = clock
         self._servers = servers
+        self._own = Usage(os.getpid())
 
     async def guard(self) -> NoReturn:
         """Watch over the process. Raises ScenarioError when it ends by itself."""
@@ -79,6 +81,10 @@ class Subject:
     def server_cpu_seconds(self) -> float:
         """Return the CPU that the control plane has used."""
         return sum(server.cpu_seconds() for server in self._servers)
+
+    def own_cpu_seconds(self) -> float:
+        """Return the CPU that this process has used, which makes the changes and watches."""
+        return self._own.cpu_seconds()
 
     async def right(self) -> Rightness:
         """Return since when everything published is right, once it is. Raises ScenarioError where it takes too long."""
@@ -155,9 +161,7 @@ async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) 
     for pod in order[:WARM_UP_FLIPS]:
         await subject.in_time(subject.load.flip(pod), _SEEN_SECONDS)
         await subject.settle()
-    judge = subject.observer.judge
-    cpu, server_cpu = subject.usage.cpu_seconds(), subject.server_cpu_seconds()
-    slice_writes, endpoints_writes = judge.slice_writes, judge.endpoints_writes
+    tally = _Tally(subject)
     changes: list[Change] = []
     endpoints_ms: list[float] = []
     for pod in order[WARM_UP_FLIPS:][: settings.flips]:
@@ -169,11 +173,8 @@ async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) 
         changes.append(change)
     count = len(changes)
     values = {
-        "cpu_ms_per_change": _ms(subject.usage.cpu_seconds() - cpu) / count,
         **_latencies(changes),
-        "slice_writes_per_change": (judge.slice_writes - slice_writes) / count,
-        "endpoints_writes_per_change": (judge.endpoints_writes - endpoints_writes) / count,
-        "server_cpu_ms_per_change": _ms(subject.server_cpu_seconds() - server_cpu) / count,
+        **tally.per_change(count),
         "changes": float(count),
     }
     if endpoints_ms:
@@ -188,9 +189,8 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     pace is kept as long as there are such pods and the server takes the writes; what came of it is told.
     """
     subject.usage.reset_peak()
-    judge, clock = subject.observer.judge, subject.clock
-    cpu, server_cpu = subject.usage.cpu_seconds(), subject.server_cpu_seconds()
-    slice_writes, endpoints_writes = judge.slice_writes, judge.endpoints_writes
+    clock = subject.clock
+    tally = _Tally(subject)
     free: asyncio.Queue[BenchmarkPod] = asyncio.Queue()
     pods = list(subject.load.workload.pods)
     chance.shuffle(pods)
@@ -217,14 +217,35 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     count = len(changes)
     return {
         **_latencies(changes),
-        "cpu_ms_per_change": _ms(subject.usage.cpu_seconds() - cpu) / count,
         "peak_mib": subject.usage.memory().peak_mib,
         "settled_ms": _ms(right_since - last_sent),
-        "slice_writes_per_change": (judge.slice_writes - slice_writes) / count,
-        "endpoints_writes_per_change": (judge.endpoints_writes - endpoints_writes) / count,
-        "server_cpu_ms_per_change": _ms(subject.server_cpu_seconds() - server_cpu) / count,
+        **tally.per_change(count),
         "changes_per_second": count / (last_sent - started),
     }
+
+
+class _Tally:
+    """What has been used and written since it was made."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._start = self._now()
+
+    def per_change(self, count: int) -> Values:
+        """Return that for each of so many changes."""
+        return {
+            f"{name}_per_change": (value - self._start[name]) / count for name, value in self._now().items()
+        }
+
+    def _now(self) -> Values:
+        subject, judge = self._subject, self._subject.observer.judge
+        return {
+            "cpu_ms": _ms(subject.usage.cpu_seconds()),
+            "slice_writes": float(judge.slice_writes),
+            "endpoints_writes": float(judge.endpoints_writes),
+            "server_cpu_ms": _ms(subject.server_cpu_seconds()),
+            "own_cpu_ms": _ms(subject.own_cpu_seconds()),
+        }
 
 
 def _latencies(changes: Sequence[Change]) -> Values:
