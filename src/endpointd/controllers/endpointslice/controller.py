@@ -131,9 +131,9 @@ class EndpointSliceController:
             old.ready_since if old is not None else None, new.ready_since if new is not None else None
         )
         state.set_pod(pod.metadata.name, new)
-        if self._observer is not None and state.needs_plan:
+        to_be_planned = self._wake(service, state, self._settings.batch_period_seconds)
+        if self._observer is not None and to_be_planned:
             self._observer.pod_changed(service)
-        self._wake(service, state, self._settings.batch_period_seconds)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Look at one slice; what somebody else changed is repaired at once (S-3 waits, and misses some)."""
@@ -234,16 +234,19 @@ class EndpointSliceController:
             return
         self._wake(service, state, self._pace.delay_seconds(service))
 
-    def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> None:
-        if not state.needs_plan:
+    def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
+        """Have a service looked at where it may need it; return whether something may have to be written."""
+        needs_plan = state.needs_plan
+        if not needs_plan:
             # What was noted of times changed nothing that is written: a later write must not tell of it (0.6).
             state.trigger_times.take()
             if not state.missing_nodes:
-                return
+                return False
         if delay_seconds > 0:
             self._queue.add_after(service, delay_seconds)
         else:
             self._queue.add(service)
+        return needs_plan
 
     # ------------------------------------------------------------------------------------------ syncing
 
@@ -296,7 +299,7 @@ class EndpointSliceController:
         observer = self._observer
         if observer is not None:
             family_plans = [family_plan for _, family_plan in plan.families]
-            observer.planned(state.service, family_plans, families=len(list(state.families())))
+            observer.planned(state.service, family_plans, families=len(state.translator.address_types))
         try:
             if not plan.is_empty:
                 failures = await self._applier.apply(state.service, plan)

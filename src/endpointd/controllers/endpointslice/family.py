@@ -250,7 +250,9 @@ class FamilyState:
 
     def figures(self, max_endpoints: int) -> Figures:
         """Return how much there is to publish, and in how many slices: O(port sets)."""
-        full = sum(-(-count // max_endpoints) for count in self._desired_of_ports.values())
+        full = 0
+        for count in self._desired_of_ports.values():
+            full -= -count // max_endpoints
         return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
 
     def unplaced_pods(self) -> frozenset[str]:

@@ -35,6 +35,14 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
     slices_desired: int = 0
     """Those that there would be if all were full: one at least for each address type."""
 
+    def plus(self, other: "Figures") -> "Figures":
+        """Return the sums."""
+        return Figures(
+            self.endpoints + other.endpoints,
+            self.slices + other.slices,
+            self.slices_desired + other.slices_desired,
+        )
+
 
 class SliceObserver(Protocol):
     """Is told synchronously, from within changes and syncs; it must be quick and must not raise.

@@ -178,12 +178,11 @@ class ServiceState:
 
     def figures(self, max_endpoints: int) -> Figures:
         """Return how much the service publishes, all address types together: O(port sets)."""
-        each = [family.figures(max_endpoints) for family in self._families.values()]
-        return Figures(
-            sum(one.endpoints for one in each),
-            sum(one.slices for one in each),
-            sum(one.slices_desired for one in each),
-        )
+        total: Figures | None = None
+        for family in self._families.values():
+            one = family.figures(max_endpoints)
+            total = one if total is None else total.plus(one)
+        return total or Figures()
 
     def snapshot(self) -> dict[str, object]:
         """Return every part that a state rebuilt from the listers must have too, by name."""
