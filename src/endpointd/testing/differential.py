@@ -174,7 +174,7 @@ class Differential:
     async def _compare(self, batch: Batch, *, is_last: bool) -> None:
         """Come to rest and compare; where that differs, make upstream look again, twice as hard each time."""
         await self._rest(_MENDING_REST_SECONDS if batch.meddles or is_last else _REST_SECONDS)
-        if any(await self._on_both(Side.collect_garbage)):
+        if any(await self._on_both(lambda side: side.collect_garbage())):
             await self._rest(_MENDING_REST_SECONDS)
         before = await self._states()
         if self._unexplained(before):
@@ -189,7 +189,7 @@ class Differential:
             if by == "restart":
                 self._reference.stop()
                 self._reference.start()
-            await self._on_both(Side.poke)
+            await self._on_both(lambda side: side.poke())
             await self._rest(_MENDING_REST_SECONDS)
             after = await self._states()
             self._hold_the_candidate_to_what_it_had(before, after)
@@ -245,7 +245,9 @@ class Differential:
                 self._report(readable_difference(before[0], after[0], ("overlooked", "then"), [key]))
 
     async def _check_rules(self) -> None:
-        for side, snapshot in zip(self._sides, await self._on_both(Side.snapshot), strict=True):
+        for side, snapshot in zip(
+            self._sides, await self._on_both(lambda side: side.snapshot()), strict=True
+        ):
             broken = broken_rules(snapshot, max_endpoints_per_slice=self.plan.max_endpoints_per_slice)
             if side is self._candidate and self.candidate_must_be_right_by_itself:
                 broken += careless_about(snapshot)
@@ -253,7 +255,7 @@ class Differential:
                 raise self._failure(f"{side.name} breaks rules:\n" + "\n".join(broken))
 
     async def _states(self) -> tuple[NormalState, NormalState]:
-        one, other = await self._on_both(Side.snapshot)
+        one, other = await self._on_both(lambda side: side.snapshot())
         determined = self.plan.sizes_are_determined
         return (
             normalise(one, sizes_are_determined=determined),
