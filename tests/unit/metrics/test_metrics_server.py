@@ -2,6 +2,9 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,6 +23,8 @@ from endpointd.clock import SystemClock
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.sync_lag import SyncLag
 from endpointd.runtime.exposition import exposition
+from endpointd.testing.certificates import CertificateAuthority
+from endpointd.testing.kubeconfig import write_kubeconfig
 from endpointd.testing.metrics_text import parse_metrics
 from endpointd.testing.slice_world import HandClock
 
@@ -141,3 +146,35 @@ def test_all_of_it_is_one_text_with_each_name_once() -> None:
     assert read["endpointd_unpublished_oldest_seconds"].values == {(("controller", "some-controller"),): 3.0}
     assert read["endpointd_sync_lag_seconds"].counts == {(("controller", "some-controller"),): 0}
     assert "endpointd_audits_total" in read
+
+
+def test_a_port_in_use_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
+    kubeconfig = write_kubeconfig(
+        tmp_path / "config",
+        server="https://127.0.0.1:1",
+        certificate_authority=CertificateAuthority(clock=SystemClock()).pem,
+        token="t",
+        user="someone",
+    )
+    with open_listener(HERE) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "endpointd", "run", f"--kubeconfig={kubeconfig}"]
+        done = subprocess.run(
+            [*command, f"--metrics-bind-address={address}"], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        (
+            f"endpointd: cannot serve metrics on {address}: Address already in use "
+            "(choose another --metrics-bind-address, or end what listens there)"
+        )
+    ]
+
+
+def test_what_serves_is_imported_only_where_it_is_served() -> None:
+    code = (
+        "import sys, endpointd.cli.assembly, endpointd.cli.metrics_server;"
+        "print([name for name in sys.modules if name.startswith(('aiohttp.web_app', 'prometheus_client'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
