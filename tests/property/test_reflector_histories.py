@@ -132,7 +132,7 @@ class World:
 
     def mangle(self) -> None:
         self.source.mangle = self.chance.choice(
-            (None, lambda batch: [*batch, *batch], lambda batch: [*batch, *batch[:1]])
+            (None, lambda batch: [*batch, *batch], lambda batch: [*batch[:2], *batch])
         )
 
     def steps(self) -> list[Callable[[], None]]:

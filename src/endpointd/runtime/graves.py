@@ -5,6 +5,8 @@ from typing import NamedTuple
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of, version_number
 
 MAX_GRAVES = 5_000
+PATIENCE_BOOKMARKS = 3
+"""So many bookmarks may come before the watch has told of our own deletion of an object that it told of before."""
 
 
 class Grave(NamedTuple):
@@ -28,11 +30,12 @@ class Graves:
     a server sends bookmarks.
     """
 
-    __slots__ = ("_contradicted", "_graves")
+    __slots__ = ("_awaited", "_contradicted", "_graves")
 
     def __init__(self) -> None:
         self._graves: dict[ObjectKey, Grave] = {}
         self._contradicted: set[ObjectKey] = set()
+        self._awaited: dict[ObjectKey, int] = {}  # own deletions of what was stored -> bookmarks since
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -42,11 +45,16 @@ class Graves:
         """Forget all: history has been lost."""
         self._graves.clear()
         self._contradicted.clear()
+        self._awaited.clear()
 
     def dig(self, key: ObjectKey, grave: Grave) -> None:
         """Remember the end of an object in the place of an earlier one."""
         self._graves.pop(key, None)
         self._graves[key] = grave
+        if grave.own and grave.version:
+            self._awaited[key] = 0
+        else:
+            self._awaited.pop(key, None)
         if len(self._graves) > MAX_GRAVES:
             del self._graves[next(iter(self._graves))]
 
@@ -85,14 +93,21 @@ class Graves:
         """Forget deletions that the watch has told of: it does not go back behind ``version``.
 
         Tell whether it all fits together. It does not where the watch told of another object under a key that we
-        deleted, at a version older than what we deleted, and of nothing since: then history may have been lost.
+        deleted, at a version older than what we deleted, and of nothing since; nor where it does not tell of our
+        deletion for minutes. Then an event, or the server's history, may have been lost.
         """
         over = [key for key, grave in self._graves.items() if not grave.own and grave.version <= version]
         for key in over:
             del self._graves[key]
-        return all(
-            key not in self._graves or self._graves[key].version > version for key in self._contradicted
-        )
+        self._contradicted.intersection_update(self._graves)
+        fits = all(self._graves[key].version > version for key in self._contradicted)
+        for key in [key for key in self._awaited if key not in self._graves]:
+            del self._awaited[key]
+        for key in self._awaited:
+            if self._graves[key].version < version:
+                self._awaited[key] += 1
+                fits = fits and self._awaited[key] < PATIENCE_BOOKMARKS
+        return fits
 
     def relisted_at(self, version: int) -> None:
         """Forget all but our deletions of objects that are newer than the list: it cannot know of them."""
@@ -100,6 +115,7 @@ class Graves:
             key: grave for key, grave in self._graves.items() if grave.own and grave.version > version
         }
         self._contradicted.clear()
+        self._awaited = dict.fromkeys(self._graves, 0)
 
 
 def is_terminating(item: KubernetesObject) -> bool:

@@ -233,14 +233,17 @@ class Store(Generic[T]):
         the list has not reached stays. Handlers are told first what went, then the rest in the list's order.
 
         A list older than what the watch had told means that the server lost history: then the list is the truth
-        alone, and objects are compared by value, for versions have come to mean something else.
+        alone, and objects are compared by value, for versions have come to mean something else (so they are in doubt,
+        and where we wrote what the watch has not confirmed).
         """
         version = version_number(resource_version)
         lost_history = 0 < version < self._version
         if lost_history or not version:
-            self._own.clear()
+            self._own = {}
             self._graves.clear()
+        distrusted = lost_history or self._doubtful
         self._doubtful = False
+        unconfirmed = self._own
         before, now = self._namespaces, self._arranged(items, version)
         changes: list[Change[T]] = []
         for namespace, objects in before.items():
@@ -252,8 +255,8 @@ class Store(Generic[T]):
             for name, new in objects.items():
                 old = were.get(name)
                 if old is not None and old.metadata.uid == new.metadata.uid:
-                    same = old == new if lost_history else _is_same_version(old, new)
-                    if same:
+                    by_value = distrusted or (unconfirmed and ObjectKey(namespace, name) in unconfirmed)
+                    if old == new if by_value else _is_same_version(old, new):
                         objects[name] = old  # so that what readers share stays shared
                         continue
                 _note(old, new, changes)

@@ -187,6 +187,14 @@ def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_n
     assert recorder.take() == ["a@10->12", "+b@13", "a@12->12", "-b@13", "+b@13"]
 
 
+def test_a_list_shows_what_has_the_version_of_our_lost_write_now(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12, "lost"))
+    store.replace([thing("a", 12, "other")], "20")
+    assert recorder.take() == ["a@10->12", "a@12->12"]
+
+
 def test_a_list_of_a_server_that_lags_leaves_our_write_alone(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 14))
     store.record_write(thing("new", 15))
@@ -363,6 +371,34 @@ def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_dou
     assert (before, store.doubtful) == (False, True)
     store.replace([thing("new", 12, uid="other")], "15")
     assert version_of(store.get(key("new"))) == "12"
+
+
+def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our deletion: the object lives, and may never change again."""
+    store.record_delete(key("a"), "uid-a")
+    doubts = []
+    for version in ("10", "11", "11", "12"):
+        store.apply([Bookmark(version)])
+        doubts.append(store.doubtful)
+    assert doubts == [False, False, False, True]
+    store.replace([thing("a", 10)], "12")
+    assert store.get(key("a")) is not None
+    store.apply([Bookmark("13"), Bookmark("14"), Bookmark("15")])
+    assert not store.doubtful
+
+
+def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_doubted(
+    store: Store[Thing],
+) -> None:
+    store.apply([added(thing("b", 11))])
+    store.record_delete(key("a"), "uid-a")
+    store.record_delete(key("b"), "uid-b")
+    store.record_delete(key("never stored"), "uid")
+    store.apply([deleted(thing("a", 12)), modified(thing("b", 13, terminating=True))])
+    store.apply([Bookmark(str(version)) for version in range(13, 30)])
+    assert not store.doubtful
 
 
 def test_a_kind_that_does_not_say_whether_it_is_terminating_comes_back_with_what_is_newer() -> None:
