@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -18,7 +18,8 @@ from benchmarks.objects import (
 from benchmarks.observer import Observer
 from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Published
 from endpointd.api.core import NODES, PODS, SERVICES
-from endpointd.client.rest import STRATEGIC_MERGE_PATCH, Client
+from endpointd.client.http import JSON
+from endpointd.client.rest import STRATEGIC_MERGE_PATCH
 from endpointd.clock import Clock
 
 T = TypeVar("T")
@@ -38,10 +39,26 @@ class Change(msgspec.Struct, frozen=True):
     """When a watcher saw it in a slice; that can be before the answer."""
 
 
+class Requester(Protocol):
+    """The part of a client that the load needs."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and return the body of a good answer; raise for any other."""
+        ...
+
+
 class Load:
     """Makes and changes the objects of one workload; tells the judge what to expect before it does."""
 
-    def __init__(self, workload: Workload, client: Client, observer: Observer, clock: Clock) -> None:
+    def __init__(self, workload: Workload, client: Requester, observer: Observer, clock: Clock) -> None:
         self.workload = workload
         self._client = client
         self._observer = observer
