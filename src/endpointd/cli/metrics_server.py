@@ -83,7 +83,7 @@ def open_listener(address: BindAddress) -> socket.socket:
 class MetricsServer:
     """A part for the manager that answers ``GET /metrics``, and nothing else, until cancelled.
 
-    It takes the socket over: it is closed when :meth:`run` ends. Answers are made in the event loop: what they tell is
+    The socket is closed when it has been served and :meth:`run` ends. Answers are made in the event loop: what they tell is
     one moment of the program.
     """
 
@@ -110,7 +110,6 @@ class MetricsServer:
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()
-            self._listener.close()
 
     async def _answer(self, request: "web.Request") -> "web.Response":
         from aiohttp import web

@@ -81,8 +81,8 @@ def test_sums_are_exchanged_not_added() -> None:
     for key, (desired, actual, endpoints), expected in steps:
         metrics.planned(key, MirrorCounts(endpoints=endpoints, slices_desired=desired, slices_actual=actual))
         assert (metrics.slices_desired, metrics.slices, metrics.endpoints) == expected
-    metrics.forgot(other)
-    metrics.forgot(ObjectKey("default", "unheard-of"))
+    for key in (other, other, ObjectKey("default", "unheard-of")):
+        metrics.forgot(key)
     assert (metrics.slices_desired, metrics.slices, metrics.endpoints) == (4, 26, 60)
 
 

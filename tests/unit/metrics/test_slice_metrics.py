@@ -204,16 +204,23 @@ async def test_a_sync_that_is_cut_short_keeps_its_lag() -> None:
     with pytest.raises(RuntimeError):
         await world.controller.reconcile(WEB)
     world.advance(1.0)
-    assert world.metrics.lag.oldest_seconds() == 1.0
+    world.put(make_pod("pod-00001", "10.9.9.8"))
+    world.advance(1.0)
+    assert world.metrics.lag.oldest_seconds() == 2.0
+    await world.controller.reconcile(WEB)
+    assert (world.metrics.lag.seconds.count, world.metrics.lag.seconds.sum) == (1, 2.0)
 
 
-async def test_a_change_that_was_undone_is_no_lag() -> None:
+async def test_a_change_that_was_undone_is_no_lag_and_a_sync_of_nothing() -> None:
     world = await started(make_service(), pods=1)
+    changed = world.metrics.slices_changed["Disabled", ""]
+    assert (changed.count, changed.sum) == (1, 1)
     world.put(*make_pods(1, ready=False))
     world.advance(1.0)
     world.put(*make_pods(1))
     await world.sync()
     assert world.take_writes()[-1].verb == "create"
+    assert (changed.count, changed.sum) == (2, 1)
     assert world.metrics.lag.seconds.count == 0
     assert world.metrics.lag.oldest_seconds() == 0.0
 
