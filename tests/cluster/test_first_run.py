@@ -153,6 +153,11 @@ async def test_what_endpointd_left_upstream_takes_over_without_a_write(sides: tu
         await come_to_rest(sides, 5.0, CLOCK)
         assert [await side.versions() for side in sides] == before
         for audit in audits:
-            assert not [str(write) for write in audit.new_writes() if write.user_agent != USER_AGENT]
+            # Other tests' namespaces may hold what upstream writes at every sync without effect (E-19b, E-42).
+            assert not [
+                str(write)
+                for write in audit.new_writes()
+                if write.user_agent != USER_AGENT and write.key.namespace == NAMESPACE
+            ]
 
     await while_watching(sides, scenario)
