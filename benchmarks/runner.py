@@ -118,6 +118,7 @@ class _SizeRun:
                 if session.cold:
                     self._note("cold", run, session, side, values)
                 await subject.settle()
+                await until_idle(self._servers, self._clock)
                 if session.flip is not None:
                     self._note("flip", run, session, side, await flip(subject, session.flip, chance))
                 if session.churn is not None:
