@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from endpointd.api.core import Pod, Service
-from endpointd.api.discovery import MANAGED_BY_LABEL, SERVICE_NAME_LABEL, Endpoint, EndpointSlice
+from endpointd.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointSlice,
+)
 from endpointd.api.discovery import EndpointPort as SlicePort
 from endpointd.api.endpoints import (
     LAST_CHANGE_TRIGGER_TIME_ANNOTATION,
@@ -46,7 +52,8 @@ def normalise(
     """Return what two clusters must have in common.
 
     ``sizes_are_determined`` says that no service ever had more endpoints than fit into one slice: only then is it
-    not chance how they are spread over slices. Slices that a workload has made by hand keep their names.
+    not chance how they are spread over slices. Slices that a workload has made by hand keep their names, unless
+    they are the controller's now, which may use any of its names for anything (S-70).
     """
     uids = _Uids(snapshot)
     state: dict[str, tuple[str, ...]] = {}
@@ -152,8 +159,9 @@ def _group_of(slice_: EndpointSlice) -> str:
     labels = slice_.metadata.labels or {}
     service = ObjectKey(slice_.metadata.namespace, labels.get(SERVICE_NAME_LABEL, "(none)"))
     name = slice_.metadata.name
-    by_hand = f" named {name}" if name.startswith(HAND_MADE) else ""
     manager = labels.get(MANAGED_BY_LABEL, "(none)")
+    theirs = name.startswith(HAND_MADE) and manager != MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+    by_hand = f" named {name}" if theirs else ""
     ports = ", ".join(map(_port_text, slice_.ports or ()))
     return f"slices {service} {slice_.address_type} [{ports}] by {manager}{by_hand}"
 

@@ -62,10 +62,12 @@ def create_foreign_slice(world: World) -> Steps:
     service = world.one_of(world.services.values())
     if service is None:
         return ()
-    name = f"{HAND_MADE}{world.chance.randrange(6)}"
-    if (service.namespace, name) in world.foreign_slices:
-        world.foreign_slices.discard((service.namespace, name))
-        return (Operation("delete", "endpointslices", service.namespace, name),)
+    old = world.one_of(sorted(world.foreign_slices))
+    if old is not None and world.maybe(0.3):
+        world.foreign_slices.discard(old)
+        return (Operation("delete", "endpointslices", *old),)
+    world.slices_made += 1
+    name = f"{HAND_MADE}{world.slices_made}"  # never again: the controller may have taken it over
     labels = {_SERVICE_NAME: service.name}
     metadata: Json = {"name": name, "labels": labels}
     match world.chance.choice(("somebody", "nobody", "posing", "posing", "owned")):

@@ -89,6 +89,7 @@ class World:
     services: dict[tuple[str, str], ServiceState] = field(default_factory=dict)
     nodes: dict[str, NodeState] = field(default_factory=dict)
     foreign_slices: set[tuple[str, str]] = field(default_factory=set)
+    slices_made: int = 0
     meddled_with: set[tuple[str, str]] = field(default_factory=set)
     seconds: int = 0
     addresses: int = 0

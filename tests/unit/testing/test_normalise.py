@@ -139,8 +139,12 @@ def test_how_endpoints_are_spread_counts_only_where_it_is_determined() -> None:
     )
 
 
-def test_a_slice_made_by_hand_keeps_its_name() -> None:
-    assert different_keys(state(slice_("foreign-1", P)), state(slice_("foreign-2", P)))
+def test_a_slice_made_by_hand_keeps_its_name_until_it_is_the_controllers() -> None:
+    one, other = slice_("foreign-1", P), slice_("foreign-2", P)
+    assert not different_keys(state(one), state(other))
+    for slice_of_somebody in (one, other):
+        del slice_of_somebody["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"]
+    assert different_keys(state(one), state(other))
 
 
 def test_endpoints_differ_by_subset_by_list_and_by_port_order() -> None:
