@@ -10,10 +10,11 @@ import msgspec
 from endpointd.api.meta import KubernetesObject
 from endpointd.clock import Clock
 from endpointd.runtime.listeners import Handler
+from endpointd.runtime.lister import Lister
 from endpointd.runtime.reflector import Reflector
 from endpointd.runtime.reflector_settings import NotSyncedError, ReflectorSettings, ReflectorStatistics
 from endpointd.runtime.source import Source
-from endpointd.runtime.store import Lister, Store, StoreStatistics
+from endpointd.runtime.store import Store, StoreStatistics
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -7,8 +7,8 @@ event counts as new, and our own writes are seen when the watch tells of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -16,35 +16,11 @@ from endpointd.api.meta import KubernetesObject, ObjectKey, key_of, version_numb
 from endpointd.api.resource import Bookmark, WatchEvent
 from endpointd.runtime.graves import Grave, Graves, is_terminating
 from endpointd.runtime.listeners import Change, Handler, Listeners
+from endpointd.runtime.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubernetesObject)
-T_co = TypeVar("T_co", bound=KubernetesObject, covariant=True)
-
-
-class Lister(Protocol[T_co]):
-    """The reading side of a store: what most code should be given."""
-
-    def get(self, key: ObjectKey) -> T_co | None:
-        """Return one object, None where there is none."""
-        ...
-
-    def values(self) -> Sequence[T_co]:
-        """Return all objects, in a list of the caller's own."""
-        ...
-
-    def in_namespace(self, namespace: str) -> Sequence[T_co]:
-        """Return the objects of a namespace, in a list of the caller's own."""
-        ...
-
-    def keys(self) -> list[ObjectKey]:
-        """Return the keys of all objects."""
-        ...
-
-    def __len__(self) -> int:
-        """Return how many objects there are."""
-        ...
 
 
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +74,6 @@ class Store(Generic[T]):
 
     __slots__ = (
         "_count",
-        "_created",
         "_doubtful",
         "_graves",
         "_listeners",
@@ -121,9 +96,7 @@ class Store(Generic[T]):
         # What the watch has told us of: everything up to here, and nothing later than here but `_own`.
         self._resource_version = ""
         self._version = 0
-        # Keys of stored objects that come from our own writes -> version; the watch has not told of it yet.
-        self._own: dict[ObjectKey, int] = {}
-        self._created: set[ObjectKey] = set()  # those of them of which the watch never told anything
+        self._own = OwnWrites()
         self._doubtful = False
         self._graves = Graves()  # of keys that are not stored, and only of those
         self._listeners: Listeners[T] = Listeners(name)
@@ -239,11 +212,11 @@ class Store(Generic[T]):
         version = version_number(resource_version)
         lost_history = 0 < version < self._version
         if lost_history or not version:
-            self._own = {}
+            self._own.clear()
             self._graves.clear()
         distrusted = lost_history or self._doubtful
         self._doubtful = False
-        unconfirmed = self._own
+        unconfirmed = self._own.pending()
         before, now = self._namespaces, self._arranged(items, version)
         changes: list[Change[T]] = []
         for namespace, objects in before.items():
@@ -255,7 +228,7 @@ class Store(Generic[T]):
             for name, new in objects.items():
                 old = were.get(name)
                 if old is not None and old.metadata.uid == new.metadata.uid:
-                    by_value = distrusted or (unconfirmed and ObjectKey(namespace, name) in unconfirmed)
+                    by_value = distrusted or (bool(unconfirmed) and ObjectKey(namespace, name) in unconfirmed)
                     if old == new if by_value else _is_same_version(old, new):
                         objects[name] = old  # so that what readers share stays shared
                         continue
@@ -287,9 +260,7 @@ class Store(Generic[T]):
         key = key_of(item)
         is_new = self.get(key) is None
         if self._put(item, True, changes):
-            self._own[key] = version
-            if is_new:
-                self._created.add(key)
+            self._own.note(key, version, is_new=is_new)
         self._listeners.tell(changes)
 
     def record_delete(self, key: ObjectKey, uid: str) -> None:
@@ -318,13 +289,14 @@ class Store(Generic[T]):
         old = objects.get(metadata.name) if objects is not None else None
         if old is not None:
             version = version_number(metadata.resource_version)
-            written = self._confirmed(item, version) if self._own and not own else False
+            written = bool(self._own) and not own and self._own.confirm(key_of(item), version)
             stored_version = version_number(old.metadata.resource_version)
             # One version is one state of one object, but for a server that lost our write and counted anew.
             is_other = written and version == stored_version and old != item
             if version and version <= stored_version and not is_other:
                 self._outdated += 1
-                self._created.discard(key_of(item))
+                if self._own:
+                    self._own.heard_of(key_of(item))
                 return False
         else:
             if self._graves and not self._graves.let_rise(item):
@@ -337,15 +309,6 @@ class Store(Generic[T]):
         _note(old, item, changes)
         return True
 
-    def _confirmed(self, item: T, version: int) -> bool:
-        """Take in that the watch has come to our write of an object; tell whether we were waiting for that."""
-        key = key_of(item)
-        if version < self._own.get(key, version + 1):
-            return False
-        del self._own[key]
-        self._created.discard(key)
-        return True
-
     def _bury(self, item: T, changes: list[Change[T]]) -> None:
         """Take in a deletion, whose version is the deletion's own."""
         metadata = item.metadata
@@ -356,7 +319,7 @@ class Store(Generic[T]):
             if version and version < version_number(stored.metadata.resource_version):
                 # of an object before this one, or of a time before it came back into view
                 self._outdated += 1
-                self._created.discard(key)
+                self._own.heard_of(key)
                 return
             self._remove(key)
             changes.append((stored, None))
@@ -370,8 +333,7 @@ class Store(Generic[T]):
         if not objects:
             del self._namespaces[key.namespace]
         self._count -= 1
-        self._own.pop(key, None)
-        self._created.discard(key)
+        self._own.forget(key)
         return item
 
     def _came_to(self, resource_version: str) -> None:
@@ -382,16 +344,14 @@ class Store(Generic[T]):
 
     def _settle(self, version: int, changes: list[Change[T]]) -> None:
         """Let go of what waited for the watch to come to this version."""
-        if self._own:
-            for key in [key for key, own in self._own.items() if own <= version]:
-                if key in self._created:
-                    text = "%s: our write of %s is not part of what is watched here: dropped"
-                    changes.append((self._remove(key), None))
-                else:
-                    text = "%s: the watch has passed our write of %s without telling of it"
-                    del self._own[key]
-                    self._doubtful = True
-                log.warning(text, self.name, key)
+        for key, was_heard_of in self._own.passed_by(version):
+            if was_heard_of:
+                text = "%s: the watch has passed our write of %s without telling of it"
+                self._doubtful = True
+            else:
+                text = "%s: our write of %s is not part of what is watched here: dropped"
+                changes.append((self._remove(key), None))
+            log.warning(text, self.name, key)
         if not self._graves.watch_came_to(version):
             self._doubtful = True
 
@@ -407,16 +367,15 @@ class Store(Generic[T]):
 
     def _corrected(self, items: Iterable[T], version: int) -> Iterator[T]:
         """Give the items of a list with what we did ourselves after it, and forget what it settles."""
-        self._own = {key: own for key, own in self._own.items() if own > version}
-        self._created.intersection_update(self._own)
+        self._own.relisted_at(version)
         self._graves.relisted_at(version)
-        kept = {key: item for key in self._own if (item := self.get(key)) is not None}
+        kept = {key: item for key in self._own.pending() if (item := self.get(key)) is not None}
         for item in items:
             if kept or self._graves:
                 key = key_of(item)
                 mine = kept.pop(key, None)
                 if mine is not None:
-                    self._created.discard(key)
+                    self._own.heard_of(key)
                     yield mine
                     continue
                 if self._graves and not self._graves.let_rise(item):

@@ -8,8 +8,8 @@ from tests.unit.runtime_watch.running import new
 from tests.unit.runtime_watch.things import Recorder, Thing, key, version_of
 
 from endpointd.runtime.informer import Informer, wait_all_synced
+from endpointd.runtime.lister import Lister
 from endpointd.runtime.reflector_settings import NotSyncedError
-from endpointd.runtime.store import Lister
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.refusals import refusal
 from endpointd.testing.virtual_time import FakeClock, settle
