@@ -28,8 +28,9 @@ def _hint_at(zone: str) -> EndpointHints:
 
 
 class Draft(Protocol):
-    """A slice that is going to be written."""
+    """A slice that is going to be written: ``base`` is what it was, None where it is created."""
 
+    base: ObservedSlice | None
     endpoints: list[Endpoint]
 
 
@@ -46,7 +47,7 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     any_hinted: bool
     """Whether any endpoint of an untouched slice has hints."""
     untouched: Callable[[], Iterable[ObservedSlice]]
-    """The untouched slices by name; asked for only where their hints have to change."""
+    """The untouched slices by name. Some of them may be written nevertheless, for the room that they have."""
 
 
 class SharedOut(msgspec.Struct, frozen=True, gc=False):
@@ -72,11 +73,13 @@ def share_out(
         return _without_hints(allocations, view, drafts, unchanged, reopen)
     counts: dict[str, int] = {}
     opened: list[Draft] = list(drafts)
-    if view.all_hinted and _fits(view.hinted, counts, allocations):
-        counts.update(view.hinted)
+    written, standing = _apart(view, drafts)
+    hinted = _less(view.hinted, written)
+    if view.all_hinted and _fits(hinted, counts, allocations):
+        counts.update(hinted)
         candidates: Iterable[ObservedSlice] = unchanged
     else:
-        candidates = (*view.untouched(), *unchanged)
+        candidates = (*standing, *unchanged)
     for piece in candidates:
         hints = hints_by_zone(piece.slice.endpoints or ())
         if hints is not None and _fits(hints, counts, allocations):
@@ -99,6 +102,24 @@ def share_out(
     if not counts:
         return _without_hints(NO_HINTS_ALLOCATED, view, opened, unchanged, reopen)
     return SharedOut(counts)
+
+
+def _apart(view: TopologyView, drafts: Sequence[Draft]) -> tuple[list[ObservedSlice], list[ObservedSlice]]:
+    """Return the untouched slices that are written for the room that they have, and those that are not written."""
+    bases = {draft.base.name for draft in drafts if draft.base is not None}
+    written: list[ObservedSlice] = []
+    standing: list[ObservedSlice] = []
+    for piece in view.untouched():
+        (written if piece.name in bases else standing).append(piece)
+    return written, standing
+
+
+def _less(hinted: Mapping[str, int], written: Iterable[ObservedSlice]) -> dict[str, int]:
+    left = dict(hinted)
+    for piece in written:
+        for zone, count in (hints_by_zone(piece.slice.endpoints or ()) or {}).items():
+            left[zone] -= count
+    return {zone: count for zone, count in left.items() if count}
 
 
 def hints_by_zone(endpoints: Iterable[Endpoint]) -> dict[str, int] | None:
@@ -166,11 +187,13 @@ def _without_hints(
 ) -> SharedOut:
     """Strip all hints: from what is written anyway, and from every slice that still has some."""
     opened = list(drafts)
+    bases = {draft.base.name for draft in drafts if draft.base is not None}
     candidates = (*view.untouched(), *unchanged) if view.any_hinted else tuple(unchanged)
     opened += [
         reopen(piece)
         for piece in candidates
-        if any(endpoint.hints is not None for endpoint in piece.slice.endpoints or ())
+        if piece.name not in bases
+        and any(endpoint.hints is not None for endpoint in piece.slice.endpoints or ())
     ]
     for draft in opened:
         draft.endpoints[:] = map(without_hints, draft.endpoints)
