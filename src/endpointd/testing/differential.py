@@ -312,11 +312,13 @@ async def compare(
     candidate: tuple[str, ControlPlane, Starter],
     *,
     report: Report,
+    candidate_may_overlook: bool = False,
     clock: Clock | None = None,
 ) -> Differential:
     """Lead a life on two control planes, with controllers of its own on each, and return the comparison.
 
-    Raises DifferenceError where they differ. The controllers are stopped at the end, what they wrote stays.
+    Raises DifferenceError where they differ. ``candidate_may_overlook`` what upstream may: for upstream against
+    itself. The controllers are stopped at the end, what they wrote stays.
     """
     sides = [
         Side(name, plane, starter, plan.options.namespace_names, clock)
@@ -327,7 +329,7 @@ async def compare(
             stack.push_async_callback(side.close)
             await side.open()
         differential = Differential(plan, *sides, report=report, clock=clock)
-        differential.candidate_must_be_right_by_itself = candidate[2] is not reference[2]
+        differential.candidate_must_be_right_by_itself = not candidate_may_overlook
         await differential.run()
         return differential
 
@@ -351,11 +353,14 @@ def main(
     try:
         with ControlPlane() as one, ControlPlane() as other:
             try:
-                done = asyncio.run(
-                    compare(
-                        plan, ("upstream", one, reference), (against, other, candidate), report=click.echo
-                    )
+                comparison = compare(
+                    plan,
+                    ("upstream", one, reference),
+                    (against, other, candidate),
+                    report=click.echo,
+                    candidate_may_overlook=against == "upstream",
                 )
+                done = asyncio.run(comparison)
             except DifferenceError as error:
                 click.echo(str(error), err=True)
                 if keep:
