@@ -1,0 +1,68 @@
+"""endpointd hints as kube-controller-manager does, while nodes, zones, readiness and preferences change.
+
+Hints of traffic distribution are compared endpoint by endpoint (S-83, S-84). Of topology-aware hints it is whether
+there are any at every rest, one for each ready endpoint, within each zone's bounds (S-93 to S-95); and, after they were
+switched off and on, how many each zone gets (S-96). Upstream is made to look again before it is compared (S-4, S-5,
+S-31.4, refused services); endpointd is taken as it is.
+
+``HINT_SEEDS=4,5`` and ``HINT_STEPS=1000`` choose other lives, or the beginning of one again.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.differential import DifferenceError
+from endpointd.testing.differential_hints import HintDifferential, compare_hints
+from endpointd.testing.side import Starter, endpointd, upstream
+
+SEEDS = [int(seed) for seed in os.environ.get("HINT_SEEDS", "1,2,3").split(",")]
+STEPS = int(os.environ.get("HINT_STEPS", "300"))
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+Report = Callable[[str], None]
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    """Progress is shown while it happens: a life takes a minute or two."""
+
+    def show(line: str) -> None:
+        with capsys.disabled():
+            print(f"  {line}", flush=True)
+
+    return show
+
+
+async def lead(
+    seed: int,
+    steps: int,
+    planes: tuple[ControlPlane, ControlPlane],
+    candidate: tuple[str, Starter],
+    report: Report,
+) -> HintDifferential:
+    name, starter = candidate
+    reference = ("upstream", planes[0], upstream())
+    try:
+        return await compare_hints(seed, steps, reference, (name, planes[1], starter), report=report)
+    except DifferenceError as difference:
+        pytest.fail(str(difference), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_endpointd_hints_as_upstream_does(
+    seed: int,
+    control_plane: ControlPlane,
+    second_control_plane: ControlPlane,
+    endpointd_command: tuple[str, ...],
+    report: Report,
+) -> None:
+    candidate = ("endpointd", endpointd((), endpointd_command))
+    done = await lead(seed, STEPS, (control_plane, second_control_plane), candidate, report)
+    if STEPS >= 300:  # a life as long as this has had all of it
+        assert done.shared_out
+        assert done.refused
+        assert done.moved
