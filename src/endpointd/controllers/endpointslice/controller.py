@@ -51,7 +51,7 @@ class EndpointSliceSettings(msgspec.Struct, frozen=True):
 
     max_endpoints_per_slice: int = 100
     batch_period_seconds: float = 0.0
-    writes_at_once: int = 8
+    writes_at_once: int = 32
     repair_interval_seconds: float = 1.0
     """How long a second repair of what somebody else changed in a service's slices waits after the first."""
 

@@ -56,7 +56,7 @@ class MirroringSettings(msgspec.Struct, frozen=True):
     max_endpoints_per_subset: int = 1000
     batch_period_seconds: float = 0.0
     """How long a change of a slice by somebody else waits for others (M-4)."""
-    writes_at_once: int = 8
+    writes_at_once: int = 32
     repair_interval_seconds: float = 1.0
     """How long a second repair of what somebody else changed in an Endpoints' slices waits after the first."""
 
@@ -102,7 +102,9 @@ class EndpointSliceMirroringController:
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._mirrors: dict[ObjectKey, MirrorState] = {}
         self._due: set[ObjectKey] = set()  # woken since their last sync began, or failed in it
-        self._in_sync: set[ObjectKey] = set()
+        # What is in a sync, with the slices that changed meanwhile (name and version, none where it went): most of
+        # those are our own writes, told by a watch that was faster than the answer.
+        self._in_sync: dict[ObjectKey, set[tuple[str, str]]] = {}
         self._recording = False
 
     def start(self) -> None:
@@ -131,9 +133,9 @@ class EndpointSliceMirroringController:
             self._wake(key_of(service))
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
-        """Look at an Endpoints that is mirrored, or was (M-3).
+        """Look at an Endpoints that is mirrorable, or was (M-3).
 
-        Most are made from selectors; those, unless slices of ours say otherwise, are passed over here already.
+        Most are made from selectors: those are passed over here already, as a change of heart comes from the service.
         """
         item = new if new is not None else old
         if item is None or not (
@@ -141,7 +143,7 @@ class EndpointSliceMirroringController:
         ):
             return
         key = key_of(item)
-        if key in self._mirrors or _wants(self._services.get(key)):
+        if _wants(self._services.get(key)):
             self._wake(key)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
@@ -152,14 +154,21 @@ class EndpointSliceMirroringController:
             state = self._mirrors.get(was)
             if state is not None:
                 state.forget_slice(old.metadata.name)
-            self._repair(was)
+            self._repair(was, old.metadata.name, "")
         if now is not None and new is not None:
             self._mirror_of(now).slice_names.add(new.metadata.name)
-            self._repair(now)
+            self._repair(now, new.metadata.name, new.metadata.resource_version)
 
-    def _repair(self, key: ObjectKey) -> None:
+    def _repair(self, key: ObjectKey, name: str, resource_version: str) -> None:
         if self._recording:
             return
+        changed_meanwhile = self._in_sync.get(key)
+        if changed_meanwhile is not None:
+            changed_meanwhile.add((name, resource_version))
+        else:
+            self._wake_to_repair(key)
+
+    def _wake_to_repair(self, key: ObjectKey) -> None:
         self._wake(key, max(self._settings.batch_period_seconds, self._pace.delay_seconds(key)))
 
     def _wake(self, key: ObjectKey, delay_seconds: float = 0.0) -> None:
@@ -181,7 +190,7 @@ class EndpointSliceMirroringController:
         """
         started = self._clock.monotonic()
         self._due.discard(key)
-        self._in_sync.add(key)
+        changed_meanwhile = self._in_sync[key] = set()
         failures: tuple[SliceFailure, ...] | None = None
         try:
             failures = await self._sync(key)
@@ -190,9 +199,11 @@ class EndpointSliceMirroringController:
                     break
                 failures = await self._sync(key)
         finally:
-            self._in_sync.discard(key)
+            del self._in_sync[key]
             if failures != ():
                 self._due.add(key)
+            if changed_meanwhile:
+                self._wake_to_repair(key)
             self._observer.synced(self._clock.monotonic() - started)
         if failures:
             texts = list(dict.fromkeys(failure.text for failure in failures))
@@ -249,10 +260,8 @@ class EndpointSliceMirroringController:
             writes = await self._writer.delete_all(name_of(key), doomed)
             if writes.failures:
                 return (_one_failure(key, len(doomed), writes.failures),)
-        if state is not None:
-            state.news("", ())
-            if not state.slice_names:  # else somebody's finalizers hold some
-                del self._mirrors[key]
+        if state is not None and not state.slice_names:  # else somebody's finalizers hold some
+            del self._mirrors[key]
         self._observer.forgot(key)
         return ()
 
@@ -278,7 +287,7 @@ class EndpointSliceMirroringController:
                 f"slices of {name_of(key)} kept, as the server does not say whether it is gone: {error}",
                 retry_after_seconds=error.retry_after_seconds if isinstance(error, ApiError) else None,
             )
-        if item is None or not is_mirrorable(item) or not _wants(service):
+        if item is None or service is None:
             return None
         return SliceFailure(
             f"slices of {name_of(key)} kept, for it is there, and only missing in the cache", outdated=True
@@ -303,6 +312,7 @@ class EndpointSliceMirroringController:
         if key is None:
             raise AssertionError("only mirrored slices are written here")
         self._mirror_of(key).note_answer(sent, answer)
+        self._in_sync[key].discard((answer.metadata.name, answer.metadata.resource_version))
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that was not what our write expected."""
@@ -313,6 +323,9 @@ class EndpointSliceMirroringController:
         """Take in that a slice is no more."""
         with self._own_write():
             self._slices.record_delete(key, uid)
+        for mirrored, changed_meanwhile in self._in_sync.items():
+            if mirrored.namespace == key.namespace:
+                changed_meanwhile.discard((key.name, ""))
 
     @contextmanager
     def _own_write(self) -> Iterator[None]:
