@@ -42,6 +42,11 @@ class Life:
             self.pods[name] = pod
         self.state.set_pod(name, pod)
 
+    def give_cpu(self, name: str, milli: int) -> None:
+        node = self.nodes[name] = msgspec.structs.replace(self.nodes[name], allocatable_cpu_milli=milli)
+        self.table.set_node(name, node)
+        self.state.reconsider_hints()
+
     def sync(self) -> ServicePlan:
         plan = self.state.plan(self.max_endpoints, None, self.table.ratios)
         for _, family in plan.families:
@@ -101,6 +106,8 @@ def test_hints_after_any_history_are_within_the_rules(seed: int, max_endpoints: 
     ]
     life = Life(nodes, max_endpoints)
     for _ in range(40):
+        if chance.random() < 0.1:
+            life.give_cpu(chance.choice(nodes).metadata.name, chance.choice((1_000, 4_000, 16_000)))
         for _ in range(chance.choice((1, 1, 2))):
             what = chance.random()
             if what < 0.5 or not life.pods:
