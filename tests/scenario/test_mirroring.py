@@ -241,7 +241,9 @@ async def test_endpoints_that_change_while_their_slices_are_written_are_written_
     assert world.failures == []
 
 
-async def test_a_watch_that_is_faster_than_the_answer_makes_no_second_write() -> None:
+async def test_a_watch_that_is_faster_than_the_answer_makes_no_second_write_and_not_even_a_second_sync() -> (
+    None
+):
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -251,8 +253,50 @@ async def test_a_watch_that_is_faster_than_the_answer_makes_no_second_write() ->
 
     world.server.after_each = watch_first
     world.put(make_endpoints(ONE))
-    await world.rest()
-    assert world.writes() == ["create"]
+    assert await world.work() == [WEB]
+    world.put(make_endpoints(subset("10.0.0.2")))
+    assert await world.work() == [WEB]
+    world.put(make_endpoints())
+    assert await world.work() == [WEB]
+    assert world.writes() == ["create", "update", "delete"]
+    assert world.queue.statistics().delayed == 0
+
+
+async def test_what_somebody_else_does_to_a_slice_during_a_sync_is_looked_at_after_it() -> None:
+    world = await mirrored_world(ONE)
+    left = 1
+
+    async def meddle(call: Call) -> None:
+        nonlocal left
+        if left and call.verb == "update":
+            left = 0
+            world.watch()
+            (piece,) = world.slices_of()
+            world.put(change(piece, endpoints=None))
+
+    world.server.after_each = meddle
+    world.put(make_endpoints(subset("10.0.0.2")))
+    await world.settle()
+    assert world.published() == {"10.0.0.2": True}
+    assert world.writes() == ["update", "update"]
+
+
+async def test_a_slice_that_somebody_deletes_during_a_sync_is_made_anew_after_it() -> None:
+    world = await mirrored_world(ONE, subset("fd00::1"))
+    (_four, six) = world.slices_of()
+    left = 1
+
+    async def delete_another(call: Call) -> None:
+        nonlocal left
+        if left:
+            left = 0
+            world.remove(six)
+
+    world.server.before_each = delete_another
+    world.put(make_endpoints(subset("10.0.0.2"), subset("fd00::1")))
+    await world.settle()
+    assert world.published() == {"10.0.0.2": True, "fd00::1": True}
+    assert world.failures == []
 
 
 async def test_nothing_is_written_where_nothing_changes_however_often_it_is_told() -> None:

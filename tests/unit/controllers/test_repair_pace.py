@@ -64,6 +64,18 @@ def test_a_repair_that_was_due_long_ago_holds_nothing_up() -> None:
     assert pace.delay_seconds(WEB) == 0.0
 
 
+def test_a_repair_is_never_due_in_the_past() -> None:
+    clock, pace = paced()
+    other = ObjectKey("default", "api")
+    pace.delay_seconds(WEB)
+    clock.now += 0.5
+    pace.delay_seconds(WEB)  # is remembered longer than what comes after it
+    clock.now += 0.1
+    pace.delay_seconds(other)
+    clock.now += 1.1
+    assert pace.delay_seconds(other) == 0.0
+
+
 def test_keys_do_not_wait_for_each_other() -> None:
     _, pace = paced()
     pace.delay_seconds(WEB)

@@ -665,6 +665,45 @@ async def test_an_audit_finds_slices_of_what_is_not_mirrored() -> None:
     assert world.slices_of() == []
 
 
+async def test_an_audit_looks_at_slices_of_what_does_not_want_mirroring_too() -> None:
+    world = await mirrored_world(ONE)
+    world.put_service(make_service())
+    world.server.fail_next(refusal(500, "InternalError"))
+    await world.work()
+    assert world.controller.audited_keys() == [WEB]
+    await world.rest()
+    assert world.controller.audited_keys() == []
+
+
+async def test_an_audit_finds_nothing_wrong_with_a_slice_that_is_held() -> None:
+    world = await mirrored_world(ONE)
+    (piece,) = world.slices_of()
+    world.put(change(piece, finalizers=("example.com/hold",)))
+    world.put(make_endpoints(labels={SKIP: "true"}))
+    await world.rest()
+    assert len(world.slices_of()) == 1
+    assert world.controller.audit(WEB) is None
+    assert await world.work() == []
+
+
+async def test_an_audit_looks_again_at_what_a_namespace_that_is_going_kept_from_being_written() -> None:
+    world = World()
+    world.put_service(make_plain_service())
+    world.start()
+    world.server.terminating_namespaces.add("default")
+    world.endpoints.replace([make_endpoints(ONE)], "999")
+    await world.settle()
+    world.server.terminating_namespaces.clear()
+    world.endpoints.replace([change(make_endpoints(), resource_version="2000")], "2000")
+    await world.settle()
+    world.endpoints.replace([change(make_endpoints(ONE), resource_version="2001")], "2001")
+    key = world.queue.get_nowait()  # what it was woken for is lost
+    assert key == WEB
+    world.queue.done(key)
+    world.controller._due.clear()
+    assert world.controller.audit(WEB) == "the slices"
+
+
 async def test_an_audit_passes_over_what_waits_for_a_sync_or_is_in_one() -> None:
     world = await mirrored_world(ONE)
     world.put(make_endpoints(subset("10.0.0.2")))

@@ -80,6 +80,7 @@ def test_a_service_wants_mirroring_where_it_has_no_selector_whatever_else_it_is(
     assert wants_mirroring(make_plain_service(service_type="ExternalName", cluster_ip="", ip_families=()))
     assert wants_mirroring(make_plain_service(cluster_ip="None"))
     assert not wants_mirroring(make_service())
+    assert not wants_mirroring(make_service(service_type="ExternalName"))
 
 
 @pytest.mark.parametrize(
