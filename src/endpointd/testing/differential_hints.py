@@ -25,7 +25,7 @@ from endpointd.testing.hint_rules import (
     without_shared_hints,
 )
 from endpointd.testing.normalise import NormalState, Snapshot, different_keys, normalise, readable_difference
-from endpointd.testing.operations import Operation, document
+from endpointd.testing.operations import Operation, Verb, document
 from endpointd.testing.side import ControllersError, Side, Starter, come_to_rest, while_watching
 from endpointd.testing.workload_hints import (
     DEPRECATED_MODE,
@@ -33,7 +33,6 @@ from endpointd.testing.workload_hints import (
     HintOptions,
     StepBatch,
     generate,
-    independent_runs,
     steps_in,
 )
 
@@ -287,3 +286,15 @@ async def compare_hints(
         differential = HintDifferential(seed, steps, options, *sides, report=report, clock=clock)
         await differential.run()
         return differential
+
+
+def independent_runs(operations: Sequence[Operation]) -> list[list[Operation]]:
+    """Return the operations of a step in runs that may be carried out at once, one run after the other."""
+    runs: list[list[Operation]] = []
+    last: tuple[Verb, str] | None = None
+    for operation in operations:
+        if (operation.verb, operation.resource) != last:
+            runs.append([])
+        last = operation.verb, operation.resource
+        runs[-1].append(operation)
+    return runs

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from endpointd.testing.operations import Operation, Verb, document
+from endpointd.testing.operations import Operation, document
 
 ZONES = ("zone-a", "zone-b", "zone-c", "zone-d")
 MODE = "service.kubernetes.io/topology-mode"
@@ -393,15 +393,3 @@ _ACTIONS: tuple[tuple[int, Callable[[_World], Steps]], ...] = (
 )
 _CHOICES = [action for _, action in _ACTIONS]
 _WEIGHTS = [weight for weight, _ in _ACTIONS]
-
-
-def independent_runs(operations: Sequence[Operation]) -> list[list[Operation]]:
-    """Return the operations of a step in runs that may be carried out at once, one run after the other."""
-    runs: list[list[Operation]] = []
-    last: tuple[Verb, str] | None = None
-    for operation in operations:
-        if (operation.verb, operation.resource) != last:
-            runs.append([])
-        last = operation.verb, operation.resource
-        runs[-1].append(operation)
-    return runs

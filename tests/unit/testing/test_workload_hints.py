@@ -4,12 +4,12 @@ from collections import Counter
 
 import msgspec
 
+from endpointd.testing.differential_hints import independent_runs
 from endpointd.testing.workload_hints import (
     DEPRECATED_MODE,
     HintOptions,
     Step,
     generate,
-    independent_runs,
     steps_in,
 )
 
