@@ -1,0 +1,195 @@
+"""Where endpointd mirrors otherwise than kube-controller-manager, on purpose: both are shown doing it, on real control planes.
+
+Each case is a rule by which upstream leaves what it mirrors wrong for good, or takes away what is not its own. If one of
+them no longer holds upstream, this fails, and a difference can go from the list.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from endpointd.api.discovery import MANAGED_BY_LABEL, SERVICE_NAME_LABEL, EndpointSlice
+from endpointd.clock import SystemClock
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.mirroring_sides import MirroringSide, endpointd_mirroring, upstream_mirroring
+from endpointd.testing.mirroring_workload import OURS
+from endpointd.testing.operations import Operation, SliceOf, document
+from endpointd.testing.side import come_to_rest, while_watching
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+NAMESPACE = "mirror-differences"
+HOLD = "differential.example/hold"
+_LONG_ENOUGH_SECONDS = 3.5  # for retries after one and two seconds
+
+Json = dict[str, Any]
+Look = Callable[[Sequence[EndpointSlice]], object]
+
+
+def subset(*ips: str, ports: Sequence[Json] = ({"name": "http", "port": 80},)) -> Json:
+    return {"addresses": [{"ip": ip} for ip in ips], "ports": list(ports)}
+
+
+def published(slices: Sequence[EndpointSlice]) -> list[str]:
+    return sorted(endpoint.addresses[0] for piece in slices for endpoint in piece.endpoints or ())
+
+
+def ports_of(slices: Sequence[EndpointSlice]) -> list[list[int]]:
+    return sorted(sorted(port.port or 0 for port in piece.ports or ()) for piece in slices)
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """What is there, what is done to it, what is looked at afterwards, and what comes out on either side.
+
+    ``to_slice`` and ``to_endpoints`` are merge patches, in this order.
+    """
+
+    name: str
+    why: str
+    before: Sequence[Json]
+    look: Look
+    upstream: object
+    endpointd: object
+    to_slice: Json | None = None
+    to_endpoints: Json | None = None
+
+
+WS = {"name": "ws", "port": 444, "appProtocol": "kubernetes.io/ws"}
+PLAIN = {"name": "plain", "port": 445}
+DIFFERENCES = (
+    Difference(
+        "refused",
+        "M-41: the first failure ends it; one bad list of ports (two of one name) keeps all others as they were",
+        before=[subset("10.0.0.1")],
+        to_endpoints={
+            "subsets": [
+                subset("10.0.0.2"),
+                subset("10.0.0.3", ports=({"name": "twice", "port": 1}, {"name": "twice", "port": 2})),
+            ]
+        },
+        look=published,
+        upstream=["10.0.0.1"],
+        endpointd=["10.0.0.2"],
+    ),
+    Difference(
+        "owner",
+        "M-32: an owner that was taken off is not missed",
+        before=[subset("10.0.0.1")],
+        to_slice={"metadata": {"ownerReferences": None}},
+        look=lambda slices: [len(piece.metadata.owner_references or ()) for piece in slices],
+        upstream=[0],
+        endpointd=[1],
+    ),
+    Difference(
+        "annotation",
+        "M-4: what raises no generation is not noticed",
+        before=[subset("10.0.0.1")],
+        to_slice={"metadata": {"annotations": {"example.com/meddled": "yes"}}},
+        look=lambda slices: [piece.metadata.annotations for piece in slices],
+        upstream=[{"example.com/meddled": "yes"}],
+        endpointd=[None],
+    ),
+    Difference(
+        "labelled-away",
+        "M-42: a slice that was labelled away is waited for, and nothing is published meanwhile",
+        before=[subset("10.0.0.1")],
+        to_slice={"metadata": {"labels": {MANAGED_BY_LABEL: "somebody.example.com"}}},
+        look=published,
+        upstream=[],
+        endpointd=["10.0.0.1"],
+    ),
+    Difference(
+        "finalizer",
+        "M-33: a rewrite takes off the finalizers of others",
+        before=[subset("10.0.0.1")],
+        to_slice={"metadata": {"finalizers": [HOLD]}},
+        to_endpoints={"subsets": [subset("10.0.0.2")]},
+        look=lambda slices: [(published(slices), list(piece.metadata.finalizers or ())) for piece in slices],
+        upstream=[(["10.0.0.2"], [])],
+        endpointd=[(["10.0.0.2"], [HOLD])],
+    ),
+    Difference(
+        "app-protocol",
+        "E-30.3: equal ports with an appProtocol are not equal in two subsets",
+        before=[subset("10.0.0.1", ports=(WS, PLAIN)), subset("10.0.0.2", ports=(WS, PLAIN))],
+        look=ports_of,
+        upstream=[[444], [445]],
+        endpointd=[[444, 445]],
+    ),
+)
+
+
+async def test_each_difference_shows_on_both_sides(
+    control_plane: ControlPlane, second_control_plane: ControlPlane, endpointd_command: tuple[str, ...]
+) -> None:
+    sides = (
+        MirroringSide("upstream", control_plane, upstream_mirroring(), [NAMESPACE]),
+        MirroringSide(
+            "endpointd", second_control_plane, endpointd_mirroring(command=endpointd_command), [NAMESPACE]
+        ),
+    )
+    clock = SystemClock()
+
+    async def do(*operations: Operation) -> None:
+        for side in sides:
+            resolved = await side.resolve(operations)
+            for operation in operations:
+                assert await side.apply(operation, resolved) == "ok", (side.name, operation)
+
+    async def live() -> dict[str, dict[str, object]]:
+        for difference in DIFFERENCES:
+            await do(*creations(difference))
+        await come_to_rest(sides, 1.2, clock)
+        for difference in DIFFERENCES:
+            await do(*changes(difference))
+        await come_to_rest(sides, 1.2, clock)
+        await clock.sleep(_LONG_ENOUGH_SECONDS)
+        return {side.name: await seen_on(side) for side in sides}
+
+    async with contextlib.AsyncExitStack() as stack:
+        for side in sides:
+            stack.push_async_callback(side.close)
+            await side.open()
+        seen = await while_watching(sides, live)
+    assert seen["endpointd"] == {difference.name: difference.endpointd for difference in DIFFERENCES}
+    assert seen["upstream"] == {difference.name: difference.upstream for difference in DIFFERENCES}
+
+
+async def seen_on(side: MirroringSide) -> dict[str, object]:
+    snapshot = await side.snapshot()
+    return {
+        difference.name: difference.look(
+            [
+                piece
+                for piece in snapshot.slices
+                if (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL) == difference.name
+                and (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == OURS
+            ]
+        )
+        for difference in DIFFERENCES
+    }
+
+
+def creations(difference: Difference) -> list[Operation]:
+    name = difference.name
+    service = {"kind": "Service", "apiVersion": "v1", "spec": {"ports": [{"port": 80}]}}
+    item = {"kind": "Endpoints", "apiVersion": "v1", "subsets": list(difference.before)}
+    return [
+        Operation("create", kind, NAMESPACE, name, document({"metadata": {"name": name}, **body}))
+        for kind, body in (("services", service), ("endpoints", item))
+    ]
+
+
+def changes(difference: Difference) -> list[Operation]:
+    targets: list[tuple[str, str | SliceOf, Json | None]] = [
+        ("endpointslices", SliceOf(difference.name, 0), difference.to_slice),
+        ("endpoints", difference.name, difference.to_endpoints),
+    ]
+    return [
+        Operation("patch", kind, NAMESPACE, name, document(patch))
+        for kind, name, patch in targets
+        if patch is not None
+    ]
