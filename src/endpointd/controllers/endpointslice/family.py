@@ -230,6 +230,7 @@ class FamilyState:
             hinted=hints.totals_without(touched),
             all_hinted=hints.all_hinted_without(touched),
             any_hinted=hints.any_hinted_without(touched),
+            touched=touched,
             untouched=untouched,
         )
 

@@ -5,6 +5,7 @@ longer fit, are looked at: a change that leaves the allocation as it is costs O(
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -46,8 +47,10 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     """Whether those are all untouched slices."""
     any_hinted: bool
     """Whether any endpoint of an untouched slice has hints."""
+    touched: AbstractSet[str]
+    """The names of the slices that are not in these sums. Others may be written nevertheless, for their room."""
     untouched: Callable[[], Iterable[ObservedSlice]]
-    """The untouched slices by name. Some of them may be written nevertheless, for the room that they have."""
+    """The untouched slices by name; asked for only where their hints have to change."""
 
 
 class SharedOut(msgspec.Struct, frozen=True, gc=False):
@@ -73,13 +76,12 @@ def share_out(
         return _without_hints(allocations, view, drafts, unchanged, reopen)
     counts: dict[str, int] = {}
     opened: list[Draft] = list(drafts)
-    written, standing = _apart(view, drafts)
-    hinted = _less(view.hinted, written)
+    hinted = _less(view.hinted, _filled_up(view, drafts))
     if view.all_hinted and _fits(hinted, counts, allocations):
         counts.update(hinted)
         candidates: Iterable[ObservedSlice] = unchanged
     else:
-        candidates = (*standing, *unchanged)
+        candidates = (*_standing(view, drafts), *unchanged)
     for piece in candidates:
         hints = hints_by_zone(piece.slice.endpoints or ())
         if hints is not None and _fits(hints, counts, allocations):
@@ -104,14 +106,16 @@ def share_out(
     return SharedOut(counts)
 
 
-def _apart(view: TopologyView, drafts: Sequence[Draft]) -> tuple[list[ObservedSlice], list[ObservedSlice]]:
-    """Return the untouched slices that are written for the room that they have, and those that are not written."""
+def _filled_up(view: TopologyView, drafts: Sequence[Draft]) -> list[ObservedSlice]:
+    """Return the untouched slices that are written for the room that they have."""
+    bases = [draft.base for draft in drafts if draft.base is not None]
+    return [piece for piece in bases if piece.name not in view.touched]
+
+
+def _standing(view: TopologyView, drafts: Sequence[Draft]) -> list[ObservedSlice]:
+    """Return the untouched slices that are not written: O(slices)."""
     bases = {draft.base.name for draft in drafts if draft.base is not None}
-    written: list[ObservedSlice] = []
-    standing: list[ObservedSlice] = []
-    for piece in view.untouched():
-        (written if piece.name in bases else standing).append(piece)
-    return written, standing
+    return [piece for piece in view.untouched() if piece.name not in bases]
 
 
 def _less(hinted: Mapping[str, int], written: Iterable[ObservedSlice]) -> dict[str, int]:
