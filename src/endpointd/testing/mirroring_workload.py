@@ -36,7 +36,7 @@ def generate(seed: int, operations: int, options: MirroringOptions | None = None
 def _batch(world: MirroringWorld, *, is_first: bool) -> tuple[Operation, ...]:
     """Return what happens between two rests; what needs to know a slice comes first, while the clusters agree."""
     world.meddled.clear()
-    steps: list[Operation] = [*_release(world)]
+    steps: list[Operation] = [*_begin(world)] if is_first else [*_release(world)]
     if world.options.meddling and not is_first:
         for _ in range(world.chance.choice((0, 1, 1, 2))):
             steps += _choose(world, _MEDDLING)
@@ -175,10 +175,37 @@ def _subset(world: MirroringWorld, number: int) -> Json:
 
 def _subsets(world: MirroringWorld) -> list[Json]:
     if world.options.crowds and world.maybe(0.04):
-        count = world.chance.choice(world.options.crowds)
-        ips = [{"ip": f"10.8.{number // 250}.{number % 250 + 1}"} for number in range(count)]
-        return [{"addresses": ips, "ports": list(_PORTS[0])}]
+        return _crowd(world.chance.choice(world.options.crowds))
     return [_subset(world, number) for number in range(world.chance.choice((0, 1, 1, 1, 2, 2, 3)))]
+
+
+def _crowd(count: int) -> list[Json]:
+    ips = [{"ip": f"10.8.{number // 250}.{number % 250 + 1}"} for number in range(count)]
+    return [{"addresses": ips, "ports": list(_PORTS[0])}]
+
+
+def _begin(world: MirroringWorld) -> Steps:
+    """Return what each life begins with: an Endpoints that is as large as they get."""
+    if not world.options.crowds:
+        return ()
+    namespace, name = key = (world.options.namespace_names[0], "svc-0")
+    world.services[key], world.endpoints[key] = False, _crowd(max(world.options.crowds))
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"ports": _SERVICE_PORTS},
+    }
+    item = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": name},
+        "subsets": world.endpoints[key],
+    }
+    return (
+        Operation("create", "services", namespace, name, document(service)),
+        Operation("create", "endpoints", namespace, name, document(item)),
+    )
 
 
 def _put_endpoints(world: MirroringWorld) -> Steps:
