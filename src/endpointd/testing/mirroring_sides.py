@@ -23,7 +23,7 @@ from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import NotFoundError
 from endpointd.client.rest import MERGE_PATCH
-from endpointd.controllers.mirroring.controller import NAME
+from endpointd.controllers.mirroring.controller import EVENT_COMPONENT, NAME
 from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
 from endpointd.testing.controlplane import ControlPlane
 from endpointd.testing.mirroring_workload import HELD, OURS, STRANGER
@@ -97,7 +97,7 @@ class MirroringSide(Side):
             answer = await self._client.request("GET", f"/api/v1/namespaces/{namespace}/events")
             for event in msgspec.json.decode(answer)["items"]:
                 about = event["involvedObject"]
-                if event["source"]["component"] == "endpoint-slice-mirroring-controller":
+                if event["source"].get("component") == EVENT_COMPONENT:
                     where = f"{about['kind']} {about['namespace']}/{about['name']}"
                     found.add((where, event["type"], event["reason"], event["message"]))
         return frozenset(found)
