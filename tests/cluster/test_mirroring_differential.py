@@ -63,7 +63,7 @@ States = tuple[NormalState, NormalState]
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """A difference that went: by waiting for upstream's retry, a poke, clearing, or a restart of upstream."""
+    """A difference that went: by waiting for upstream's retry, a poke, clearing, a restart, or by nothing (M-40)."""
 
     key: str
     by: str
@@ -130,7 +130,7 @@ class Comparison:
         if self._different(states):
             states = await self._wait_for_retries()
             self._judge(first, states, "waiting")
-        for by in ("poke", "clearing", "restart"):
+        for by in ("poke", "clearing", "restart", "clearing"):
             if not self._different(states):
                 break
             if by == "clearing":
@@ -144,8 +144,13 @@ class Comparison:
             await self._rest(_MENDING_REST_SECONDS)
             before, states = states, await self._states()
             self._judge(before, states, by)
-        if self._different(states):
-            self._fail("they differ, and upstream stands by it:\n" + self._difference(states))
+        # M-40 is chance with upstream: what it fails at again and again may stay so whatever is done.
+        self.healed += [
+            Healed(key, "nothing", ("M-40",)) for key in self._different(states) if self._is_stuck(key)
+        ]
+        unexplained = [key for key in self._different(states) if not self._is_stuck(key)]
+        if unexplained:
+            self._fail("they differ, and upstream stands by it:\n" + self._difference(states, unexplained))
         broken = broken_mirrors((await self._snapshots())[1])
         if broken:
             self._fail("endpointd breaks rules:\n" + "\n".join(broken))
@@ -176,7 +181,7 @@ class Comparison:
         """Tell whether upstream creates what it has recycled, and fails at that, again and again (M-40)."""
         return any(
             f'key="{_where(key)}"' in line and "already exists" in line
-            for line in self._sides[0].process.log_tail(50).splitlines()
+            for line in self._sides[0].process.log_tail(400).splitlines()
         )
 
     def _rules_on(self, key: str) -> set[str]:
