@@ -1,0 +1,1 @@
+"""The wire: routes, negotiation of content, identity, discovery, errors as Status objects."""

@@ -1,0 +1,1 @@
+"""What can be done to any resource: create, get, list, watch, update, patch, delete. No HTTP in here."""
