@@ -326,7 +326,8 @@ def _put_stranger(world: MirroringWorld) -> Steps:
         if world.maybe(0.5):
             labels[MANAGED_BY] = "somebody.example.com"
     else:
-        stranger = f"posing-{number}"
+        world.posers += 1  # one that comes again might find the last of its name still going on one side
+        stranger = f"posing-{world.posers}"
         labels = {SERVICE_NAME: name, MANAGED_BY: OURS}
     address_type, address = world.chance.choice(
         (("IPv4", "10.66.0.1"), ("IPv6", "fd00:66::1"), ("FQDN", "example.com"))

@@ -52,6 +52,8 @@ class MirroringWorld:
     meddled: set[Key] = field(default_factory=set)
     """Whose slices were meddled with in this batch."""
     addresses: int = 0
+    posers: int = 0
+    """How many slices have been put that pose as the controller's: no name twice, as who deletes them is the controllers' choice."""
 
     def maybe(self, probability: float) -> bool:
         """Say yes with this probability."""
