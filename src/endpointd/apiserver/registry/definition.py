@@ -97,6 +97,13 @@ class Strategy:
     def check_delete(self, request: Request, obj: JsonObject) -> None:
         """Refuse a deletion by raising a :class:`~endpointd.apiserver.errors.StatusError`."""
 
+    def mark_deleted(self, request: Request, obj: JsonObject) -> None:
+        """Change an object in place that has just got its deletionTimestamp and stays for now (a namespace's phase)."""
+
+    def is_held(self, obj: JsonObject) -> bool:
+        """Tell whether something beside metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        return False
+
     def after_create(self, request: Request, obj: JsonObject) -> None:
         """Note what the storage now holds (called once the write is accepted, and for each object at start-up)."""
 
