@@ -7,6 +7,7 @@ import logging
 import random
 import socket
 import sys
+import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from endpointd.cli.metrics_server import BindAddress, ListenError, MetricsServer
 from endpointd.client.config import ClusterConfig
 from endpointd.client.discover import load_config
 from endpointd.client.errors import ConfigError
+from endpointd.client.http import RetryPolicy
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
@@ -33,11 +35,15 @@ from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.mirroring import controller as mirroring
 from endpointd.controllers.mirroring.metrics import MirroringMetrics
+from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
 from endpointd.runtime.informer import Informer
-from endpointd.runtime.manager import Manager, Part
+from endpointd.runtime.leader_election import LeaderElector, LeaseLostError, request_seconds
+from endpointd.runtime.leader_election_fence import Fence, FencedWriter
+from endpointd.runtime.leader_election_machine import Rules
+from endpointd.runtime.manager import Manager, Part, PartFailedError
 from endpointd.runtime.metrics import QueueTimes
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.shutdown import stop_on_signals
@@ -45,9 +51,21 @@ from endpointd.runtime.shutdown import stop_on_signals
 logger = logging.getLogger(__name__)
 
 EXIT_DONE = 0
+EXIT_LEASE_LOST = 1
 EXIT_UNUSABLE = 2
+ELECTION_COMPONENT = "endpointd"
 FIRST_AUDIT_AFTER_SECONDS = 60.0
 T = TypeVar("T", bound=KubernetesObject)
+
+
+class ElectionSettings(msgspec.Struct, frozen=True):
+    """The flags ``--leader-elect-*``. Durations are in seconds."""
+
+    lease_seconds: float
+    renew_deadline_seconds: float
+    retry_seconds: float
+    name: str
+    namespace: str
 
 
 class RunSettings(msgspec.Struct, frozen=True):
@@ -67,6 +85,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     qps: float
     burst: int
     metrics_address: BindAddress | None = None
+    election: ElectionSettings | None = None
+    """None writes without asking anybody."""
 
 
 def run_controllers(settings: RunSettings) -> int:
@@ -83,20 +103,34 @@ def run_controllers(settings: RunSettings) -> int:
     # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
     gc.set_threshold(50_000, 20, 100)
     with contextlib.closing(listener) if listener is not None else contextlib.nullcontext():
-        asyncio.run(_run(settings, config, clock, listener))
-    return EXIT_DONE
+        return asyncio.run(_run(settings, config, clock, listener))
 
 
 async def _run(
     settings: RunSettings, config: ClusterConfig, clock: Clock, listener: socket.socket | None
-) -> None:
+) -> int:
     limiter = None
     if settings.qps > 0:
         burst = settings.burst or max(int(settings.qps * 1.5), 1)
         limiter = RateLimiter(per_second=settings.qps, burst=burst, clock=clock)
     stop = asyncio.Event()
     agent = f"endpointd/{__version__}"
-    async with Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent) as client:
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent)
+        )
+        assembly = Assembly(settings, client, clock, listener)
+        if settings.election is not None:
+            rules = election_rules(settings.election)
+            # As upstream: a client of its own, that nothing else can slow down and that waits for nobody.
+            leases = Client.from_config(
+                config,
+                clock=clock,
+                user_agent=f"{agent}/leader-election",
+                retry=RetryPolicy(attempts=0),
+                timeout_seconds=request_seconds(rules),
+            )
+            assembly.elect(await stack.enter_async_context(leases), rules, settings.election)
         logger.info(
             "endpointd %s: server=%s config=%s controllers=%s",
             __version__,
@@ -105,8 +139,25 @@ async def _run(
             ",".join(settings.controllers),
         )
         with stop_on_signals(stop):
-            await Assembly(settings, client, clock, listener).manager().run(stop)
+            try:
+                await assembly.manager().run(stop)
+            except PartFailedError as error:
+                if not isinstance(error.__cause__, LeaseLostError):
+                    raise
+                logger.error("ended: %s; start it again to have it wait for its turn", error.__cause__)
+                return EXIT_LEASE_LOST
     logger.info("stopped")
+    return EXIT_DONE
+
+
+def election_rules(settings: ElectionSettings) -> Rules:
+    """Return the rules for this process, under a name that no other one has: as upstream, host and chance."""
+    return Rules(
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        lease_seconds=settings.lease_seconds,
+        renew_deadline_seconds=settings.renew_deadline_seconds,
+        retry_seconds=settings.retry_seconds,
+    )
 
 
 class _Workers:
@@ -143,7 +194,26 @@ class Assembly:
         self._starts: list[Callable[[], None]] = []
         self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
         self._services = self._informer(SERVICES)
+        self._writer: Writer = client
+        self._gate: Part | None = None
         self._membership: Membership | None = None
+
+    def elect(self, leases: Client, rules: Rules, settings: ElectionSettings) -> None:
+        """Have nothing written but by the leader; to be called before :meth:`manager`."""
+        fence = Fence()
+        elector = LeaderElector(
+            leases,
+            ObjectKey(settings.namespace, settings.name),
+            rules,
+            fence=fence,
+            clock=self._clock,
+            rng=self._rng,
+            recorder=self._events.recorder(ELECTION_COMPONENT),
+        )
+        self._gate = elector
+        self._writer = FencedWriter(self._client.guarded(fence.check), fence)
+        if self._metrics is not None:
+            self._metrics.add(elector.families)
 
     def manager(self) -> Manager:
         """Return the program."""
@@ -157,6 +227,7 @@ class Assembly:
             clock=self._clock,
             services=[self._events, *self._metrics_server()],
             informers=list(self._informers.values()),
+            gate=self._gate,
             controllers=[*self._workers, self._auditor],
         )
 
@@ -173,7 +244,7 @@ class Assembly:
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
             membership=self._members(),
-            writer=self._client,
+            writer=self._writer,
             queue=queue,
             recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
             clock=self._clock,
@@ -195,7 +266,7 @@ class Assembly:
             nodes=self._informer(NODES).store,
             slices=self._informer(ENDPOINT_SLICES).store,
             membership=self._members(),
-            writer=self._client,
+            writer=self._writer,
             queue=queue,
             recorder=self._events.recorder(slices.EVENT_COMPONENT),
             clock=self._clock,
@@ -219,7 +290,7 @@ class Assembly:
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
             slices=self._informer(ENDPOINT_SLICES).store,
-            writer=self._client,
+            writer=self._writer,
             queue=queue,
             recorder=self._events.recorder(mirroring.EVENT_COMPONENT),
             clock=self._clock,

@@ -1,10 +1,14 @@
 """``endpointd run``: the flags of kube-controller-manager, and a program made of them."""
 
+import re
+
 import click
 
 from endpointd.cli.flags import Duration, GoBool, in_range, select_controllers
 
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
+_TIMES = {"lease": "lease-duration", "renew-deadline": "renew-deadline", "retry": "retry-period"}
 ALIASES = {
     "endpoint": CONTROLLERS[0],
     "endpointslice": CONTROLLERS[1],
@@ -22,11 +26,15 @@ def _controllers(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     return selected
 
 
-def _leader_elect(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
-    if value:
-        raise click.BadParameter(
-            "endpointd does not elect leaders yet: run one replica, and say --leader-elect=false", ctx, param
-        )
+def _resource_lock(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value != "leases":
+        raise click.BadParameter(f"{value!r} is no kind of lock; the only one there is: leases", ctx, param)
+    return value
+
+
+def _resource_part(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not _DNS_NAME.fullmatch(value):
+        raise click.BadParameter(f"{value!r} cannot be the name of an object", ctx, param)
     return value
 
 
@@ -54,10 +62,54 @@ def _leader_elect(ctx: click.Context, param: click.Parameter, value: bool) -> bo
     type=GoBool(),
     is_flag=False,
     flag_value="true",
-    default="false",
+    default="true",
     show_default=True,
-    callback=_leader_elect,
-    help="Elect a leader among replicas before anything is written. Not there yet: only false is taken.",
+    help="Write only while holding a Lease that one replica at a time can hold; the others wait, with warm caches.",
+)
+@click.option(
+    "--leader-elect-lease-duration",
+    type=Duration(),
+    default="15s",
+    show_default=True,
+    help="How long the others wait after they have seen the leader renew the Lease, before they take it.",
+)
+@click.option(
+    "--leader-elect-renew-deadline",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="How long after its last renewal a leader stops writing, and ends.",
+)
+@click.option(
+    "--leader-elect-retry-period",
+    type=Duration(),
+    default="2s",
+    show_default=True,
+    help="Pause between renewals, and between the looks of those who wait.",
+)
+@click.option(
+    "--leader-elect-resource-lock",
+    default="leases",
+    show_default=True,
+    callback=_resource_lock,
+    metavar="KIND",
+    help="Kind of object that is held; only leases.",
+)
+@click.option(
+    "--leader-elect-resource-name",
+    default="endpointd",
+    show_default=True,
+    callback=_resource_part,
+    metavar="NAME",
+    help="Name of the Lease.",
+)
+@click.option(
+    "--leader-elect-resource-namespace",
+    default="kube-system",
+    show_default=True,
+    callback=_resource_part,
+    metavar="NAMESPACE",
+    help="Namespace of the Lease.",
 )
 @click.option(
     "--concurrent-endpoint-syncs",
@@ -159,6 +211,12 @@ def run(
     context: str,
     controllers: tuple[str, ...],
     leader_elect: bool,
+    leader_elect_lease_duration: float,
+    leader_elect_renew_deadline: float,
+    leader_elect_retry_period: float,
+    leader_elect_resource_lock: str,
+    leader_elect_resource_name: str,
+    leader_elect_resource_namespace: str,
     concurrent_endpoint_syncs: int,
     concurrent_service_endpoint_syncs: int,
     max_endpoints_per_slice: int,
@@ -179,9 +237,19 @@ def run(
     these (see the documentation).
     """
     from endpointd.cli import logs
-    from endpointd.cli.assembly import RunSettings, run_controllers
+    from endpointd.cli.assembly import ElectionSettings, RunSettings, run_controllers
     from endpointd.cli.metrics_server import parse_bind_address
+    from endpointd.runtime import leader_election
 
+    election = None
+    if leader_elect:
+        times = (leader_elect_lease_duration, leader_elect_renew_deadline, leader_elect_retry_period)
+        problem = leader_election.check(*times)
+        if problem is not None:
+            raise click.BadParameter(problem[1], param_hint=f"'--leader-elect-{_TIMES[problem[0]]}'")
+        election = ElectionSettings(
+            *times, name=leader_elect_resource_name, namespace=leader_elect_resource_namespace
+        )
     metrics_address = None
     if metrics_bind_address:
         try:
@@ -204,5 +272,6 @@ def run(
         qps=kube_api_qps,
         burst=kube_api_burst,
         metrics_address=metrics_address,
+        election=election,
     )
     raise SystemExit(run_controllers(settings))

@@ -26,6 +26,7 @@ from endpointd.client.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+from endpointd.client.guard import Guard, GuardedBody
 from endpointd.client.network import HTTP_ERRORS, Peer, make_connector, timed_out, transport_error
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.tls import TlsContexts
@@ -39,6 +40,7 @@ READ_BUFFER_BYTES = 1024 * 1024
 
 _WRITE_AT_ONCE_BYTES = 512 * 1024
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_READING = frozenset({"GET", "HEAD"})
 _TIMEOUT_DEFAULT_SECONDS = 60.0
 
 
@@ -79,6 +81,7 @@ class _Request(NamedTuple):
     timeout_seconds: float
     read_body: bool
     patient: bool
+    guard: Guard | None = None
 
 
 class Transport:
@@ -136,19 +139,31 @@ class Transport:
         compressed: bool = False,
         patient: bool = True,
         timeout_seconds: float | None = None,
+        guard: Guard | None = None,
     ) -> bytes:
         """Send one request and return the body of a good answer (2xx).
 
         ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` lets the server use gzip. Where
-        ``patient`` is not set, a busy server's refusal is raised at once. Raises ApiError, TransportError or
-        ConfigError.
+        ``patient`` is not set, a busy server's refusal is raised at once. ``guard`` is asked before every attempt
+        of a request that is no GET (:mod:`endpointd.client.guard`). Raises ApiError, TransportError or ConfigError,
+        and what the guard raises.
         """
         headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
         if body is not None:
             headers["Content-Type"] = content_type
         timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         url = self._url(path, query)
-        request = _Request(method, path, url, body, headers, timeout, read_body=True, patient=patient)
+        request = _Request(
+            method,
+            path,
+            url,
+            body,
+            headers,
+            timeout,
+            read_body=True,
+            patient=patient,
+            guard=None if method in _READING else guard,
+        )
         response = await self._exchange(request)
         return await response.read()  # it is there already
 
@@ -223,9 +238,10 @@ class Transport:
         """Send it once; the body has been read, except that of a good answer to what is a stream."""
         started = self._clock.monotonic()
         error: ApiError | None = None
+        body = _sendable(request.body, request.guard)
         try:
             async with asyncio.timeout(request.timeout_seconds):
-                response = await self._send(request, credential, tls)
+                response = await self._send(request, body, credential, tls)
                 if response.status >= 300:
                     error = await failure_of(response, request.method, request.path, self._clock)
                 elif request.read_body:
@@ -236,6 +252,8 @@ class Transport:
                 timeout, request.method, request.path, self._peer, request.timeout_seconds
             ) from None
         except HTTP_ERRORS as problem:
+            if isinstance(body, GuardedBody) and body.refusal is not None:
+                raise body.refusal from None
             failure = transport_error(problem, request.method, request.path, self._peer)
             self._log(request, type(failure).__name__, started)
             raise failure from None
@@ -243,7 +261,11 @@ class Transport:
         return response, error
 
     async def _send(
-        self, request: _Request, credential: Credential, tls: ssl.SSLContext | None
+        self,
+        request: _Request,
+        body: bytes | io.BytesIO | None,
+        credential: Credential,
+        tls: ssl.SSLContext | None,
     ) -> aiohttp.ClientResponse:
         headers = request.headers
         if credential.authorization is not None:
@@ -251,7 +273,7 @@ class Transport:
         return await self._open_session().request(
             request.method,
             request.url,
-            data=_sendable(request.body),
+            data=body,
             headers=headers,
             ssl=tls if tls is not None else True,
             server_hostname=self._server_hostname,
@@ -286,7 +308,10 @@ class Transport:
             log.debug("%s %s: %s in %.1f ms", request.method, request.path, outcome, milliseconds)
 
 
-def _sendable(body: bytes | None) -> bytes | io.BytesIO | None:
+def _sendable(body: bytes | None, guard: Guard | None) -> bytes | io.BytesIO | None:
+    if guard is not None:
+        guard()
+        return GuardedBody(body, guard) if body is not None else None
     # Large bytes are written in one go, of which the library warns; a file is written in pieces.
     return io.BytesIO(body) if body is not None and len(body) > _WRITE_AT_ONCE_BYTES else body
 

@@ -11,6 +11,7 @@ from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Bookmark, Page, Resource, WatchError, WatchEvent
 from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import UnexpectedResponseError
+from endpointd.client.guard import Guard
 from endpointd.client.http import JSON, USER_AGENT, RetryPolicy, Transport
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.watch import UNDECODABLE, Watch, problem_of
@@ -39,8 +40,16 @@ class Client:
     Use it as an async context manager, or call :meth:`aclose`.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, guard: Guard | None = None) -> None:
         self._transport = transport
+        self._guard = guard
+
+    def guarded(self, guard: Guard) -> "Client":
+        """Return a client of the same connections whose writes ask ``guard`` first (:mod:`endpointd.client.guard`).
+
+        What it raises is raised by the verb. Closing either of the two closes both.
+        """
+        return Client(self._transport, guard)
 
     @classmethod
     def from_config(
@@ -178,7 +187,7 @@ class Client:
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
         """Create an object and return it. Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest."""
         path = resource.path(namespace)
-        answer = await self._transport.send("POST", path, body=_encoder.encode(body))
+        answer = await self._transport.send("POST", path, body=_encoder.encode(body), guard=self._guard)
         return self._decoded(resource, "POST", path, answer)
 
     async def update(
@@ -190,7 +199,7 @@ class Client:
         request is sent once more by itself: a ConflictError may then stand for our own success.
         """
         path = resource.path(key.namespace, key.name, subresource)
-        answer = await self._transport.send("PUT", path, body=_encoder.encode(body))
+        answer = await self._transport.send("PUT", path, body=_encoder.encode(body), guard=self._guard)
         return self._decoded(resource, "PUT", path, answer)
 
     async def patch(
@@ -211,7 +220,9 @@ class Client:
         path = resource.path(key.namespace, key.name, subresource)
         query = _query({"fieldManager": field_manager, "force": True if force else None})
         content = body if isinstance(body, bytes) else _encoder.encode(body)
-        answer = await self._transport.send("PATCH", path, query, body=content, content_type=patch_type)
+        answer = await self._transport.send(
+            "PATCH", path, query, body=content, content_type=patch_type, guard=self._guard
+        )
         return self._decoded(resource, "PATCH", path, answer)
 
     async def delete(
@@ -234,7 +245,7 @@ class Client:
         if uid is not None or resource_version is not None:
             preconditions = _Preconditions(uid, resource_version)
         options = _DeleteOptions(grace_period_seconds=grace_period_seconds, preconditions=preconditions)
-        await self._transport.send("DELETE", path, body=_encoder.encode(options))
+        await self._transport.send("DELETE", path, body=_encoder.encode(options), guard=self._guard)
 
     async def request(
         self,
@@ -255,6 +266,7 @@ class Client:
             body=body,
             content_type=content_type,
             timeout_seconds=timeout_seconds,
+            guard=self._guard,
         )
 
     def _decoded(self, resource: Resource[T], method: str, path: str, body: bytes) -> T:

@@ -9,7 +9,7 @@ import msgspec
 
 from endpointd.clock import Clock
 from endpointd.runtime.controller import ControllerStop
-from endpointd.runtime.failures import describe
+from endpointd.runtime.failures import describe, is_expected
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.parts import Explaining, Part, Readiable, Stoppable, as_informer
 
@@ -22,6 +22,8 @@ _FIRST_COMPLAINT_SECONDS = 2.0
 _LONGEST_SILENCE_SECONDS = 300.0
 # How much longer than its grace a part may take to stop before it is cancelled.
 _STOP_MARGIN_SECONDS = 5.0
+# After a lost lease: enough for the last words about it, and then its process should be gone.
+_GRACE_AFTER_LOSS_SECONDS = 2.0
 
 
 class PartFailedError(Exception):
@@ -82,7 +84,7 @@ class Manager:
       may take as long as they need, as what keeps them (permissions, an API server that is down) can heal.
     * **Stop.** In the opposite order: controllers end their work within ``grace_seconds`` while their caches and
       their lease still live, then the gate, the informers, the services. Where the gate itself fails (the lease
-      is lost), the controllers get no grace: somebody else may be writing already.
+      is lost), the controllers get no grace, as somebody else may be writing already, and the others hardly any.
     * **Failure.** A part that ends without being asked to brings everything to an ordered stop, and :meth:`run`
       raises :class:`PartFailedError`.
 
@@ -120,6 +122,7 @@ class Manager:
         self._waiting_for: list[str] = []
         self._ending = asyncio.Event()
         self._problem: PartFailedError | NotReadyError | None = None
+        self._gate_failed = False
 
     async def run(self, stop: asyncio.Event) -> ManagerReport:
         """Run everything until ``stop`` is set, then stop it in order and report.
@@ -165,7 +168,9 @@ class Manager:
 
     def _fail(self, problem: PartFailedError | NotReadyError) -> None:
         """Bring everything to an end; the first problem is the one that is raised."""
-        logger.error("stopping everything: cause=%s", problem, exc_info=problem.__cause__)
+        cause = problem.__cause__
+        traceback = None if cause is None or is_expected(cause) else cause
+        logger.error("stopping everything: cause=%s", problem, exc_info=traceback)
         if self._problem is None:
             self._problem = problem
         self._ending.set()
@@ -246,6 +251,7 @@ class Manager:
             if stage.stopping:
                 return
             problem = PartFailedError(part.name, "ended, though it was to run until stopped")
+        self._gate_failed |= stage is self._gate
         if stage.stopping:
             logger.error("while stopping: cause=%s", problem, exc_info=problem.__cause__)
         else:
@@ -256,8 +262,9 @@ class Manager:
     async def _stop(self, stage: _Stage) -> list[object]:
         """Stop all parts of a stage at the same time, and return what they say of it."""
         stage.stopping = True
-        lease_lost = any(task.done() for _, task in self._gate.started)
-        grace = 0.0 if stage is self._controllers and lease_lost else self._grace_seconds
+        grace = self._grace_seconds
+        if self._gate_failed:
+            grace = 0.0 if stage is self._controllers else min(grace, _GRACE_AFTER_LOSS_SECONDS)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._stop_part(part, task, grace), name=f"{part.name}-stop")
