@@ -1,0 +1,76 @@
+"""What a proxy reads: the endpoints of services, merged from their slices, and which of them to use.
+
+For whoever writes a load balancer, a proxy, a DNS server or a mesh. Three ways in, from near to far:
+
+* :func:`watch_service`: the endpoints of one service port, live, in three lines.
+* :func:`watch_services`: all services of a cluster as seen from a node, live.
+* :class:`EndpointSliceCache`, :class:`ServicePortCache`, :func:`select`: what these stand on, for slices that come from
+  somewhere else. No I/O, no clock, no tasks.
+
+The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md`` has them in short.
+"""
+
+from endpointd.consumer.cache import CacheStatistics, EndpointSliceCache
+from endpointd.consumer.changes import EndpointChanges, PortChanges, ServiceEndpoints
+from endpointd.consumer.endpoint import NOWHERE, EndpointView, Location, PortKey, ServicePortName
+from endpointd.consumer.health import (
+    HealthAnswer,
+    HealthChecks,
+    ProxyHealth,
+    is_leaving,
+    local_ready_counts,
+)
+from endpointd.consumer.live import LiveService, watch_service
+from endpointd.consumer.look import Look
+from endpointd.consumer.reading import SliceView, read_slice, why_ignored
+from endpointd.consumer.selection import CLUSTER_POLICY, Selection, TrafficPolicy, select
+from endpointd.consumer.service import PROXIED_SERVICES, PortOfService, ProxiedService
+from endpointd.consumer.service_cache import PortsLook, ServicePortCache
+from endpointd.consumer.service_map import (
+    MapLook,
+    ServiceMap,
+    ServiceMapChanges,
+    ServiceMapStatistics,
+    watch_services,
+)
+from endpointd.consumer.service_ports import ServicePortView, service_ports
+
+__all__ = [
+    "watch_service",
+    "LiveService",
+    "watch_services",
+    "ServiceMap",
+    "ServiceMapChanges",
+    "ServiceMapStatistics",
+    "MapLook",
+    "EndpointSliceCache",
+    "CacheStatistics",
+    "Look",
+    "EndpointChanges",
+    "PortChanges",
+    "ServiceEndpoints",
+    "EndpointView",
+    "ServicePortName",
+    "PortKey",
+    "Location",
+    "NOWHERE",
+    "select",
+    "Selection",
+    "TrafficPolicy",
+    "CLUSTER_POLICY",
+    "read_slice",
+    "SliceView",
+    "why_ignored",
+    "ServicePortCache",
+    "PortsLook",
+    "ServicePortView",
+    "service_ports",
+    "ProxiedService",
+    "PortOfService",
+    "PROXIED_SERVICES",
+    "HealthChecks",
+    "HealthAnswer",
+    "ProxyHealth",
+    "is_leaving",
+    "local_ready_counts",
+]

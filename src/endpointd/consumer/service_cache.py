@@ -1,0 +1,107 @@
+"""The service ports of any number of services in one family, and which services have changed since one last looked."""
+
+import weakref
+
+from endpointd.api.addresses import Family
+from endpointd.api.meta import ObjectKey
+from endpointd.consumer.endpoint import ServicePortName
+from endpointd.consumer.service import ProxiedService
+from endpointd.consumer.service_ports import ServicePortView, health_check_ports, service_ports
+
+Ports = dict[ServicePortName, ServicePortView]
+
+
+class PortsLook:
+    """How far one reader of service ports has come; remembers, of services that changed, what they were."""
+
+    __slots__ = ("__weakref__", "_before")
+
+    def __init__(self) -> None:
+        self._before: dict[ObjectKey, Ports] = {}
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to tell."""
+        return bool(self._before)
+
+    def note(self, service: ObjectKey, before: Ports, now: Ports) -> None:
+        """Take in that the ports of a service are others now; one that is what it was is forgotten again (C-69)."""
+        if self._before.setdefault(service, before) == now:
+            del self._before[service]
+
+    def take(self) -> frozenset[ObjectKey]:
+        """Return the services, and begin anew."""
+        services, self._before = frozenset(self._before), {}
+        return services
+
+
+class ServicePortCache:
+    """What kube-proxy's service tracker does, for one address family: services in, service ports out.
+
+    Services with the label ``service.kubernetes.io/service-proxy-name`` are left to the proxy it names: one that gains
+    the label has gone, one that loses it has come (C-1 to C-4). Only what :class:`ServicePortView` has counts as a
+    change, and one that is taken back before a reader looks is none to that reader (C-69).
+
+    Any number of readers, each with its own look. What is returned are values. Not thread-safe.
+    """
+
+    def __init__(self, family: Family = "IPv4") -> None:
+        self.family: Family = family
+        self._ports: dict[ObjectKey, Ports] = {}
+        self._looks: weakref.WeakSet[PortsLook] = weakref.WeakSet()
+
+    def update(self, service: ProxiedService) -> bool:
+        """Take in that a service is there or is another now; tell whether any reader has to be told of anything."""
+        ports = {} if service.proxy_name is not None else service_ports(service, self.family)
+        return self._put(service.metadata.key, ports)
+
+    def remove(self, service: ProxiedService) -> bool:
+        """Take in that a service is gone; tell whether any reader has to be told of anything."""
+        return self._put(service.metadata.key, {})
+
+    def handle(self, old: ProxiedService | None, new: ProxiedService | None) -> None:
+        """Take in a change of a store."""
+        if new is not None:
+            self.update(new)
+        elif old is not None:
+            self.remove(old)
+
+    def get(self, name: ServicePortName) -> ServicePortView | None:
+        """Return a service port."""
+        return self._ports.get(name.service_key, {}).get(name)
+
+    def snapshot(self) -> Ports:
+        """Return all service ports. Costs O(service ports)."""
+        return {name: port for ports in self._ports.values() for name, port in ports.items()}
+
+    def health_check_ports(self) -> dict[ObjectKey, int]:
+        """Return the health check node port of each service that has one."""
+        return health_check_ports(self.snapshot())
+
+    def look(self, *, replay: bool = True) -> PortsLook:
+        """Return a new reader's look. With ``replay`` all services there are now are news to it."""
+        look = PortsLook()
+        if replay:
+            for service, ports in self._ports.items():
+                look.note(service, {}, ports)
+        self._looks.add(look)
+        return look
+
+    def updated_since(self, look: PortsLook) -> frozenset[ObjectKey]:
+        """Return the services whose ports are not what they were at ``look``, and move it to now (C-70).
+
+        Raises ValueError for a look of another cache.
+        """
+        if look not in self._looks:
+            raise ValueError("this look is not one of this cache's: make it with its look()")
+        return look.take()
+
+    def _put(self, service: ObjectKey, ports: Ports) -> bool:
+        known = self._ports.get(service, {})
+        if known != ports:
+            for look in self._looks:
+                look.note(service, known, ports)
+            if ports:
+                self._ports[service] = ports
+            else:
+                del self._ports[service]
+        return any(self._looks)

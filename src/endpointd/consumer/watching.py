@@ -1,0 +1,93 @@
+"""What everything in this package that watches a cluster has in common: whose client, which tasks, how it ends."""
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from endpointd.client.discover import load_config
+from endpointd.client.rest import Client
+from endpointd.clock import Clock
+from endpointd.runtime.informer import Informer
+
+Cluster = Client | str | Path | None
+"""A client; or the path of a kubeconfig; or None for the cluster that is meant when nobody says so."""
+
+
+class Watching:
+    """Informers that run from :meth:`open` to :meth:`close`, in a task group of their own.
+
+    An informer ends by being cancelled, or by a bug: then the task that opened it is cancelled, and :meth:`close`
+    raises the bug as an ExceptionGroup. What the body of an ``async with`` raises passes through unwrapped.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._group = asyncio.TaskGroup()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._own = contextlib.AsyncExitStack()
+
+    async def client(self, cluster: Cluster) -> Client:
+        """Return the client, made and later closed by us unless it was given. Raises ConfigError."""
+        if cluster is not None and not isinstance(cluster, str | Path):
+            return cluster
+        config = load_config(cluster or "", clock=self._clock)
+        return await self._own.enter_async_context(Client.from_config(config, clock=self._clock))
+
+    async def open(self, informers: Sequence[Informer[Any]], timeout_seconds: float) -> None:
+        """Start the informers, and return once all have read everything.
+
+        Raises :class:`endpointd.runtime.reflector_settings.NotSyncedError`, with the cause, for one that has not after
+        the timeout; then everything has ended.
+        """
+        deadline = self._clock.monotonic() + timeout_seconds
+        await self._group.__aenter__()
+        self._tasks = [
+            self._group.create_task(informer.run(), name=f"informer {informer.name}")
+            for informer in informers
+        ]
+        try:
+            for informer in informers:
+                left_seconds = deadline - self._clock.monotonic()
+                await informer.wait_synced(max(round(left_seconds, 1), 0.1))
+        except BaseException as error:
+            await self.close(type(error), error, error.__traceback__)
+            raise
+
+    async def close(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """End the informers, then the client if it is ours."""
+        async with self._own:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                self._tasks = []
+                if isinstance(error, asyncio.CancelledError):
+                    await self._group.__aexit__(kind, error, traceback)
+                else:
+                    await self._group.__aexit__(None, None, None)
+
+
+class Bell:
+    """Wakes those who wait for news. Who does not wait hears it when they next do; a hundred rings are one."""
+
+    def __init__(self) -> None:
+        self._listeners: weakref.WeakSet[asyncio.Event] = weakref.WeakSet()
+
+    def ring(self) -> None:
+        """Wake everybody. Costs O(listeners)."""
+        for listener in self._listeners:
+            listener.set()
+
+    def listen(self) -> asyncio.Event:
+        """Return an event that every ring sets from now on, as long as somebody holds it."""
+        listener = asyncio.Event()
+        self._listeners.add(listener)
+        return listener
