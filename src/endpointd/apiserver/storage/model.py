@@ -40,12 +40,36 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
+class Frames(msgspec.Struct, gc=False, eq=False):
+    """What has been made of a change for watchers already, to be shared: see :func:`~.watch.frame`.
+
+    Not part of what a change is: two of them are always equal. Once ``kept`` is false, nothing more is put in.
+    """
+
+    added: bytes | None = None
+    modified: bytes | None = None
+    deleted: bytes | None = None
+    kept: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Frames)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def forget(self) -> None:
+        """Let go of the bytes, for good."""
+        self.added = self.modified = self.deleted = None
+        self.kept = False
+
+
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One change of one object. ``after`` of a deletion is the last content at the deletion's revision."""
 
     type: ChangeType
     after: Stored
     before: Stored | None
+    frames: Frames = msgspec.field(default_factory=Frames)
 
     @property
     def revision(self) -> int:
@@ -85,6 +109,56 @@ class RevisionCompactedError(Exception):
 
 class StorageFailedError(Exception):
     """The log could not be written (the disk is full, most often); nothing of the write has happened."""
+
+
+class StorageOpenError(Exception):
+    """The data directory cannot be used; the text is one line that says which, why, and what to do."""
+
+
+class DataDirectoryInUseError(StorageOpenError):
+    """Another server has the data directory; :attr:`pid` is its process, 0 where it is not known."""
+
+    def __init__(self, message: str, pid: int) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+VOLATILE_RESOURCES = frozenset(
+    {
+        GroupResource("coordination.k8s.io", "leases"),
+        GroupResource("", "events"),
+        GroupResource("events.k8s.io", "events"),
+    }
+)
+"""Written all the time, and nobody looks back at them: the log keeps their present alone."""
+
+
+class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of the past is kept, in memory and in the log. What comes first ends a change's stay.
+
+    ``history_changes`` and ``history_bytes`` hold for each collection by itself; ``volatile_changes`` takes the place
+    of the former for collections in ``volatile``, whose history does not outlive the process.
+    """
+
+    history_seconds: float = 300.0
+    history_changes: int = 10_000
+    history_bytes: int = 64 * 1024 * 1024
+    volatile_changes: int = 2_000
+    volatile: frozenset[GroupResource] = VOLATILE_RESOURCES
+
+
+class StorageStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How the storage is. ``commits`` and ``groups`` since it was opened: their quotient is the mean group."""
+
+    revision: int
+    objects: int
+    object_bytes: int
+    history_changes: int
+    history_bytes: int
+    queued_commits: int
+    commits: int
+    groups: int
+    failures: int
 
 
 class Snapshot(Protocol):
@@ -131,8 +205,9 @@ class Storage(Protocol):
     * Readers see what is durable, writers what was accepted last: a read never shows what a crash could take back.
     * Revisions are positive, grow by at least one with each write, across restarts too, and are one sequence for all.
     * A commit is all or nothing; it has returned only when it is on disk.
-    * A write whose document equals what is stored (but for the resource version) is no write: the stored object comes back
-      as it is, no revision, no change. (The caller's business is to compare; see ``verbs``.)
+    * Every write makes a revision. Whether a document differs at all from what is stored is the caller's to ask first
+      (``verbs`` does: a write of nothing new is no write there).
+    * Revisions of a commit that failed are not used again.
     """
 
     @property
@@ -142,7 +217,10 @@ class Storage(Protocol):
 
     @property
     def oldest_revision(self) -> int:
-        """Reads and watches of anything older are refused with :class:`RevisionCompactedError`."""
+        """Reads and watches of anything older are refused with :class:`RevisionCompactedError`.
+
+        A collection that changes very often may begin later: the error of the read names its own oldest revision.
+        """
         ...
 
     def get(self, key: StorageKey) -> Stored | None:
@@ -160,15 +238,18 @@ class Storage(Protocol):
     async def commit(self, writes: Sequence[Write]) -> tuple[Change, ...]:
         """Write all of them at once, durably, in their order; return the changes when they are on disk.
 
+        Each write gets a revision of its own; readers and watchers see all of a commit in one turn of the loop.
         Raises :class:`WriteConflictError` at once where one is not at its expected revision, :class:`StorageFailedError`
-        where the log fails. Nothing is written then. Cancelling does not take a commit back.
+        where the log fails (then every commit not yet durable fails: later ones may have been decided on it).
+        Nothing is written then. ``ValueError``: the same key twice, or a removal of nothing. Cancelling does not take a
+        commit back.
         """
         ...
 
     def snapshot(self, resource: GroupResource, namespace: str = "", revision: int | None = None) -> Snapshot:
         """Return a collection (one namespace of it) at a revision, now without one.
 
-        Raises :class:`RevisionCompactedError`. The revision must not be ahead of :attr:`revision`.
+        Raises :class:`RevisionCompactedError`, and ``ValueError`` for a revision ahead of :attr:`revision`.
         """
         ...
 
