@@ -1,0 +1,98 @@
+"""A server's certificate, its key and its authority: made when they are missing, kept in the data directory."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from endpointd.apiserver.certificates.p256 import new_key
+from endpointd.apiserver.certificates.x509 import (
+    authority_certificate,
+    pem,
+    private_key,
+    server_certificate,
+)
+from endpointd.clock import Clock
+
+_AUTHORITY = "endpointd embedded API server"
+_LIFETIME = timedelta(days=365)
+_SKEW = timedelta(hours=1)
+_RENEW_BEFORE = timedelta(days=30)
+_FILE = "serving.json"
+
+
+class ServingCertificate(msgspec.Struct, frozen=True):
+    """What a server shows, and what its clients check it by (all PEM). ``private_key`` is a secret."""
+
+    hosts: tuple[str, ...]
+    expires: datetime
+    authority: str
+    certificate: str
+    private_key: str
+
+    def __repr__(self) -> str:
+        """Return what may be printed."""
+        return f"ServingCertificate(hosts={self.hosts!r}, expires={self.expires.isoformat()})"
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS settings of a server: TLS 1.2 at least."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # OpenSSL reads certificates from files only; this one is 0600 and gone at once.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(self.certificate.encode() + self.private_key.encode())
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+
+def make_certificate(hosts: Sequence[str], clock: Clock) -> ServingCertificate:
+    """Make an authority and a certificate signed by it, for a year. The authority's key is thrown away at once."""
+    begins = clock.wall() - _SKEW
+    expires = begins + _LIFETIME
+    authority_key, key = new_key(), new_key()
+    authority = authority_certificate(_AUTHORITY, authority_key, begins, expires)
+    certificate = server_certificate(hosts, key, _AUTHORITY, authority_key, begins, expires)
+    return ServingCertificate(
+        hosts=tuple(hosts),
+        expires=expires,
+        authority=pem("CERTIFICATE", authority).decode(),
+        certificate=pem("CERTIFICATE", certificate).decode(),
+        private_key=pem("PRIVATE KEY", private_key(key)).decode(),
+    )
+
+
+def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> ServingCertificate:
+    """Return the certificate kept in a directory; made anew where it is missing, soon over, or for other hosts.
+
+    The file is 0600: it holds the key.
+    """
+    path = data_dir / _FILE
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=ServingCertificate)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        kept = None
+    if kept is not None and kept.hosts == tuple(hosts) and kept.expires - clock.wall() > _RENEW_BEFORE:
+        return kept
+    made = make_certificate(hosts, clock)
+    write_private(path, msgspec.json.encode(made))
+    return made
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

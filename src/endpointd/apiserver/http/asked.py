@@ -1,0 +1,42 @@
+"""One request, read: who asks for what, and how the answer is to look."""
+
+import msgspec
+from aiohttp import web
+
+from endpointd.apiserver.errors import StatusError
+from endpointd.apiserver.http.negotiation import Form, Transform, is_pretty, negotiate
+from endpointd.apiserver.http.query import Query, boolean
+from endpointd.apiserver.verbs.context import Caller
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """What is known of a request before its verb is. ``warnings`` go out with the answer, a refusal, too."""
+
+    request: web.BaseRequest
+    method: str
+    path: str
+    query: Query
+    caller: Caller
+    audit_id: str
+    warnings: list[str]
+
+    def form(self, transforms: frozenset[Transform]) -> Form:
+        """Return the form of the answer. Raises 406."""
+        form = negotiate(self.request.headers.get("Accept", ""), transforms)
+        if is_pretty(boolean(self.query, "pretty"), self.caller.user_agent):
+            return msgspec.structs.replace(form, is_pretty=True)
+        return form
+
+    @property
+    def content_type(self) -> str:
+        """The Content-Type of the body."""
+        return self.request.headers.get("Content-Type", "")
+
+    async def body(self) -> bytes:
+        """Read the body. Raises 413 beyond 3 MiB."""
+        try:
+            return await self.request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise StatusError(
+                413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"
+            ) from None

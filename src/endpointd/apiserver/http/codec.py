@@ -1,0 +1,83 @@
+"""How bytes become documents and documents bytes; which bodies are taken."""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from endpointd.apiserver.errors import StatusError, bad_request
+from endpointd.apiserver.objects import JsonObject
+
+JSON_TYPE = "application/json"
+YAML_TYPE = "application/yaml"
+PROTOBUF_TYPE = "application/vnd.kubernetes.protobuf"
+LARGEST_BODY_BYTES = 3 * 1024 * 1024
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class Decoder(Protocol):
+    """Reads bodies. Each method raises a StatusError of 400 for what cannot be read."""
+
+    def json(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
+        """Return the value, and what strict decoding finds wrong with it (members that are there twice)."""
+        ...
+
+    def yaml(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
+        """Return the value, and what strict decoding finds wrong with it."""
+        ...
+
+    def protobuf(self, body: bytes, group: str, version: str, kind: str) -> JsonObject:
+        """Return the document of a protobuf body. Raises 415 where the type is not known in protobuf."""
+        ...
+
+
+def media_type(content_type: str) -> str:
+    """Return a Content-Type without its parameters; JSON where there is none."""
+    return content_type.partition(";")[0].strip().lower() or JSON_TYPE
+
+
+def decode_object(
+    decoder: Decoder, body: bytes, content_type: str, group: str, version: str, kind: str
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return the object of a body, and what strict decoding finds wrong. Raises 400 and 415."""
+    media = media_type(content_type)
+    if media == JSON_TYPE:
+        value, problems = decoder.json(body)
+    elif media == YAML_TYPE:
+        value, problems = decoder.yaml(body)
+    elif media == PROTOBUF_TYPE:
+        return decoder.protobuf(body, group, version, kind), ()
+    else:
+        raise unsupported(content_type, (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE))
+    if not isinstance(value, dict):
+        raise bad_request(f"the body is no object: a {kind} is wanted, as a JSON or YAML object")
+    return value, problems
+
+
+def unsupported(content_type: str, accepted: tuple[str, ...]) -> StatusError:
+    """415: the body is of a kind that is not taken."""
+    return StatusError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted),
+    )
+
+
+def encode_json(document: object, *, pretty: bool = False) -> bytes:
+    """Return JSON, with a line break at its end."""
+    encoded = _ENCODER.encode(document)
+    if pretty:
+        encoded = msgspec.json.format(encoded, indent=2)
+    return encoded + b"\n"
+
+
+def encode_yaml(document: object) -> bytes:
+    """Return YAML, as block style in the order of the members."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(
+        document, Dumper=dumper, sort_keys=False, default_flow_style=False, allow_unicode=True
+    )
+    return text.encode()

@@ -1,0 +1,46 @@
+"""Connections: aiohttp's, which tell a watch when its client has gone, and streams written as whole chunks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from endpointd.apiserver.http.codec import LARGEST_BODY_BYTES
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Connection(RequestHandler):
+    """One client's connection. ``on_lost`` is called once when it ends, however that happens."""
+
+    __slots__ = ("on_lost",)
+
+    def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
+        super().__init__(manager, loop=loop, **settings)
+        self.on_lost: Callable[[], None] | None = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Tell whoever writes to this client that nobody reads any more."""
+        super().connection_lost(exc)
+        told, self.on_lost = self.on_lost, None
+        if told is not None:
+            told()
+
+
+class Connections(web.Server):
+    """Makes the connections of a server. Bodies of more than 3 MiB are refused while they are read."""
+
+    def __init__(self, handler: Handler, **settings: Any) -> None:
+        super().__init__(handler, request_factory=self._request, **settings)
+        self._settings = settings
+
+    def __call__(self) -> RequestHandler:
+        """Return the protocol of a new connection."""
+        return Connection(self, loop=asyncio.get_running_loop(), **self._settings)
+
+    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, self._loop, client_max_size=LARGEST_BODY_BYTES
+        )

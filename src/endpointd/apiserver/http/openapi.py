@@ -1,0 +1,92 @@
+"""``/openapi``: the documents are made from the schema; here is how they are found, and kept by clients."""
+
+import hashlib
+from typing import Protocol
+
+from aiohttp import web
+
+from endpointd.apiserver.http.answers import respond, text
+from endpointd.apiserver.http.asked import Asked
+from endpointd.apiserver.http.codec import encode_json
+from endpointd.apiserver.http.query import first
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Registry
+
+
+class OpenApiSource(Protocol):
+    """Makes the OpenAPI v3 document of a group version."""
+
+    def document(self, registry: Registry, group: str, version: str) -> JsonObject:
+        """Return the document: types, and the paths of what the registry has."""
+        ...
+
+
+class OpenApi:
+    """Serves the documents; each is made when first asked for, and made again when the registry has changed."""
+
+    def __init__(self, registry: Registry, source: OpenApiSource | None) -> None:
+        self._registry = registry
+        self._source = source
+        self._revision = -1
+        self._bodies: dict[str, tuple[bytes, str]] = {}
+
+    def answer(self, asked: Asked, rest: list[str]) -> web.Response:
+        """Return the index, or one document."""
+        if self._source is None:
+            return text(404, "404 page not found\n", audit_id=asked.audit_id)
+        if self._revision != self._registry.revision:
+            self._bodies.clear()
+            self._revision = self._registry.revision
+        if not [part for part in rest if part]:
+            return self._index(asked)
+        found = self._document("/".join(rest))
+        if found is None:
+            return text(404, "404 page not found\n", audit_id=asked.audit_id)
+        body, digest = found
+        cache_control = "public, immutable" if first(asked.query, "hash") == digest else "no-cache, private"
+        return self._kept(asked, body, digest, "application/json", cache_control)
+
+    def answer_v2(self, asked: Asked) -> web.Response:
+        """Return the 404 that makes clients take version 3."""
+        return text(404, "404 page not found\n", audit_id=asked.audit_id)
+
+    def _index(self, asked: Asked) -> web.Response:
+        paths = {}
+        for group, versions in self._registry.versions().items():
+            for version in versions:
+                name = f"apis/{group}/{version}" if group else f"api/{version}"
+                found = self._document(name)
+                if found is not None:
+                    paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={found[1]}"}
+        body = encode_json({"paths": paths})
+        digest = hashlib.sha256(body).hexdigest().upper()
+        return self._kept(asked, body, digest, "text/plain; charset=utf-8", "no-cache, private")
+
+    def _document(self, name: str) -> tuple[bytes, str] | None:
+        found = self._bodies.get(name)
+        if found is not None:
+            return found
+        match name.split("/"):
+            case ["api", version]:
+                group = ""
+            case ["apis", group, version]:
+                pass
+            case _:
+                return None
+        if self._source is None or version not in self._registry.versions().get(group, ()):
+            return None
+        body = encode_json(self._source.document(self._registry, group, version))
+        made = self._bodies[name] = (body, hashlib.sha256(body).hexdigest().upper())
+        return made
+
+    def _kept(
+        self, asked: Asked, body: bytes, digest: str, content_type: str, cache_control: str
+    ) -> web.Response:
+        etag = f'"{digest}"'
+        headers = {"Etag": etag, "Vary": "Accept"}
+        code = 200
+        if asked.request.headers.get("If-None-Match", "") == etag:
+            code, body = 304, b""
+        return respond(
+            code, body, content_type, audit_id=asked.audit_id, headers=headers, cache_control=cache_control
+        )

@@ -1,0 +1,326 @@
+"""Requests for resources: the verb behind a method and a path, and its answer in the form that is asked for."""
+
+from collections.abc import Mapping
+
+import msgspec
+from aiohttp import web
+
+from endpointd.apiserver.errors import StatusError, bad_request, method_not_allowed
+from endpointd.apiserver.http import query as parameters
+from endpointd.apiserver.http.answers import respond
+from endpointd.apiserver.http.asked import Asked
+from endpointd.apiserver.http.codec import (
+    Decoder,
+    decode_object,
+    encode_json,
+    encode_yaml,
+    media_type,
+    unsupported,
+)
+from endpointd.apiserver.http.frames import Framer
+from endpointd.apiserver.http.lists import encode_page, typed_list
+from endpointd.apiserver.http.negotiation import (
+    NO_TRANSFORM,
+    OF_A_LIST,
+    OF_A_WATCH,
+    OF_AN_OBJECT,
+    Form,
+)
+from endpointd.apiserver.http.paths import ResourcePath
+from endpointd.apiserver.http.streams import Streams
+from endpointd.apiserver.http.tables import partial, table
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Definition, Request, Subresource, Verb
+from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, new_request, shown
+from endpointd.apiserver.verbs.create import create
+from endpointd.apiserver.verbs.delete import delete, delete_collection
+from endpointd.apiserver.verbs.doors import patch_door, read_door, write_door
+from endpointd.apiserver.verbs.fields import report
+from endpointd.apiserver.verbs.options import DeleteOptions, ListOptions, WriteOptions
+from endpointd.apiserver.verbs.patch import patch
+from endpointd.apiserver.verbs.ports import PatchType
+from endpointd.apiserver.verbs.read import get, list_page
+from endpointd.apiserver.verbs.selection import parse_selection
+from endpointd.apiserver.verbs.update import update
+from endpointd.apiserver.verbs.watch import open_watch
+
+_PATCH_TYPES: Mapping[str, PatchType] = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+}
+_INCLUDES = ("", "None", "Metadata", "Object")
+_PLAIN = Form()
+
+
+class Resources:
+    """Answers what is asked of resources. Raises StatusErrors; whoever calls turns them into answers."""
+
+    def __init__(self, backend: Backend, decoder: Decoder, streams: Streams) -> None:
+        self._backend = backend
+        self._decoder = decoder
+        self._streams = streams
+
+    async def answer(self, asked: Asked, path: ResourcePath) -> web.StreamResponse:
+        """Return the answer. Raises a StatusError for every refusal."""
+        target = self._target(path)
+        definition = target.definition
+        if definition.deprecation:
+            asked.warnings.append(definition.deprecation)
+        verb = self._verb(asked, path, target)
+        if target.subresource is not None:
+            return await self._answer_door(asked, target, target.subresource, verb)
+        match verb:
+            case "get":
+                form = asked.form(OF_AN_OBJECT)
+                stored = await get(self._backend, target, parameters.first(asked.query, "resourceVersion"))
+                return self._object(asked, definition, answer(200, definition, stored), form)
+            case "list":
+                return await self._list(asked, target)
+            case "watch":
+                return await self._watch(asked, target)
+            case "create":
+                return await self._create(asked, target)
+            case "update":
+                return await self._update(asked, target)
+            case "patch":
+                return await self._patch(asked, target)
+            case "delete":
+                return await self._delete(asked, target)
+            case "deletecollection":
+                return await self._delete_collection(asked, target)
+
+    # ------------------------------------------------------------------------------------ what is asked for
+
+    def _target(self, path: ResourcePath) -> Target:
+        definition = self._backend.registry.get(path.group, path.version, path.plural)
+        if definition is None or (path.in_namespace and not definition.namespaced):
+            raise no_such_resource()
+        if path.name and definition.namespaced and not path.namespace:
+            raise no_such_resource()
+        subresource = None
+        if path.subresource:
+            subresource = next((one for one in definition.subresources if one.name == path.subresource), None)
+            if subresource is None:
+                raise no_such_resource()
+        return Target(definition, path.namespace, path.name, subresource)
+
+    def _verb(self, asked: Asked, path: ResourcePath, target: Target) -> Verb:
+        verb: Verb
+        match asked.method:
+            case "GET" | "HEAD":
+                if target.subresource is None and (path.watches or parameters.boolean(asked.query, "watch")):
+                    verb = "watch"
+                else:
+                    verb = "get" if target.name else "list"
+            case "POST" if not target.name or target.subresource is not None:
+                verb = "create"
+            case "PUT" if target.name:
+                verb = "update"
+            case "PATCH" if target.name:
+                verb = "patch"
+            case "DELETE":
+                verb = "delete" if target.name else "deletecollection"
+            case _:
+                raise method_not_allowed(target.resource)
+        allowed = target.definition.verbs if target.subresource is None else target.subresource.verbs
+        if verb not in allowed:
+            raise method_not_allowed(target.resource)
+        if verb in ("create", "deletecollection") and target.definition.namespaced and not target.namespace:
+            raise method_not_allowed(target.resource)
+        return verb
+
+    # -------------------------------------------------------------------------------------------- reading
+
+    async def _list(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_A_LIST)
+        include = self._include_object(asked, form)
+        page = await list_page(self._backend, target, parameters.list_options(asked.query))
+        body = encode_page(
+            target.definition, page, form, include_object=include, now=self._backend.clock.wall()
+        )
+        return respond(200, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+
+    async def _watch(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_A_WATCH)
+        include = self._include_object(asked, form)
+        options = parameters.list_options(asked.query)
+        if target.name:
+            options = _for_one(options, target.name)
+            target = Target(target.definition, target.namespace)
+        opened = await open_watch(self._backend, target, options)
+        framer = Framer(target.definition, form, self._backend.clock.wall, include_object=include)
+        return await self._streams.serve(
+            asked.request,
+            opened,
+            framer,
+            form.content_type,
+            audit_id=asked.audit_id,
+            warnings=asked.warnings,
+        )
+
+    def _include_object(self, asked: Asked, form: Form) -> str:
+        if form.transform != "Table":
+            return "Metadata"
+        include = parameters.first(asked.query, "includeObject")
+        if include not in _INCLUDES:
+            raise bad_request(f"unrecognized includeObject value: {include!r}")
+        return include or "Metadata"
+
+    # -------------------------------------------------------------------------------------------- writing
+
+    def _rules(self, asked: Asked, *, dry_run: bool) -> Request:
+        request = new_request(self._backend, asked.caller, dry_run=dry_run)
+        request.warnings = asked.warnings
+        return request
+
+    async def _decoded(
+        self, asked: Asked, request: Request, options: WriteOptions, definition: Definition
+    ) -> JsonObject:
+        body = await asked.body()
+        document, problems = decode_object(
+            self._decoder, body, asked.content_type, definition.group, definition.version, definition.kind
+        )
+        report(request, options, definition.version, definition.kind, problems)
+        return document
+
+    async def _create(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = parameters.write_options(asked.query, "CreateOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        document = await self._decoded(asked, request, options, target.definition)
+        result = await create(self._backend, target, request, options, document)
+        return self._object(asked, target.definition, result, form)
+
+    async def _update(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = parameters.write_options(asked.query, "UpdateOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        document = await self._decoded(asked, request, options, target.definition)
+        result = await update(self._backend, target, request, options, document)
+        return self._object(asked, target.definition, result, form)
+
+    async def _patch(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        patch_type = _patch_type(asked.content_type)
+        options = parameters.write_options(asked.query, "PatchOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        value, problems = self._decoder.json(await asked.body())
+        report(request, options, target.definition.version, target.definition.kind, problems)
+        result = await patch(self._backend, target, request, options, patch_type, value)
+        return self._object(asked, target.definition, result, form)
+
+    async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = await self._delete_options(asked)
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        result = await delete(self._backend, target, request, options)
+        return self._object(asked, target.definition, result, form)
+
+    async def _delete_options(self, asked: Asked) -> DeleteOptions:
+        body = await asked.body()
+        document: JsonObject | None = None
+        if body:
+            document, _ = decode_object(self._decoder, body, asked.content_type, "", "v1", "DeleteOptions")
+            if document.get("kind", "DeleteOptions") != "DeleteOptions":
+                raise bad_request("decoded object cannot be converted to DeleteOptions")
+        return parameters.delete_options(asked.query, document)
+
+    async def _delete_collection(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(NO_TRANSFORM)
+        definition = target.definition
+        wanted = parameters.list_options(asked.query)
+        selection = parse_selection(definition, wanted.label_selector, wanted.field_selector)
+        options = await self._delete_options(asked)
+        gone = await delete_collection(self._backend, target, asked.caller, options, selection)
+        revision = str(self._backend.storage.revision)
+        document = typed_list(
+            definition, [shown(definition, stored.decode()) for stored in gone], {"resourceVersion": revision}
+        )
+        return self._document(asked, 200, document, form)
+
+    # ---------------------------------------------------------------------------------------------- doors
+
+    async def _answer_door(
+        self, asked: Asked, target: Target, door: Subresource, verb: Verb
+    ) -> web.StreamResponse:
+        """Answer for ``status``, ``scale`` and the like."""
+        form = asked.form(OF_AN_OBJECT)
+        backend, definition = self._backend, target.definition
+        if verb == "get":
+            if door.handler is None:
+                stored = await get(backend, target)
+                return self._object(asked, definition, answer(200, definition, stored), form)
+            return self._document(asked, 200, read_door(backend, target, door.handler), form)
+        kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
+        options = parameters.write_options(asked.query, kinds.get(verb, "UpdateOptions"))
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        if door.handler is None:
+            if verb == "patch":
+                return await self._patch(asked, target)
+            return await self._update(asked, target)
+        if verb == "patch":
+            patch_type = _patch_type(asked.content_type)
+            value, _ = self._decoder.json(await asked.body())
+            document = await patch_door(backend, target, request, door, patch_type, value, options)
+            return self._document(asked, 200, document, form)
+        group, version = door.group or definition.group, door.version or definition.version
+        body, problems = decode_object(
+            self._decoder, await asked.body(), asked.content_type, group, version, door.kind
+        )
+        report(request, options, version, door.kind, problems)
+        document = await write_door(backend, target, request, door, body, options)
+        return self._document(asked, 201 if verb == "create" else 200, document, form)
+
+    # -------------------------------------------------------------------------------------------- answers
+
+    def _object(self, asked: Asked, definition: Definition, result: Result, form: Form) -> web.Response:
+        """Answer with an object: with its stored bytes wherever nothing else is asked for."""
+        if result.stored is not None and form == _PLAIN:
+            body = result.stored.encoded + b"\n"
+            return respond(
+                result.code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings
+            )
+        document = result.decode()
+        if document.get("kind") == "Status":
+            form = msgspec.structs.replace(form, transform="")
+        if form.transform == "Table":
+            revision = document.get("metadata", {}).get("resourceVersion", "")
+            document = table(
+                definition,
+                [document],
+                {"resourceVersion": revision},
+                now=self._backend.clock.wall(),
+                include_object=self._include_object(asked, form),
+                version=form.version,
+            )
+        elif form.transform:
+            document = partial(document, form.version)
+        return self._document(asked, result.code, document, form)
+
+    def _document(self, asked: Asked, code: int, document: JsonObject, form: Form) -> web.Response:
+        body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
+        return respond(code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+
+
+def no_such_resource() -> StatusError:
+    """404: a path below a version that the server has, but with no resource of that name."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def _patch_type(content_type: str) -> PatchType:
+    patch_type = _PATCH_TYPES.get(media_type(content_type) if content_type else "")
+    if patch_type is None:
+        raise unsupported(content_type, tuple(_PATCH_TYPES))
+    return patch_type
+
+
+def _for_one(options: ListOptions, name: str) -> ListOptions:
+    wanted = f"metadata.name={name}"
+    if options.field_selector:
+        wanted = f"{options.field_selector},{wanted}"
+    return msgspec.structs.replace(options, field_selector=wanted)

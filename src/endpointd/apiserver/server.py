@@ -1,0 +1,241 @@
+"""The embedded API server, composed: storage, verbs and HTTP, from start to an orderly end."""
+
+import asyncio
+import base64
+import logging
+import platform
+import random
+import secrets
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from endpointd.apiserver.bootstrap import bootstrap
+from endpointd.apiserver.builtin_types import BuiltinDecoder, BuiltinPatches, BuiltinSchema
+from endpointd.apiserver.certificates.files import (
+    ServingCertificate,
+    kept_certificate,
+    make_certificate,
+    write_private,
+)
+from endpointd.apiserver.http.codec import encode_yaml
+from endpointd.apiserver.http.dispatch import Dispatcher
+from endpointd.apiserver.http.identity import Identity
+from endpointd.apiserver.http.listener import Listener
+from endpointd.apiserver.http.openapi import OpenApi
+from endpointd.apiserver.http.resources import Resources
+from endpointd.apiserver.http.streams import Streams
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Registry, Strategy
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.apiserver.storage.store import ObjectStorage, open_storage
+from endpointd.apiserver.verbs.context import Backend, Caller, new_request
+from endpointd.clock import Clock, SystemClock
+
+_LOG = logging.getLogger(__name__)
+
+KUBERNETES_VERSION = "v1.36.3"
+"""The release whose API this is: clients that look at versions see it."""
+
+_TOKEN_FILE = "token"  # noqa: S105 - the name of the file
+_TOKEN_BYTES = 32
+_START = Caller("system:apiserver")
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - taken only where it was allowed explicitly
+_SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+class ApiServer:
+    """A Kubernetes API server in this process: ``async with ApiServer(settings, registry) as server``.
+
+    Inside of the block it answers on :attr:`url`, over TLS, whoever bears the token of :meth:`kubeconfig`; everything it
+    has confirmed is on disk where it has a data directory. Leaving the block is orderly: no new connections, the watches
+    end, requests under way are waited for, the log is closed. Raises :class:`~.settings.SettingsError`, OSError where the
+    address is taken, StorageOpenError where the data cannot be read.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        registry: Registry,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        settings.check()
+        self._settings = settings
+        self._registry = registry
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
+        self._closing = AsyncExitStack()
+        self._streams = Streams()
+        self._is_ready = False
+        self._port = 0
+        self._token = ""
+        self._certificate: ServingCertificate | None = None
+        self._backend: Backend | None = None
+
+    # ------------------------------------------------------------------------------------------- its life
+
+    async def __aenter__(self) -> Self:
+        """Start; return when it answers."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Stop, in order."""
+        await self._closing.aclose()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set."""
+        async with self:
+            await stop.wait()
+
+    async def _start(self) -> None:
+        settings = self._settings
+        storage = open_storage(settings.data_dir, describe=self._registry.describe, clock=self._clock)
+        self._closing.push_async_callback(storage.aclose)
+        self._certificate = self._serving_certificate()
+        self._token = self._known_token()
+        backend = self._backend = self._composed(storage)
+        self._note_stored(backend)
+        listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
+        self._closing.push_async_callback(self._stop_serving, listener)
+        self._port = await listener.start(settings.host, settings.port)
+        await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)
+        self._is_ready = True
+        _LOG.info("the API server is ready at %s", self.url)
+
+    async def _stop_serving(self, listener: Listener) -> None:
+        self._is_ready = False
+        listener.stop_accepting()
+        self._streams.close()
+        await listener.aclose(self._settings.shutdown_seconds)
+
+    def _composed(self, storage: ObjectStorage) -> Backend:
+        return Backend(
+            storage=storage,
+            registry=self._registry,
+            schema=BuiltinSchema(),
+            patches=BuiltinPatches(),
+            clock=self._clock,
+            rng=self._rng,
+        )
+
+    def _dispatcher(self, backend: Backend) -> Dispatcher:
+        return Dispatcher(
+            registry=self._registry,
+            resources=Resources(backend, BuiltinDecoder(), self._streams),
+            identity=Identity(self._token, self._settings.user),
+            openapi=OpenApi(self._registry, None),
+            version=_version(),
+            rng=self._rng,
+            is_ready=lambda: self._is_ready,
+        )
+
+    def _note_stored(self, backend: Backend) -> None:
+        """Have the rules of each resource note what is stored (the addresses in use, say), before anything else."""
+        for definition in self._registry.all():
+            strategy = definition.strategy
+            if definition.view is not None or type(strategy).after_create is Strategy.after_create:
+                continue
+            request = new_request(backend, _START, dry_run=False)
+            for stored in backend.storage.latest_in(definition.storage_resource):
+                strategy.after_create(request, stored.decode())
+
+    def _serving_certificate(self) -> ServingCertificate:
+        hosts = list(dict.fromkeys((self._settings.host, "localhost", "127.0.0.1", "::1", *_SERVICE_NAMES)))
+        if self._settings.service_ip:
+            hosts.append(self._settings.service_ip)
+        hosts = [host for host in hosts if host not in _WILDCARDS]
+        if self._settings.data_dir is None:
+            return make_certificate(hosts, self._clock)
+        return kept_certificate(self._settings.data_dir, hosts, self._clock)
+
+    def _known_token(self) -> str:
+        settings = self._settings
+        if settings.token is not None:
+            return settings.token
+        if settings.data_dir is None:
+            return secrets.token_hex(_TOKEN_BYTES)
+        path = settings.data_dir / _TOKEN_FILE
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            token = secrets.token_hex(_TOKEN_BYTES)
+            write_private(path, token.encode())
+            return token
+
+    # ------------------------------------------------------------------------------------- how it is reached
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 before it has started."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where it is, for clients on this machine."""
+        host = self._settings.host
+        host = _WILDCARDS.get(host, host)
+        return f"https://[{host}]:{self._port}" if ":" in host else f"https://{host}:{self._port}"
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate (PEM) that its own is checked by."""
+        return self._started().authority.encode()
+
+    @property
+    def backend(self) -> Backend:
+        """What it is made of below HTTP, for what runs within the server: the lifecycle's loops. Not before the start."""
+        if self._backend is None:
+            raise RuntimeError("the server has not been started: enter it first")
+        return self._backend
+
+    def kubeconfig(self) -> str:
+        """Return the text of a kubeconfig. It holds the token: write it by :meth:`write_kubeconfig`, or as 0600."""
+        name = self._settings.cluster_name
+        authority = base64.b64encode(self.authority).decode()
+        document: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": self._settings.user, "user": {"token": self._token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": self._settings.user}}],
+            "current-context": name,
+        }
+        return encode_yaml(document).decode()
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write the kubeconfig to a file that only its owner may read, whole or not at all."""
+        write_private(path, self.kubeconfig().encode())
+
+    def _started(self) -> ServingCertificate:
+        if self._certificate is None:
+            raise RuntimeError("the server has not been started: enter it first")
+        return self._certificate
+
+
+def _version() -> JsonObject:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{KUBERNETES_VERSION}+endpointd",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }

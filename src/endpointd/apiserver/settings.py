@@ -1,0 +1,56 @@
+"""How a server is to run."""
+
+import ipaddress
+from pathlib import Path
+
+import msgspec
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be; one line that says which, and what to do."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server listens, where it keeps its data, and what it is called.
+
+    ``data_dir`` None keeps everything in memory. ``token`` None draws one (kept in the data directory). Port 0 takes a free
+    one. Anything but loopback needs ``allow_remote``: whoever has the token may do everything.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    allow_remote: bool = False
+    data_dir: Path | None = None
+    token: str | None = None
+    user: str = "endpointd-admin"
+    cluster_name: str = "endpointd"
+    service_ip: str = "10.96.0.1"
+    """The cluster IP of the service ``kubernetes``: the first of the registry's service addresses. ``""``: no service."""
+    shutdown_seconds: float = 5.0
+    """For how long requests under way are waited for at the end."""
+
+    def __repr__(self) -> str:
+        """Return what may be printed: no token."""
+        return f"ServerSettings(host={self.host!r}, port={self.port}, data_dir={self.data_dir})"
+
+    def check(self) -> None:
+        """Raise :class:`SettingsError` for what cannot be."""
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"the port is {self.port}: 0 (any free one) to 65535 is right")
+        if not self.allow_remote and not is_loopback(self.host):
+            raise SettingsError(
+                f"the server would listen on {self.host}, for others than this machine: "
+                "use 127.0.0.1, or allow it explicitly"
+            )
+        if self.token is not None and (len(self.token) < 16 or not self.token.isalnum()):
+            raise SettingsError("the token must be at least 16 letters and digits")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine alone. A name other than localhost is not."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""Create: the object as the client sent it, made whole, judged, and stored where nothing was."""
+
+from endpointd.apiserver.errors import StatusError, already_exists, invalid
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Request
+from endpointd.apiserver.storage.model import WriteConflictError
+from endpointd.apiserver.verbs import metadata as meta
+from endpointd.apiserver.verbs.commit import commit_one, give_back, note_created
+from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, copied, shown
+from endpointd.apiserver.verbs.fields import conform
+from endpointd.apiserver.verbs.metadata_rules import metadata_errors
+from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.options import WriteOptions
+
+_NAME_ATTEMPTS = 8
+
+
+async def create(
+    backend: Backend, target: Target, request: Request, options: WriteOptions, body: JsonObject
+) -> Result:
+    """Create an object; the answer has code 201 and is durable (a dry run's is neither stored nor has a revision).
+
+    Raises 400 (a body of something else), 403 and 404 (its namespace), 409 (the name is taken), 422 (it breaks rules).
+    A generated name is drawn again where it is taken, up to eight times.
+    """
+    definition = target.definition
+    meta.check_type(definition, definition.kind, definition.api_version, body)
+    metadata = meta.own_metadata(body)
+    meta.check_namespace(metadata, target.namespace)
+    check_namespace_accepts(backend.storage, target, str(metadata.get("name") or ""))
+    conform(backend.schema, request, options, definition.group, definition.version, definition.kind, body)
+    base = metadata.get("generateName")
+    drawn = bool(base) and not metadata.get("name")
+    pristine = copied(body) if drawn else body
+    for attempt in range(_NAME_ATTEMPTS if drawn else 1):
+        candidate = copied(pristine) if drawn and attempt < _NAME_ATTEMPTS - 1 else pristine
+        if drawn:
+            meta.own_metadata(candidate)["name"] = meta.generated_name(str(base), request.rng)
+        try:
+            return await create_decided(backend, target, request, candidate)
+        except StatusError as error:
+            if not drawn or error.reason != "AlreadyExists":
+                raise
+            if attempt == _NAME_ATTEMPTS - 1:
+                raise _no_name_left(error) from None
+    raise AssertionError("the loop returns or raises")
+
+
+def _no_name_left(error: StatusError) -> StatusError:
+    details = {**(error.details or {}), "retryAfterSeconds": 1}
+    return StatusError(
+        409,
+        "AlreadyExists",
+        f"{error.message}, the server was not able to generate a unique name for the object",
+        details=details,
+        headers={"Retry-After": "1"},
+    )
+
+
+async def create_decided(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
+    """Create an object whose name and types are settled: rules, then the storage."""
+    try:
+        result = await _create(backend, target, request, body)
+    except BaseException:
+        give_back(request)
+        raise
+    if request.dry_run:
+        give_back(request)
+    return result
+
+
+async def _create(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
+    definition, strategy = target.definition, target.definition.strategy
+    metadata = meta.begin(request, body)
+    obj = body if definition.view is None else definition.view.to_storage(body)
+    strategy.default(obj)
+    strategy.prepare_for_create(request, obj)
+    errors = [
+        *metadata_errors(metadata, namespaced=definition.namespaced, name_problem=strategy.validate_name),
+        *strategy.validate(request, obj),
+    ]
+    name = str(metadata.get("name") or "")
+    if errors:
+        raise invalid(definition.group, definition.kind, name, errors)
+    for text in strategy.warnings(request, obj):
+        request.warn(text)
+    key = target.key(name)
+    if backend.storage.latest(key) is not None:
+        raise already_exists(target.resource, name)
+    if request.dry_run:
+        return Result(201, document=shown(definition, obj))
+    try:
+        change = await commit_one(backend.storage, request, key, obj, 0)
+    except WriteConflictError:
+        raise already_exists(target.resource, name) from None
+    note_created(strategy, request, change.after)
+    return answer(201, definition, change.after)

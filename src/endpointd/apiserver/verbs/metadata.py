@@ -1,0 +1,177 @@
+"""Metadata of objects that are written: what the server sets, keeps, and refuses to have changed."""
+
+import random
+
+from endpointd.apiserver.errors import FieldError, StatusError, bad_request, forbidden_field, invalid_value
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Definition, Request
+from endpointd.clock import Clock
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: nothing that spells a word
+_SUFFIX_LENGTH = 5
+_LONGEST_BASE = 63 - _SUFFIX_LENGTH
+_SET_BY_THE_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+)
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def timestamp(clock: Clock) -> str:
+    """Return the present as metadata has it: UTC, whole seconds."""
+    return clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new_uid(rng: random.Random) -> str:
+    """Return a random UUID (version 4)."""
+    bits = f"{rng.getrandbits(128):032x}"
+    variant = "89ab"[int(bits[16], 16) & 3]
+    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{variant}{bits[17:20]}-{bits[20:]}"
+
+
+def generated_name(base: str, rng: random.Random) -> str:
+    """Return a name of at most 63 characters: the base, cut short, and five that are drawn."""
+    return base[:_LONGEST_BASE] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+
+
+def own_metadata(obj: JsonObject) -> JsonObject:
+    """Return the metadata of a document, made where there is none. Raises 400 where it is no object."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("the metadata of the object is not an object")
+    return metadata
+
+
+def check_type(definition: Definition, kind: str, api_version: str, obj: JsonObject) -> None:
+    """Set kind and apiVersion where the body has none; refuse those of something else (400)."""
+    given_kind, given_version = obj.get("kind") or kind, obj.get("apiVersion") or api_version
+    if not isinstance(given_kind, str) or not isinstance(given_version, str):
+        raise bad_request("couldn't get version/kind; json parse error: kind and apiVersion must be strings")
+    if given_version != api_version and given_kind == kind:
+        raise bad_request(
+            f"the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+        )
+    if given_kind != kind or given_version != api_version:
+        version = given_version.rpartition("/")[2]
+        raise bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind}')
+    obj["kind"], obj["apiVersion"] = kind, api_version
+
+
+def check_namespace(metadata: JsonObject, namespace: str) -> None:
+    """Set the namespace of the request; refuse a body that names another one (400)."""
+    given = metadata.get("namespace") or ""
+    if given and given != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+            if namespace
+            else "namespace may not be set on a resource that has none"
+        )
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+
+
+def check_name(metadata: JsonObject, name: str) -> None:
+    """Set the name of the request; refuse a body that bears another one (400)."""
+    given = metadata.get("name") or ""
+    if given and given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    metadata["name"] = name
+
+
+def begin(request: Request, obj: JsonObject) -> JsonObject:
+    """Make the metadata of a new object: what the server sets is set, whatever the client sent."""
+    metadata = own_metadata(obj)
+    if metadata.get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    for name in _SET_BY_THE_SERVER:
+        metadata.pop(name, None)
+    metadata.pop("resourceVersion", None)
+    metadata["uid"] = new_uid(request.rng)
+    metadata["creationTimestamp"] = timestamp(request.clock)
+    tidy(request, metadata)
+    return metadata
+
+
+def tidy(request: Request, metadata: JsonObject) -> None:
+    """Drop what is empty, and owners that are named twice (with a warning)."""
+    for name in ("labels", "annotations", "ownerReferences", "finalizers", "generateName", "selfLink"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+    references = metadata.get("ownerReferences")
+    if isinstance(references, list) and len(references) > 1:
+        unique: list[object] = []
+        for reference in references:
+            if reference not in unique:
+                unique.append(reference)
+        if len(unique) < len(references):
+            metadata["ownerReferences"] = unique
+            request.warn(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+                "and may reject such requests as early as 1.24; please fix your requests"
+            )
+
+
+def carry_over(request: Request, metadata: JsonObject, old: JsonObject) -> None:
+    """Keep in an update what only the server may set; what the client left out is as before."""
+    for name in ("generation", "creationTimestamp", "managedFields"):
+        if name in old:
+            metadata[name] = old[name]
+        else:
+            metadata.pop(name, None)
+    metadata.pop("selfLink", None)
+    if not metadata.get("uid"):
+        metadata["uid"] = old.get("uid", "")
+    if "deletionTimestamp" in old:
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]
+    if "deletionGracePeriodSeconds" in old and metadata.get("deletionGracePeriodSeconds") is None:
+        metadata["deletionGracePeriodSeconds"] = old["deletionGracePeriodSeconds"]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if metadata.get(name) is None:
+            metadata.pop(name, None)
+    tidy(request, metadata)
+
+
+def step_errors(metadata: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Return what is wrong with the step from the old metadata to the new."""
+    errors: list[FieldError] = []
+    if "deletionTimestamp" in old:
+        extra = sorted(set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if extra:
+            listed = ", ".join(f'"{name}"' for name in extra)
+            errors.append(
+                forbidden_field(
+                    "metadata.finalizers",
+                    "no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"[]string{{{listed}}}",
+                )
+            )
+    errors.extend(
+        invalid_value(f"metadata.{name}", metadata.get(name), "field is immutable")
+        for name in _IMMUTABLE
+        if metadata.get(name) != old.get(name)
+    )
+    return errors
+
+
+def revision_of(text: str, what: str) -> int:
+    """Read a resource version. Raises 400 for what is none."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise bad_request(
+            f'invalid resource version "{text}" in {what}: a number of at most 18 digits is right'
+        )
+    return int(text)

@@ -1,0 +1,177 @@
+"""Update: what is stored replaced by what the client (or a patch, or a door of the object) makes of it.
+
+Decided on what was accepted last; where another write comes first, the decision is made again, unless the client named
+the version it had seen.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from endpointd.apiserver.errors import StatusError, conflict, invalid, invalid_value, not_found, stale
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Request
+from endpointd.apiserver.storage.model import Stored, WriteConflictError
+from endpointd.apiserver.verbs import metadata as meta
+from endpointd.apiserver.verbs.commit import commit_one, give_back, note_deleted, settled
+from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, copied, shown
+from endpointd.apiserver.verbs.create import create_decided
+from endpointd.apiserver.verbs.fields import conform
+from endpointd.apiserver.verbs.metadata_rules import metadata_errors
+from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.options import WriteOptions
+
+_ATTEMPTS = 100  # each lost race means that another write has won
+
+Make = Callable[[JsonObject], JsonObject]
+"""Gets what is stored, as the definition shows it (the maker's own copy), and returns what is to take its place."""
+
+
+async def update(
+    backend: Backend, target: Target, request: Request, options: WriteOptions, body: JsonObject
+) -> Result:
+    """Replace an object, or its status where the target is that door.
+
+    Code 200; 201 where the definition lets a PUT create. Without a resource version the last writer wins; with one
+    it must be the current one (409). What equals what is stored is not written: same revision, no event.
+    """
+    definition = target.definition
+    meta.check_type(definition, definition.kind, definition.api_version, body)
+    metadata = meta.own_metadata(body)
+    meta.check_namespace(metadata, target.namespace)
+    meta.check_name(metadata, target.name)
+    conform(backend.schema, request, options, definition.group, definition.version, definition.kind, body)
+    if (
+        target.subresource is None
+        and definition.creates_on_update
+        and backend.storage.latest(target.key()) is None
+    ):
+        try:
+            return await _create_by_update(backend, target, request, copied(body))
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise  # else somebody has created it meanwhile: replace it
+    return await modify(backend, target, request, lambda _: copied(body))
+
+
+async def _create_by_update(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
+    metadata = meta.own_metadata(body)
+    if metadata.get("uid"):
+        raise conflict(
+            target.resource,
+            target.name,
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: ",
+        )
+    metadata.pop("resourceVersion", None)
+    check_namespace_accepts(backend.storage, target, target.name)
+    return await create_decided(backend, target, request, body)
+
+
+async def modify(backend: Backend, target: Target, request: Request, make: Make) -> Result:
+    """Replace an object by what ``make`` makes of it; made again after each lost race.
+
+    Raises what ``make`` raises, 404, 409 for a resource version or uid that is another's, 422.
+    """
+    for _ in range(_ATTEMPTS):
+        stored = backend.storage.latest(target.key())
+        if stored is None:
+            raise not_found(target.resource, target.name)
+        try:
+            return await _modify_once(backend, target, request, stored, make)
+        except WriteConflictError:
+            give_back(request)
+        except BaseException:
+            give_back(request)
+            raise
+    raise stale(target.resource, target.name)
+
+
+async def _modify_once(
+    backend: Backend, target: Target, request: Request, stored: Stored, make: Make
+) -> Result:
+    definition = target.definition
+    old = stored.decode()
+    made = make(shown(definition, stored.decode()))
+    obj = made if definition.view is None else definition.view.to_storage(made)
+    metadata = meta.own_metadata(obj)
+    _check_preconditions(target, metadata, old["metadata"], stored)
+    _decide(target, request, obj, metadata, old, stored)
+    return await write_decided(backend, target, request, stored, old, obj)
+
+
+def _check_preconditions(target: Target, metadata: JsonObject, old: JsonObject, stored: Stored) -> None:
+    uid = metadata.get("uid")
+    if uid and uid != old.get("uid"):
+        raise conflict(
+            target.resource,
+            target.name,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.get('uid', '')}",
+        )
+    version = metadata.get("resourceVersion") or "0"
+    if version == "0":
+        if not target.definition.allows_unconditional_update:
+            error = msgspec.structs.replace(
+                invalid_value("metadata.resourceVersion", 0, "must be specified for an update"),
+                message="Invalid value: 0: must be specified for an update",
+            )
+            raise invalid(target.definition.group, target.definition.kind, target.name, [error])
+    elif version != str(stored.revision):
+        raise stale(target.resource, target.name)
+    metadata["resourceVersion"] = str(stored.revision)
+
+
+def _decide(
+    target: Target, request: Request, obj: JsonObject, metadata: JsonObject, old: JsonObject, stored: Stored
+) -> None:
+    """Apply the rules of an update to a document, in place. Raises 422."""
+    definition, strategy = target.definition, target.definition.strategy
+    meta.carry_over(request, metadata, old["metadata"])
+    strategy.default(obj)
+    if target.subresource is None:
+        strategy.prepare_for_update(request, obj, old)
+    else:
+        strategy.prepare_for_status_update(request, obj, old)
+        metadata = meta.own_metadata(obj)
+        metadata["resourceVersion"] = str(stored.revision)
+    if obj == old:
+        return
+    errors = [
+        *metadata_errors(metadata, namespaced=definition.namespaced, name_problem=strategy.validate_name),
+        *meta.step_errors(metadata, old["metadata"]),
+        *strategy.validate(request, obj),
+        *strategy.validate_update(request, obj, old),
+    ]
+    if errors:
+        raise invalid(definition.group, definition.kind, target.name, errors)
+    for text in strategy.warnings(request, obj):
+        request.warn(text)
+
+
+async def write_decided(
+    backend: Backend, target: Target, request: Request, stored: Stored, old: JsonObject, obj: JsonObject
+) -> Result:
+    """Store what is decided: nothing where nothing changed, and a removal where nothing keeps the object any more."""
+    definition, storage = target.definition, backend.storage
+    if obj == old:
+        give_back(request)
+        return answer(200, definition, await settled(storage, stored))
+    if request.dry_run:
+        give_back(request)
+        return Result(200, document=shown(definition, obj))
+    if is_finished(target, obj):
+        change = await commit_one(storage, request, stored.key, None, stored.revision)
+        note_deleted(definition.strategy, request, change.after)
+        return Result(200, document=shown(definition, obj))
+    change = await commit_one(storage, request, stored.key, obj, stored.revision)
+    return answer(200, definition, change.after)
+
+
+def is_finished(target: Target, obj: JsonObject) -> bool:
+    """Tell whether an object that is being deleted has nothing left that keeps it: it goes with this write."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not target.definition.strategy.is_held(obj)
+    )
