@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from contextlib import AbstractContextManager
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from endpointd.clock import Clock
 from endpointd.runtime.failures import ReconcileError, describe, is_expected, retry_after_seconds
+from endpointd.runtime.permissions import advised
 from endpointd.runtime.queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -40,6 +42,19 @@ class ControllerStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Key and error of the last failure, ``""`` where there was none."""
     last_success_age_seconds: float | None
     """Seconds since a reconcile last succeeded; None before the first."""
+    state: Literal["new", "running", "stopping", "stopped"] = "new"
+    last_end_age_seconds: float | None = None
+    """Seconds since a reconcile last ended, well or not, or since the workers began; None before that."""
+    failing_since_success: bool = False
+    """Whether the last reconcile to end has failed."""
+
+
+class SyncObserver(Protocol):
+    """Who wants to be there while a reconcile runs: a tracer, say. It must not raise, and not suppress anything."""
+
+    def sync(self, controller: str, key: str) -> AbstractContextManager[object]:
+        """Return what is entered before a reconcile and left after it, within the worker's own task."""
+        ...
 
 
 class ControllerStop(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +84,7 @@ class Controller(Generic[K]):
     * A reconcile that raises is tried again after the queue's backoff, for ever. An expected error
       (:class:`~endpointd.runtime.failures.ReconcileError`, any error of :mod:`endpointd.client`, or a group of nothing but those) costs one line
       in the log, anything else a traceback. ``retry_after_seconds`` of an error is honoured as the least wait.
+    * ``observer``, where given, surrounds each reconcile; without one it costs the look at an attribute.
     * ``timeout_seconds``, where given, bounds each reconcile: beyond it the reconcile is cancelled and has failed.
 
     A reconcile gets the key alone, not what happened: it reads the current state and acts on that. A worker
@@ -84,6 +100,7 @@ class Controller(Generic[K]):
         *,
         clock: Clock,
         timeout_seconds: float | None = None,
+        observer: SyncObserver | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
@@ -93,12 +110,16 @@ class Controller(Generic[K]):
         self._worker_count = workers
         self._clock = clock
         self._timeout_seconds = timeout_seconds
+        self._observer = observer
+        self._state: Literal["new", "running", "stopping", "stopped"] = "new"
         self._tasks: list[asyncio.Task[None]] = []
         self._succeeded = 0
         self._requeued = 0
         self._failed = 0
         self._last_failure = ""
         self._last_success_at: float | None = None
+        self._last_end_at: float | None = None
+        self._last_failed = False
 
     async def run(self) -> None:
         """Work until :meth:`stop`; return when the last worker has gone home.
@@ -107,11 +128,14 @@ class Controller(Generic[K]):
         """
         if self._tasks:
             raise RuntimeError(f"controller {self.name!r} was run already; make a new one")
+        self._state = "running"
+        self._last_end_at = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             self._tasks += [
                 group.create_task(self._work(), name=f"{self.name}-worker-{number}")
                 for number in range(self._worker_count)
             ]
+        self._state = "stopped"
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
         """Begin with no more keys, let reconciles under way finish for a while, then cancel them.
@@ -119,6 +143,8 @@ class Controller(Generic[K]):
         Returns, and logs, what became of them, once all workers have ended. Keys not begun with are left: whoever
         comes next starts from the state of the world, not from this queue.
         """
+        if self._state == "running":
+            self._state = "stopping"
         under_way, waiting = self.queue.held(), len(self.queue)
         self.queue.close()
         try:
@@ -158,7 +184,8 @@ class Controller(Generic[K]):
 
     def statistics(self) -> ControllerStatistics:
         """Return how the controller is now; for its queue see :meth:`WorkQueue.statistics`."""
-        age = None if self._last_success_at is None else self._clock.monotonic() - self._last_success_at
+        now = self._clock.monotonic()
+        age = None if self._last_success_at is None else now - self._last_success_at
         return ControllerStatistics(
             name=self.name,
             workers=self._worker_count,
@@ -168,6 +195,9 @@ class Controller(Generic[K]):
             failed=self._failed,
             last_failure=self._last_failure,
             last_success_age_seconds=age,
+            state=self._state,
+            last_end_age_seconds=None if self._last_end_at is None else now - self._last_end_at,
+            failing_since_success=self._last_failed,
         )
 
     async def _work(self) -> None:
@@ -178,7 +208,11 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             try:
-                await self._attempt(key)
+                if self._observer is None:
+                    await self._attempt(key)
+                else:
+                    with self._observer.sync(self.name, str(key)):
+                        await self._attempt(key)
             finally:
                 self.queue.done(key)
             if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
@@ -216,7 +250,8 @@ class Controller(Generic[K]):
 
     def _after_success(self, key: K, result: RequeueAfter | None) -> None:
         self._succeeded += 1
-        self._last_success_at = self._clock.monotonic()
+        self._last_success_at = self._last_end_at = self._clock.monotonic()
+        self._last_failed = False
         self.queue.forget(key)
         if result is not None:
             self._requeued += 1
@@ -224,6 +259,8 @@ class Controller(Generic[K]):
 
     def _after_failure(self, key: K, error: BaseException) -> None:
         self._failed += 1
+        self._last_end_at = self._clock.monotonic()
+        self._last_failed = True
         expected = is_expected(error)
         delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
         text = describe(error)
@@ -235,6 +272,6 @@ class Controller(Generic[K]):
             key,
             self.queue.failures(key),
             "none" if self.queue.closed else f"{delay:.3g}",
-            text,
+            advised(text),
             exc_info=None if expected else error,
         )
