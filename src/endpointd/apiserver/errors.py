@@ -173,7 +173,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in errors
     ]
-    lines = [str(error) for error in errors]
+    lines = list(dict.fromkeys(str(error) for error in errors))
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     full_kind = f"{kind}.{group}" if group else kind
     return StatusError(422, "Invalid", f'{full_kind} "{name}" is invalid: {text}', details=details)

@@ -73,11 +73,11 @@ def encode_json(document: object, *, pretty: bool = False) -> bytes:
 
 
 def encode_yaml(document: object) -> bytes:
-    """Return YAML, as block style in the order of the members."""
+    """Return YAML, as block style with its members sorted, as the real server does."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(
-        document, Dumper=dumper, sort_keys=False, default_flow_style=False, allow_unicode=True
+        document, Dumper=dumper, sort_keys=True, default_flow_style=False, allow_unicode=True
     )
     return text.encode()

@@ -15,7 +15,7 @@ from endpointd.apiserver.http.identity import Identity, is_open, unauthorized
 from endpointd.apiserver.http.negotiation import NO_TRANSFORM
 from endpointd.apiserver.http.openapi import OpenApi
 from endpointd.apiserver.http.paths import parse_resource_path, segments_of
-from endpointd.apiserver.http.query import NO_QUERY, parse_query
+from endpointd.apiserver.http.query import NO_QUERY, boolean, parse_query
 from endpointd.apiserver.http.resources import Resources, no_such_resource
 from endpointd.apiserver.objects import GroupResource, JsonObject
 from endpointd.apiserver.registry.definition import Registry
@@ -93,12 +93,18 @@ class Dispatcher:
         resource = parse_resource_path(segments)
         if resource is not None:
             if not self._has_version(resource.group, resource.version):
-                return text(404, "404 page not found\n", audit_id=audit_id)
+                return self._unknown_version(asked, resource.group)
             return await self._resources.answer(asked, resource)
         return self._answer_other(asked, segments)
 
     def _has_version(self, group: str, version: str) -> bool:
         return version in self._registry.versions().get(group, ())
+
+    def _unknown_version(self, asked: Asked, group: str) -> web.Response:
+        """Answer for a version that is not there: with a Status where the group is, else with a plain text."""
+        if group in self._registry.versions():
+            raise no_such_resource()
+        return text(404, "404 page not found\n", audit_id=asked.audit_id)
 
     def _answer_other(self, asked: Asked, segments: list[str]) -> web.Response:
         if asked.method not in ("GET", "HEAD"):
@@ -106,8 +112,8 @@ class Dispatcher:
         match segments:
             case ["version"]:
                 return respond(200, self._version, "application/json", audit_id=asked.audit_id)
-            case [check] if check in _CHECKS:
-                return self._health(asked, check)
+            case [check, *names] if check in _CHECKS:
+                return self._health(asked, check, names)
             case ["openapi", "v3", *rest]:
                 return self._openapi.answer(asked, rest)
             case ["openapi", "v2"]:
@@ -118,17 +124,29 @@ class Dispatcher:
                 return self._paths(asked)
         return text(404, "404 page not found\n", audit_id=asked.audit_id)
 
-    def _health(self, asked: Asked, check: str) -> web.Response:
-        if check == "readyz" and not self._is_ready():
-            return text(503, "not ready: the server is starting, or stopping", audit_id=asked.audit_id)
-        return text(200, "ok", audit_id=asked.audit_id)
+    def _health(self, asked: Asked, check: str, names: list[str]) -> web.Response:
+        """Answer ``ok`` or what is not; ``?verbose`` lists the checks, a name below the path asks for one of them."""
+        results = {"ping": True, "storage": True}
+        if check == "readyz":
+            results["serving"] = self._is_ready()
+        if names:
+            if len(names) > 1 or names[0] not in results:
+                return text(404, "404 page not found\n", audit_id=asked.audit_id)
+            results = {names[0]: results[names[0]]}
+        passed = all(results.values())
+        if passed and (names or not boolean(asked.query, "verbose")):
+            return text(200, "ok", audit_id=asked.audit_id)
+        lines = [
+            f"[+]{name} ok" if good else f"[-]{name} failed: the server is starting, or stopping"
+            for name, good in results.items()
+        ]
+        lines.append(f"{check} check {'passed' if passed else 'failed'}\n")
+        return text(200 if passed else 500, "\n".join(lines), audit_id=asked.audit_id)
 
     def _discover(self, asked: Asked, segments: list[str]) -> web.Response:
         found = self._discovery.roots(segments, asked.request.headers.get("Accept", ""))
         if found is None:
-            if segments[0] == "api" and len(segments) > 2:
-                raise no_such_resource()
-            return text(404, "404 page not found\n", audit_id=asked.audit_id)
+            return self._unknown_version(asked, "" if segments[0] == "api" else segments[1])
         headers = {"Etag": found.etag, "Vary": "Accept"}
         unchanged = asked.request.headers.get("If-None-Match", "")
         cache_control = "public"

@@ -83,7 +83,8 @@ def negotiate(accept: str, transforms: frozenset[Transform]) -> Form:
     raise StatusError(
         406,
         "NotAcceptable",
-        "only the following media types are accepted: application/json, application/yaml",
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
+        details={},
     )
 
 

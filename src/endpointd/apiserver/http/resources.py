@@ -15,7 +15,6 @@ from endpointd.apiserver.http.codec import (
     encode_json,
     encode_yaml,
     media_type,
-    unsupported,
 )
 from endpointd.apiserver.http.frames import Framer
 from endpointd.apiserver.http.lists import encode_page, typed_list
@@ -108,7 +107,7 @@ class Resources:
     def _verb(self, asked: Asked, path: ResourcePath, target: Target) -> Verb:
         verb: Verb
         match asked.method:
-            case "GET" | "HEAD":
+            case "GET":
                 if target.subresource is None and (path.watches or parameters.boolean(asked.query, "watch")):
                     verb = "watch"
                 else:
@@ -315,7 +314,7 @@ def no_such_resource() -> StatusError:
 def _patch_type(content_type: str) -> PatchType:
     patch_type = _PATCH_TYPES.get(media_type(content_type) if content_type else "")
     if patch_type is None:
-        raise unsupported(content_type, tuple(_PATCH_TYPES))
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     return patch_type
 
 

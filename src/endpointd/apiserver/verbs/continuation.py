@@ -47,7 +47,7 @@ def decode_token(text: str, *, namespace: str, cluster_scoped: bool) -> Continua
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise _invalid("encoding of continue token is not valid") from None
     if token.v != _VERSION:
-        raise _invalid(f'server does not recognize this encoded version "{token.v}"')
+        raise _invalid(f"server does not recognize this encoded version {token.v}")
     if token.rv == 0 or token.rv < LATEST:
         raise _invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     start = token.start.rstrip("\0")
@@ -60,7 +60,7 @@ def decode_token(text: str, *, namespace: str, cluster_scoped: bool) -> Continua
 
 
 def _invalid(why: str) -> StatusError:
-    return bad_request(f"continue key is not valid: {why}")
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 def token_expired(fresh_token: str) -> StatusError:

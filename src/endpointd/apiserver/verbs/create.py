@@ -24,7 +24,7 @@ async def create(
     A generated name is drawn again where it is taken, up to eight times.
     """
     definition = target.definition
-    meta.check_type(definition, definition.kind, definition.api_version, body)
+    meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     check_namespace_accepts(backend.storage, target, str(metadata.get("name") or ""))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from endpointd.apiserver.errors import StatusError, conflict, not_found, stale
-from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.objects import GroupResource, JsonObject
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.storage.model import Stored, WriteConflictError
 from endpointd.apiserver.verbs import metadata as meta
@@ -63,17 +63,19 @@ async def _delete_once(
 
 
 def _check_preconditions(target: Target, options: DeleteOptions, metadata: JsonObject) -> None:
+    # A real server names the kind here, not the resource.
+    kind = GroupResource(target.resource.group, target.definition.kind)
     uid, version = options.precondition_uid, options.precondition_resource_version
     if uid is not None and uid != metadata.get("uid"):
         raise conflict(
-            target.resource,
+            kind,
             target.name,
             f"the UID in the precondition ({uid}) does not match the UID in record ({metadata.get('uid', '')}). "
             "The object might have been deleted and then recreated",
         )
     if version is not None and version != metadata.get("resourceVersion"):
         raise conflict(
-            target.resource,
+            kind,
             target.name,
             f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
             f"({metadata.get('resourceVersion', '')}). The object might have been modified",
@@ -93,7 +95,8 @@ def _mark(target: Target, request: Request, options: DeleteOptions, obj: JsonObj
         if metadata.get("generation"):
             metadata["generation"] += 1
         metadata["deletionTimestamp"] = _later(meta.timestamp(request.clock), grace_seconds)
-        metadata["deletionGracePeriodSeconds"] = grace_seconds
+        if not target.definition.strategy.is_held(obj):
+            metadata["deletionGracePeriodSeconds"] = grace_seconds
         target.definition.strategy.mark_deleted(request, obj)
     elif grace_seconds < metadata.get("deletionGracePeriodSeconds", 0):
         begun = _later(metadata["deletionTimestamp"], -metadata["deletionGracePeriodSeconds"])

@@ -77,7 +77,7 @@ def _check_body(
 ) -> None:
     group, version = _types_of(target, door)
     api_version = f"{group}/{version}" if group else version
-    check_type(target.definition, door.kind, api_version, body)
+    check_type(backend.registry, door.kind, api_version, body)
     metadata = own_metadata(body)
     check_namespace(metadata, target.namespace)
     check_name(metadata, target.name)

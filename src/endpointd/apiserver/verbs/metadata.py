@@ -4,7 +4,7 @@ import random
 
 from endpointd.apiserver.errors import FieldError, StatusError, bad_request, forbidden_field, invalid_value
 from endpointd.apiserver.objects import JsonObject
-from endpointd.apiserver.registry.definition import Definition, Request
+from endpointd.apiserver.registry.definition import Registry, Request
 from endpointd.clock import Clock
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: nothing that spells a word
@@ -55,19 +55,33 @@ def own_metadata(obj: JsonObject) -> JsonObject:
     return metadata
 
 
-def check_type(definition: Definition, kind: str, api_version: str, obj: JsonObject) -> None:
+def check_type(registry: Registry, kind: str, api_version: str, obj: JsonObject) -> None:
     """Set kind and apiVersion where the body has none; refuse those of something else (400)."""
     given_kind, given_version = obj.get("kind") or kind, obj.get("apiVersion") or api_version
     if not isinstance(given_kind, str) or not isinstance(given_version, str):
         raise bad_request("couldn't get version/kind; json parse error: kind and apiVersion must be strings")
-    if given_version != api_version and given_kind == kind:
-        raise bad_request(
+    if given_kind != kind or given_version != api_version:
+        raise _other_type(registry, kind, api_version, given_kind, given_version)
+    obj["kind"], obj["apiVersion"] = kind, api_version
+
+
+def _other_type(
+    registry: Registry, kind: str, api_version: str, given_kind: str, given_version: str
+) -> StatusError:
+    version = given_version.rpartition("/")[2]
+    if not any(one.kind == given_kind and one.api_version == given_version for one in registry.all()):
+        why = (
+            f'no kind "{given_kind}" is registered for version "{given_version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    elif given_kind == kind:
+        return bad_request(
             f"the API version in the data ({given_version}) does not match the expected API version ({api_version})"
         )
-    if given_kind != kind or given_version != api_version:
-        version = given_version.rpartition("/")[2]
-        raise bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind}')
-    obj["kind"], obj["apiVersion"] = kind, api_version
+    else:
+        package = api_version.partition("/")[0].partition(".")[0] if "/" in api_version else "core"
+        why = f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
+    return bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def check_namespace(metadata: JsonObject, namespace: str) -> None:
@@ -166,12 +180,3 @@ def step_errors(metadata: JsonObject, old: JsonObject) -> list[FieldError]:
         if metadata.get(name) != old.get(name)
     )
     return errors
-
-
-def revision_of(text: str, what: str) -> int:
-    """Read a resource version. Raises 400 for what is none."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise bad_request(
-            f'invalid resource version "{text}" in {what}: a number of at most 18 digits is right'
-        )
-    return int(text)

@@ -12,6 +12,7 @@ _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LONGEST_PART = 63
 _LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 _BANNED_OWNER = ("v1", "Event")
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NAME_PART_TEXT = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
     "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
@@ -152,6 +153,13 @@ def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
     ]
     if "foregroundDeletion" in finalizers and "orphan" in finalizers:
         errors.append(
-            invalid_value(path, finalizers, "finalizer foregroundDeletion and orphan cannot be both set")
+            invalid_value(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
         )
+    errors += [
+        invalid_value(
+            f"{path}[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"
+        )
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
     return errors

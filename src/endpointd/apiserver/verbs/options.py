@@ -115,7 +115,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.field_validation and self.field_validation not in _FIELD_VALIDATIONS:
             errors.append(
-                not_supported("fieldValidation", self.field_validation, ("Ignore", "Strict", "Warn"))
+                not_supported("fieldValidation", self.field_validation, ("", "Ignore", "Strict", "Warn"))
             )
         if errors:
             raise options_invalid(self.kind, errors)
@@ -156,9 +156,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.propagation_policy is not None and self.propagation_policy not in _PROPAGATION_POLICIES:
             errors.append(
-                not_supported(
-                    "propagationPolicy", self.propagation_policy, sorted((*_PROPAGATION_POLICIES, "nil"))
-                )
+                not_supported("propagationPolicy", self.propagation_policy, (*_PROPAGATION_POLICIES, "nil"))
             )
         if errors:
             raise options_invalid("DeleteOptions", errors)

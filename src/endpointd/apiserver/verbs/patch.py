@@ -30,7 +30,7 @@ async def patch(
         patched = backend.patches.apply(
             patch_type, definition.group, definition.version, definition.kind, current, body
         )
-        meta.check_type(definition, definition.kind, definition.api_version, patched)
+        meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
         metadata = meta.own_metadata(patched)
         meta.check_namespace(metadata, target.namespace)
         meta.check_name(metadata, target.name)

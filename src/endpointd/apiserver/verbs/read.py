@@ -46,7 +46,7 @@ def parse_revision(text: str) -> int:
     """Read the resource version of a read. Raises 400."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(
-            f'Invalid value: "{text}": the resource version of a read is a number of at most 19 digits'
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     return int(text)
 
@@ -104,7 +104,9 @@ def _next_page(
         cluster_scoped=not target.definition.namespaced,
     )
     if begin.revision > backend.storage.revision:
-        raise bad_request("continue key is not valid: its revision has not been reached yet")
+        raise bad_request(
+            "invalid continue token: continue key is not valid: its revision has not been reached yet"
+        )
     try:
         snapshot = _snapshot(backend, target, None if begin.revision == LATEST else begin.revision)
     except RevisionCompactedError:

@@ -6,9 +6,15 @@ the version it had seen.
 
 from collections.abc import Callable
 
-import msgspec
-
-from endpointd.apiserver.errors import StatusError, conflict, invalid, invalid_value, not_found, stale
+from endpointd.apiserver.errors import (
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+    stale,
+)
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.storage.model import Stored, WriteConflictError
@@ -36,9 +42,13 @@ async def update(
     it must be the current one (409). What equals what is stored is not written: same revision, no event.
     """
     definition = target.definition
-    meta.check_type(definition, definition.kind, definition.api_version, body)
+    meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
+    if not metadata.get("name"):
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
     meta.check_name(metadata, target.name)
     conform(backend.schema, request, options, definition.group, definition.version, definition.kind, body)
     if (
@@ -60,7 +70,7 @@ async def _create_by_update(backend: Backend, target: Target, request: Request, 
         raise conflict(
             target.resource,
             target.name,
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: ",
+            _uid_mismatch(target, metadata["uid"], ""),
         )
     metadata.pop("resourceVersion", None)
     check_namespace_accepts(backend.storage, target, target.name)
@@ -105,19 +115,26 @@ def _check_preconditions(target: Target, metadata: JsonObject, old: JsonObject, 
         raise conflict(
             target.resource,
             target.name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.get('uid', '')}",
+            _uid_mismatch(target, uid, old.get("uid", "")),
         )
     version = metadata.get("resourceVersion") or "0"
+    if not version.isascii() or not version.isdigit():
+        raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version == "0":
         if not target.definition.allows_unconditional_update:
-            error = msgspec.structs.replace(
-                invalid_value("metadata.resourceVersion", 0, "must be specified for an update"),
-                message="Invalid value: 0: must be specified for an update",
-            )
-            raise invalid(target.definition.group, target.definition.kind, target.name, [error])
+            error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(target.resource.group, target.resource.plural, target.name, [error])
     elif version != str(stored.revision):
         raise stale(target.resource, target.name)
     metadata["resourceVersion"] = str(stored.revision)
+
+
+def _uid_mismatch(target: Target, wanted: str, actual: str) -> str:
+    key = "/".join(part for part in (target.resource.plural, target.namespace, target.name) if part)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+    )
 
 
 def _decide(

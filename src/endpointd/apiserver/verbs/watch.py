@@ -213,7 +213,11 @@ def _asked_revision(text: str) -> int:
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise StatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise StatusError(
+            500,
+            "",
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
+        )
     return int(text)
 
 
