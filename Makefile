@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
+RUN_STAMP := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check test-cluster bench format lock clean
@@ -11,17 +12,24 @@ STAMP := $(VENV)/.installed-dev
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-$(STAMP): requirements/dev.lock pyproject.toml
+define set-up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "endpointd needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Set PYTHON=python3.12, say." >&2; exit 2; }
-	@echo "setting up $(VENV): the locked versions of requirements/dev.lock, and this checkout"
+	@echo "setting up $(VENV): the locked versions of requirements/$(1).lock, and this checkout"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$(1).lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
+	@touch $(RUN_STAMP) $@
+endef
 
-up: $(STAMP) ## run the controllers on a control plane of this machine
-	@$(BIN)/python -m endpointd.testing.up
+$(RUN_STAMP): requirements/run.lock pyproject.toml
+	$(call set-up,run)
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	$(call set-up,dev)
+
+up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this machine, with an example shop
+	@$(BIN)/endpointd up -f examples/shop
 
 check: $(STAMP) ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -45,7 +53,7 @@ format: $(STAMP) ## format the code and mend what the linter can
 lock: ## write requirements/*.lock anew from pyproject.toml
 	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv; }
 	cd requirements && for lock in run dev; do \
-		../$(VENV)-lock/bin/uv pip compile ../pyproject.toml $$([ $$lock = dev ] && echo --group ../pyproject.toml:dev) \
+		../$(VENV)-lock/bin/uv pip compile ../pyproject.toml --group ../pyproject.toml:$$([ $$lock = dev ] && echo dev || echo build) \
 		--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet -o $$lock.lock; done
 
 clean: ## remove what make has set up
