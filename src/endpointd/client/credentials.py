@@ -146,7 +146,9 @@ class TokenFile:
             if self._credential is None:
                 raise ConfigError(f"{self._what} {self._path} cannot be used: {problem}")
             log.warning(
-                "token file cannot be used, going on with the last token: %s: %s", self._path, problem
+                "token file cannot be used, going on with the last token: file=%s error=%s",
+                self._path,
+                problem,
             )
             return self._credential
         if self._credential is None or token != self._token:

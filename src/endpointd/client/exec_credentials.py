@@ -156,7 +156,7 @@ class ExecCredentials:
         if self._credential is not None and made == self._credential:
             return self._credential  # the same object, which says that nothing newer is to be had
         self._credential = made
-        log.debug("exec plugin gave new credentials: %s, expiring: %s", plugin.command, self._expires)
+        log.debug("exec plugin gave new credentials: command=%s expires=%s", plugin.command, self._expires)
         return made
 
     def _status_of(self, output: bytes) -> _ExecStatus:

@@ -305,7 +305,13 @@ class Transport:
     def _log(self, request: _Request, outcome: int | str, started: float) -> None:
         if log.isEnabledFor(logging.DEBUG):
             milliseconds = (self._clock.monotonic() - started) * 1000.0
-            log.debug("%s %s: %s in %.1f ms", request.method, request.path, outcome, milliseconds)
+            log.debug(
+                "request: verb=%s path=%s outcome=%s milliseconds=%.1f",
+                request.method,
+                request.path,
+                outcome,
+                milliseconds,
+            )
 
 
 def _sendable(body: bytes | None, guard: Guard | None) -> bytes | io.BytesIO | None:

@@ -48,7 +48,7 @@ def in_cluster_config(
         )
     authority: Path | None = folder / "ca.crt"
     if authority is not None and not authority.is_file():
-        log.warning("service account has no certificate authority, trusting the system's: %s", authority)
+        log.warning("service account has no certificate authority, trusting the system's: file=%s", authority)
         authority = None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return ClusterConfig(

@@ -143,7 +143,8 @@ class OidcCredentials:
             if not self._has_warned:
                 self._has_warned = True
                 log.warning(
-                    "the identity provider has replaced the refresh token, which is not saved: %s", where
+                    "the identity provider has replaced the refresh token, which is not saved: where=%s",
+                    where,
                 )
         return self._take(tokens.id_token)
 

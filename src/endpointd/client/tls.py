@@ -60,9 +60,9 @@ class TlsContexts:
             try:
                 self._context = make_context(self._config, certificate)
             except ConfigError as error:
-                log.warning("changed TLS files cannot be used, going on with the old ones: %s", error)
+                log.warning("changed TLS files cannot be used, going on with the old ones: error=%s", error)
                 return self._context
-            log.info("TLS files have changed: new connections use them")
+            log.info("TLS files have changed, new connections use them")
         else:
             self._context = make_context(self._config, certificate)
         self._certificate = certificate

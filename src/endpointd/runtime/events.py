@@ -199,14 +199,19 @@ class EventWriter:
             except ClientError as error:
                 if not error.retryable:
                     self._refused += 1
-                    logger.log(_refusal_level(error), "event refused: %s error=%s", _in_words(write), error)
+                    logger.log(
+                        _refusal_level(error),
+                        "event refused: about=%s reason=%s error=%s",
+                        *_in_words(write),
+                        error,
+                    )
                     return
                 last = attempt == TRIES or self._stopping.is_set()
                 level = logging.ERROR if last else logging.WARNING if attempt == 1 else logging.DEBUG
                 logger.log(
                     level,
-                    "event not written: %s attempt=%d of=%d error=%s",
-                    _in_words(write),
+                    "event not written: about=%s reason=%s attempt=%d of=%d error=%s",
+                    *_in_words(write),
                     attempt,
                     TRIES,
                     error,
@@ -271,7 +276,8 @@ def _refusal_level(error: ClientError) -> int:
     return logging.WARNING
 
 
-def _in_words(write: Write) -> str:
+def _in_words(write: Write) -> tuple[str, str]:
+    """Return what the event is about, and its reason."""
     event = write.event
     about = event.involved_object
-    return f"about={about.kind} {event.metadata.namespace}/{about.name} reason={event.reason}"
+    return f"{about.kind} {event.metadata.namespace}/{about.name}", event.reason

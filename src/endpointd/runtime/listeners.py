@@ -68,6 +68,6 @@ class Listeners(Generic[T]):
                             self.failures += 1
                             item = new if new is not None else old
                             key = key_of(item) if item is not None else None
-                            log.exception("%s: a handler failed on the change of %s", self._name, key)
+                            log.exception("a handler failed: resource=%s key=%s", self._name, key)
         finally:
             self._telling = False

@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from endpointd.runtime.informer import Informer
+from endpointd.runtime.permissions import advised
 
 
 @runtime_checkable
@@ -77,9 +78,7 @@ class InformerPart:
         cause = statistics.last_error
         if not cause:
             return f"nothing went wrong, it is {statistics.phase}"
-        if "cannot list resource" in cause or "cannot watch resource" in cause:  # the words of RBAC
-            return f"{cause} (grant it list and watch: a role, and a binding to that user)"
-        return cause
+        return advised(cause)
 
 
 def as_informer(part: Part | Informer[Any]) -> Part:

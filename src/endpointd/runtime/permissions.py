@@ -5,8 +5,8 @@ import re
 import msgspec
 
 _REFUSAL = re.compile(
-    r'(?:User "(?P<user>[^"]*)" )?cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
+    r'(?:User "(?P<user>[^"]*)" )?cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)"'
+    r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
 _NO_SUCH_API = ("could not find the requested resource", "page not found")
 
@@ -35,7 +35,7 @@ def missing_right(text: str) -> MissingRight | None:
     if found is None:
         return None
     return MissingRight(
-        found["user"] or "", found["verb"], found["resource"], found["group"], found["namespace"] or ""
+        found["user"] or "", found["verb"], found["resource"], found["group"] or "", found["namespace"] or ""
     )
 
 

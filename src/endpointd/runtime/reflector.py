@@ -14,6 +14,7 @@ from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
 from endpointd.api.resource import Bookmark, WatchError, WatchEvent
 from endpointd.client.errors import UndecodableEventError
 from endpointd.clock import Clock
+from endpointd.runtime.permissions import advised
 from endpointd.runtime.reflector_settings import (
     NotSyncedError,
     Phase,
@@ -183,7 +184,7 @@ class Reflector(Generic[T]):
                 case DropGathered():
                     self._gathered = {}
                 case Say():
-                    log.log(_LEVELS[effect.level], "%s: %s", self.name, effect.text)
+                    log.log(_LEVELS[effect.level], "watch: resource=%s note=%s", self.name, effect.text)
                 case _:
                     assert_never(effect)
 
@@ -206,7 +207,13 @@ class Reflector(Generic[T]):
         delay_seconds = max(backoff_seconds, wait.at_least_seconds)
         # Loud at first; who looks later finds the cause in the statistics.
         level = logging.WARNING if wait.failures < 2 else logging.INFO
-        log.log(level, "%s: trying again in %.1f s: %s", self.name, delay_seconds, wait.why)
+        log.log(
+            level,
+            "watch interrupted: resource=%s next_try_seconds=%.1f cause=%s",
+            self.name,
+            delay_seconds,
+            advised(wait.why),
+        )
         await self._clock.sleep(delay_seconds)
 
     def _note_error(self, text: str) -> None:
@@ -347,7 +354,7 @@ class Reflector(Generic[T]):
         """Isolate an event that cannot be decoded: all others go on."""
         self._undecodable_events += 1
         self._note_error(str(error))
-        log.error("%s: %s", self.name, error)
+        log.error("event not readable: resource=%s error=%s", self.name, error)
         if isinstance(self._state, Streaming):
             if error.key is None:
                 return Failed(classify(error), self._life(watch))

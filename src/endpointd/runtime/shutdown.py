@@ -30,7 +30,7 @@ def stop_on_signals(
             signal.signal(received, signal.SIG_DFL)
             os.kill(os.getpid(), received)
             return
-        logger.info("stopping: signal=%s (a second one ends the process at once)", received.name)
+        logger.info("stopping, a second signal ends the process at once: signal=%s", received.name)
         stop.set()
 
     for wanted in signals:

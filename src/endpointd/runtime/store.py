@@ -346,10 +346,10 @@ class Store(Generic[T]):
         """Let go of what waited for the watch to come to this version."""
         for key, was_heard_of in self._own.passed_by(version):
             if was_heard_of:
-                text = "%s: the watch has passed our write of %s without telling of it"
+                text = "the watch has passed a write of ours without telling of it: resource=%s key=%s"
                 self._doubtful = True
             else:
-                text = "%s: our write of %s is not part of what is watched here: dropped"
+                text = "a write of ours is not part of what is watched here, dropped: resource=%s key=%s"
                 changes.append((self._remove(key), None))
             log.warning(text, self.name, key)
         if not self._graves.watch_came_to(version):

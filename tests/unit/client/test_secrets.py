@@ -136,5 +136,5 @@ async def test_each_request_is_one_debug_line_with_method_path_code_and_time(
         with pytest.raises(ClientError):
             await client.get(PODS, ObjectKey("ns", "a"))
     assert [record.getMessage() for record in caplog.records] == [
-        "GET /api/v1/namespaces/ns/pods/a: 404 in 0.0 ms"
+        "request: verb=GET path=/api/v1/namespaces/ns/pods/a outcome=404 milliseconds=0.0"
     ]

@@ -533,7 +533,8 @@ async def test_an_informer_that_may_not_read_says_so_and_what_to_do() -> None:
     with pytest.raises(NotReadyError) as caught:
         await run_for(1e6, manager)
     assert str(caught.value) == (
-        f"endpoints is not ready after 60 s: {forbidden} (grant it list and watch: a role, and a binding to that user)"
+        f"endpoints is not ready after 60 s: {forbidden} (grant list and watch on endpoints to me: a role, and a binding "
+        "to that user)"
     )
 
 
