@@ -276,7 +276,7 @@ def _refusal_level(error: ClientError) -> int:
     return logging.WARNING
 
 
-def _in_words(write: Write) -> tuple[str, str]:
+def _in_words(write: Write) -> tuple[str, str | None]:
     """Return what the event is about, and its reason."""
     event = write.event
     about = event.involved_object
