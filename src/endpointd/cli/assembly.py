@@ -144,7 +144,7 @@ async def _run(
             except PartFailedError as error:
                 if not isinstance(error.__cause__, LeaseLostError):
                     raise
-                logger.error("ended: %s; start it again to have it wait for its turn", error.__cause__)
+                logger.error("ended, start it again to have it wait for its turn: cause=%s", error.__cause__)
                 return EXIT_LEASE_LOST
     logger.info("stopped")
     return EXIT_DONE
