@@ -1,0 +1,66 @@
+'''Everything a server knows by itself.
+
+Adding a kind takes a module with one :class:`~endpointd.apiserver.registry.definition.Definition`, and its line in
+:func:`builtin_registry`::
+
+    """Widgets: no smaller than 1."""
+
+    class WidgetStrategy(Strategy):
+        def prepare_for_create(self, request, obj):
+            obj["status"] = {}  # what a client sends of it is not its to say
+
+        def validate(self, request, obj):
+            return checks.nonnegative("spec.size", number(member(obj, "spec"), "size"))
+
+    WIDGETS = Definition(
+        group="example.com", version="v1", plural="widgets", kind="Widget", singular="widget",
+        namespaced=True, strategy=_WidgetStrategy(), subresources=(status_door("Widget"),),
+        columns=(NAME, column("Size", lambda obj: number(member(obj, "spec"), "size"), kind="integer"), AGE),
+    )
+'''
+
+import msgspec
+
+from endpointd.apiserver.registry.configmaps import CONFIG_MAPS
+from endpointd.apiserver.registry.definition import Definition, Registry
+from endpointd.apiserver.registry.endpoints import ENDPOINTS
+from endpointd.apiserver.registry.endpointslices import ENDPOINT_SLICES
+from endpointd.apiserver.registry.leases import LEASES
+from endpointd.apiserver.registry.namespaces import NAMESPACES
+from endpointd.apiserver.registry.nodes import NODES
+from endpointd.apiserver.registry.pods import PODS
+from endpointd.apiserver.registry.secrets import SECRETS
+from endpointd.apiserver.registry.service_allocation import ServiceAllocation
+from endpointd.apiserver.registry.serviceaccounts import SERVICE_ACCOUNTS
+from endpointd.apiserver.registry.services import services
+
+
+class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator decides. The first CIDR's family is the default of services."""
+
+    service_cidrs: tuple[str, ...] = ("10.96.0.0/16", "fd00:10:96::/112")
+    """One or two, of different families."""
+    node_port_range: tuple[int, int] = (30_000, 32_767)
+    """First and last."""
+
+
+def builtin_registry(settings: RegistrySettings | None = None) -> Registry:
+    """Return all resources, with pools of their own: one registry for each server.
+
+    Raises ValueError for a CIDR that is none.
+    """
+    settings = settings or RegistrySettings()
+    allocation = ServiceAllocation(settings.service_cidrs, settings.node_port_range)
+    definitions: tuple[Definition, ...] = (
+        CONFIG_MAPS,
+        ENDPOINTS,
+        NAMESPACES,
+        NODES,
+        PODS,
+        SECRETS,
+        SERVICE_ACCOUNTS,
+        services(allocation),
+        LEASES,
+        ENDPOINT_SLICES,
+    )
+    return Registry(definitions)
