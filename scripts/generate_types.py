@@ -372,7 +372,11 @@ class Writer:
                 words.append("published")
             elif published not in (None, "", 0, False, {}):
                 sys.exit(f"generate_types: {full} publishes {published!r}, and gets {DEFAULTS[full]!r}")
-        elif published is not None and published != {} and not (always and published in ("", 0, False)):
+        elif (
+            published is not None
+            and published != {}
+            and not (always and not pointer and published in ("", 0, False))
+        ):
             # A zero that is no pointer's says nothing to a server: it is only told.
             told_only = published in ("", 0, False) and not pointer
             words += (
