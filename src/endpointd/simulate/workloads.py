@@ -1,0 +1,114 @@
+"""What the controllers of workloads share: finding whom a change concerns, making pods, writing statuses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from endpointd.api.meta import KubernetesObject, ObjectKey, ObjectMeta, key_of
+from endpointd.api.resource import Resource
+from endpointd.api.selectors import SelectorError, selector_of
+from endpointd.client.errors import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
+from endpointd.controllers.writes import is_namespace_terminating
+from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.store import Store
+from endpointd.simulate.api import create, merge
+from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
+from endpointd.simulate.world import World
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_AT_ONCE = 16
+_BATCH_SECONDS = 0.02
+"""For how long changes of pods are gathered before their owner is looked at: a thousand pods are not a thousand looks."""
+
+
+def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, object]:
+    """Return the JSON of a reference to the object in charge."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]) -> None:
+    """Have the owners of one kind looked at when they, or their pods, change; and those whom a lone pod would suit."""
+
+    def on_owner(_old: Any, new: Any) -> None:
+        if new is not None:
+            queue.add(key_of(new))
+
+    def on_pod(old: SimulatedPod | None, new: SimulatedPod | None) -> None:
+        for pod in (old, new):
+            if pod is None:
+                continue
+            owner = controller_of(pod.metadata)
+            namespace = pod.metadata.namespace
+            if owner is not None:
+                if owner.kind == kind:
+                    queue.add_after(ObjectKey(namespace, owner.name), _BATCH_SECONDS)
+            elif pod is new and (old is None or old.metadata.labels != new.metadata.labels):
+                for each in owners.in_namespace(namespace):
+                    if _would_suit(each, pod):
+                        queue.add_after(key_of(each), _BATCH_SECONDS)
+
+    owners.subscribe(on_owner)
+    world.pods.store.subscribe(on_pod)
+
+
+def _would_suit(owner: Any, pod: SimulatedPod) -> bool:
+    try:
+        return selector_of(owner.spec.selector).matches(pod.metadata.labels or {})
+    except SelectorError:
+        return False  # the server takes no such selector
+
+
+async def at_once(work: Sequence[Callable[[], Awaitable[object]]], name: str) -> None:
+    """Do all of it, a few at the same time, in order. Raises an ExceptionGroup of what failed."""
+    for first in range(0, len(work), _AT_ONCE):
+        async with asyncio.TaskGroup() as group:
+            for number, each in enumerate(work[first : first + _AT_ONCE], first):
+                group.create_task(_run(each), name=f"{name}-{number}")
+
+
+async def _run(work: Callable[[], Awaitable[object]]) -> None:
+    await work()
+
+
+async def make_pod(world: World, document: dict[str, Any], namespace: str) -> bool:
+    """Create a pod and know of it; False where its name is taken, or its namespace is going."""
+    try:
+        pod = await create(world.api, SIMULATED_PODS, document, namespace)
+    except AlreadyExistsError:
+        return False
+    except ForbiddenError as error:
+        if is_namespace_terminating(error):
+            return False
+        raise
+    world.pods.store.record_write(pod)
+    return True
+
+
+async def write_status(
+    world: World, resource: Resource[T], store: Store[T], item: Any, status: msgspec.Struct
+) -> None:
+    """Write a status where another one stands; an object that is gone, or another by now, is no error."""
+    if item.status == status:
+        return
+    try:
+        written = await merge(
+            world.api,
+            resource,
+            key_of(item),
+            {"status": msgspec.to_builtins(status)},
+            uid=item.metadata.uid,
+            subresource="status",
+        )
+    except (ConflictError, NotFoundError):
+        return  # the watch will tell
+    store.record_write(written)

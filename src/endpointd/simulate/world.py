@@ -1,0 +1,152 @@
+"""What all controllers of a simulation share: the server, the caches, the clock, chance, and who belongs to whom."""
+
+import random
+from typing import Any
+
+from endpointd.api.apps import (
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+)
+from endpointd.api.meta import ObjectKey, key_of
+from endpointd.client.errors import ConflictError, NotFoundError
+from endpointd.clock import Clock
+from endpointd.runtime.informer import Informer
+from endpointd.simulate.api import Api
+from endpointd.simulate.chance import Chance
+from endpointd.simulate.nodes import SIMULATED_NODES, SimulatedNode
+from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
+from endpointd.simulate.settings import SimulateSettings
+from endpointd.simulate.times import format_time, parse_time
+
+
+class World:
+    """One server as one simulation sees it. Everything but :meth:`delete_pod` reads only.
+
+    ``rng`` is for the jitter of watches alone: what the simulation itself leaves to chance comes from the settings'
+    seed.
+    """
+
+    def __init__(self, api: Api, settings: SimulateSettings, clock: Clock, rng: random.Random) -> None:
+        self.api = api
+        self.settings = settings
+        self.clock = clock
+        self.chance = Chance(settings.seed)
+
+        self.nodes: Informer[SimulatedNode] = Informer(
+            api.source(SIMULATED_NODES), name="simulate nodes", clock=clock, rng=rng
+        )
+        self.pods: Informer[SimulatedPod] = Informer(
+            api.source(SIMULATED_PODS), name="simulate pods", clock=clock, rng=rng
+        )
+        self.deployments: Informer[Deployment] = Informer(
+            api.source(DEPLOYMENTS), name="simulate deployments", clock=clock, rng=rng
+        )
+        self.replica_sets: Informer[ReplicaSet] = Informer(
+            api.source(REPLICA_SETS), name="simulate replicasets", clock=clock, rng=rng
+        )
+        self.stateful_sets: Informer[StatefulSet] = Informer(
+            api.source(STATEFUL_SETS), name="simulate statefulsets", clock=clock, rng=rng
+        )
+        self.daemon_sets: Informer[DaemonSet] = Informer(
+            api.source(DAEMON_SETS), name="simulate daemonsets", clock=clock, rng=rng
+        )
+        self.revisions: Informer[ControllerRevision] = Informer(
+            api.source(CONTROLLER_REVISIONS), name="simulate controllerrevisions", clock=clock, rng=rng
+        )
+        self._owned: dict[str, dict[ObjectKey, None]] = {}  # pods by the uid of their controller, "" for none
+        self._by_node: dict[str, dict[ObjectKey, None]] = {}
+        self.going: set[str] = set()
+        """Uids of pods whose deletion the server has accepted, and the watch has not told of."""
+        self.pods.store.subscribe(self._on_pod)
+
+    def informers(self) -> list[Informer[Any]]:
+        """Return all caches, to be kept running."""
+        return [
+            self.nodes,
+            self.pods,
+            self.deployments,
+            self.replica_sets,
+            self.stateful_sets,
+            self.daemon_sets,
+            self.revisions,
+        ]
+
+    # ---------------------------------------------------------------------------------------------- time
+
+    def now(self) -> float:
+        """Return the simulated time, in seconds that mean nothing by themselves."""
+        return self.clock.monotonic() * self.settings.speed
+
+    def moment(self) -> str:
+        """Return the time of day as objects carry it."""
+        return format_time(self.clock.wall())
+
+    def elapsed(self, moment: str | None) -> float:
+        """Return the simulated seconds since a time of day, 0 where there is none."""
+        then = parse_time(moment)
+        return 0.0 if then is None else (self.clock.wall() - then).total_seconds() * self.settings.speed
+
+    # ---------------------------------------------------------------------------------------------- pods
+
+    def pods_of(self, uid: str, namespace: str | None = None) -> list[SimulatedPod]:
+        """Return the pods that a controller owns, by its uid; ``""`` for those without one, of one namespace."""
+        pods = self.pods.store
+        found = (pods.get(key) for key in self._owned.get(uid, ()) if namespace in (None, key.namespace))
+        return [pod for pod in found if pod is not None]
+
+    def pods_on(self, node: str) -> list[SimulatedPod]:
+        """Return the pods that are bound to a node."""
+        found = (self.pods.store.get(key) for key in self._by_node.get(node, ()))
+        return [pod for pod in found if pod is not None]
+
+    def count_on(self, node: str) -> int:
+        """Return how many pods are bound to a node."""
+        return len(self._by_node.get(node, ()))
+
+    async def delete_pod(self, pod: SimulatedPod, grace_period_seconds: int | None = None) -> None:
+        """Delete a pod; one that is gone, or another by now, is no error."""
+        uid = pod.metadata.uid
+        self.going.add(uid)
+        try:
+            await self.api.delete(
+                SIMULATED_PODS, key_of(pod), uid=uid, grace_period_seconds=grace_period_seconds
+            )
+        except (NotFoundError, ConflictError):
+            if self.pods.store.get(key_of(pod)) is None:
+                self.going.discard(uid)
+        except BaseException:
+            self.going.discard(uid)
+            raise
+
+    def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
+        key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
+        before = _places(old)
+        now = _places(new)
+        if before != now:
+            for index, was, place in zip((self._owned, self._by_node), before, now, strict=True):
+                if was == place:
+                    continue
+                if was is not None and was in index:
+                    index[was].pop(key, None)
+                    if not index[was]:
+                        del index[was]
+                if place is not None:
+                    index.setdefault(place, {})[key] = None
+        if old is not None and (new is None or new.metadata.deletion_timestamp is not None):
+            self.going.discard(old.metadata.uid)
+
+
+def _places(pod: SimulatedPod | None) -> tuple[str | None, str | None]:
+    """Return under which owner and which node a pod is filed."""
+    if pod is None:
+        return None, None
+    owner = controller_of(pod.metadata)
+    return owner.uid if owner is not None else "", pod.spec.node_name or None

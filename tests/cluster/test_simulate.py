@@ -1,0 +1,169 @@
+"""A simulation on a real kube-apiserver, looked at through a real kubectl: rollouts, waits, undo, scale, replacement."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import pytest
+
+from endpointd.client.rest import Client
+from endpointd.clock import SystemClock
+from endpointd.simulate.settings import SimulateSettings
+from endpointd.simulate.simulation import run_simulation
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+SETTINGS = SimulateSettings(nodes=3, zones=("a", "b"), speed=10.0, seed=7)
+NAMESPACE = "simulated"
+WAIT = "--timeout=30s"
+
+
+class Kubectl:
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def __call__(self, *arguments: str, document: str | None = None) -> str:
+        return self._plane.kubectl("-n", NAMESPACE, *arguments, document=document)
+
+    def items(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = msgspec.json.decode(self("get", kind, "-o", "json", *arguments))[
+            "items"
+        ]
+        return found
+
+
+@pytest.fixture(scope="module")
+def kubectl() -> Iterator[Kubectl]:
+    """A control plane of its own, with a simulation at work: it would run the pods of other tests, too."""
+    with ControlPlane() as plane:
+        plane.kubectl("create", "namespace", NAMESPACE)
+        started = threading.Event()
+        ends: list[Any] = []
+
+        async def simulate() -> None:
+            stop = asyncio.Event()
+            ends.append((asyncio.get_running_loop(), stop))
+            started.set()
+            async with Client.from_config(plane.client_config(), clock=SystemClock()) as client:
+                await run_simulation(client, SETTINGS, stop)
+
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(asyncio.run, simulate())
+            started.wait(10)
+            try:
+                yield Kubectl(plane)
+            finally:
+                loop, stop = ends[0]
+                loop.call_soon_threadsafe(stop.set)
+                running.result(30)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(200):
+        if is_so():
+            return
+        pause.wait(0.1)
+    pytest.fail("it has not come about in 20 s")
+
+
+def deployment(name: str, replicas: int, image: str = "web:1", strategy: str = "{}") -> str:
+    return f"""
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  strategy: {strategy}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers:
+      - name: web
+        image: {image}
+        readinessProbe: {{httpGet: {{port: 80}}, periodSeconds: 1}}
+"""
+
+
+def test_the_nodes_are_ready_in_their_zones_with_networks_of_both_families(kubectl: Kubectl) -> None:
+    until(lambda: len(kubectl.items("nodes")) == 3)
+    kubectl("wait", "--for=condition=Ready", WAIT, "node", "--all")
+    until(lambda: not any("taints" in node["spec"] for node in kubectl.items("nodes")))
+    nodes = kubectl.items("nodes")
+    assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == ["a", "b", "a"]
+    for node in nodes:
+        assert len(node["spec"]["podCIDRs"]) == 2
+
+
+def test_a_deployment_is_rolled_out_rolled_back_scaled_and_mended(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", document=deployment("web", 4))
+    assert "successfully rolled out" in kubectl("rollout", "status", WAIT, "deployment/web")
+    kubectl("wait", "--for=condition=Ready", WAIT, "pod", "-l", "app=web")
+    pods = kubectl.items("pods", "-l", "app=web")
+    assert len(pods) == 4
+    for pod in pods:
+        assert pod["status"]["phase"] == "Running"
+        assert len(pod["status"]["podIPs"]) == len(pod["status"]["hostIPs"]) == 2
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 3
+
+    kubectl("set", "image", "deployment/web", "web=web:2")
+    kubectl("rollout", "status", WAIT, "deployment/web")
+    assert {pod["spec"]["containers"][0]["image"] for pod in alive(kubectl, "web")} == {"web:2"}
+    assert "2" in kubectl("rollout", "history", "deployment/web")
+    kubectl("rollout", "undo", "deployment/web")
+    kubectl("rollout", "status", WAIT, "deployment/web")
+    assert {pod["spec"]["containers"][0]["image"] for pod in alive(kubectl, "web")} == {"web:1"}
+    found = msgspec.json.decode(kubectl("get", "deployment", "web", "-o", "json"))
+    assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+
+    kubectl("scale", "deployment/web", "--replicas=6")
+    kubectl("rollout", "status", WAIT, "deployment/web")
+    assert len(alive(kubectl, "web")) == 6
+    kubectl("scale", "deployment/web", "--replicas=2")
+    kubectl("wait", "--for=jsonpath={.status.replicas}=2", WAIT, "deployment/web")
+    gone = alive(kubectl, "web")[0]["metadata"]["name"]
+    kubectl("delete", "pod", gone, WAIT)
+    kubectl("wait", "--for=jsonpath={.status.availableReplicas}=2", WAIT, "deployment/web")
+    left = {pod["metadata"]["name"] for pod in alive(kubectl, "web")}
+    assert len(left) == 2
+    assert gone not in left
+
+
+def alive(kubectl: Kubectl, app: str) -> list[dict[str, Any]]:
+    pods = kubectl.items("pods", "-l", f"app={app}")
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def test_a_deployment_that_recreates_never_runs_two_revisions_at_once(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", document=deployment("again", 2, strategy="{type: Recreate}"))
+    kubectl("rollout", "status", WAIT, "deployment/again")
+    kubectl("set", "image", "deployment/again", "web=web:2")
+    kubectl("rollout", "status", WAIT, "deployment/again")
+    pods = kubectl.items("pods", "-l", "app=again")
+    assert [pod["spec"]["containers"][0]["image"] for pod in pods] == ["web:2", "web:2"]
+
+
+def test_a_pod_is_steered_by_its_annotations(kubectl: Kubectl) -> None:
+    kubectl("run", "alone", "--image=alone")
+    kubectl("wait", "--for=condition=Ready", WAIT, "pod/alone")
+    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/ready=false")
+    kubectl("wait", "--for=condition=Ready=false", WAIT, "pod/alone")
+    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/ready-")
+    kubectl("wait", "--for=condition=Ready", WAIT, "pod/alone")
+    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/crash=1")
+    kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", WAIT, "pod/alone")
+    kubectl("delete", "pod/alone", WAIT)
+
+
+def test_a_job_like_pod_ends_by_itself(kubectl: Kubectl) -> None:
+    done = "simulate.endpointd.dev/complete-after=1s"
+    kubectl("run", "job", "--image=job", "--restart=Never", f"--annotations={done}")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", WAIT, "pod/job")
+    code = "simulate.endpointd.dev/exit-code=3"
+    kubectl("run", "bad", "--image=job", "--restart=Never", f"--annotations={done}", f"--annotations={code}")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Failed", WAIT, "pod/bad")
