@@ -5,85 +5,36 @@ What needs a controller that does not do its work is made after endpointd has be
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import pytest
+from tests.cluster.setups import (
+    LONG_AGO,
+    Json,
+    at_rest,
+    connected,
+    container,
+    endpointd_runs,
+    make,
+    make_nodes,
+    pod,
+    read,
+    service,
+    waiting,
+)
 
 from endpointd.api.meta import ObjectKey
-from endpointd.cli.reading import read_cluster
-from endpointd.client.discover import load_config
-from endpointd.client.errors import AlreadyExistsError
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.check import check
 from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, explain_service
 from endpointd.diagnose.snapshot import World
 from endpointd.diagnose.text import Style, service_text
 from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-Json = dict[str, Any]
 PREFIX = "explain-"
-LONG_AGO = "2026-01-01T00:00:00Z"
-NODES = ("zone-a", "zone-b", "")
-
-
-# ------------------------------------------------------------------------------------- building set-ups
-
-
-def service(name: str = "web", selector: Json | None = None, **spec: Any) -> Json:
-    body: Json = {
-        "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-        "selector": selector or {"app": "web"},
-    }
-    body.update(spec)
-    body = {key: value for key, value in body.items() if value is not None}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": body}
-
-
-def container(name: str = "app", *, port: str = "http", **fields: Any) -> Json:
-    ports = [{"name": port, "containerPort": 8080}] if port else []
-    return {"name": name, "image": "registry.invalid/none", "ports": ports, **fields}
-
-
-def pod(
-    name: str = "web-1",
-    labels: Json | None = None,
-    *,
-    node: str = "explain-0",
-    ips: Sequence[str] = ("10.77.0.1",),
-    ready: bool = True,
-    phase: str = "Running",
-    containers: Sequence[Json] = (container(),),
-    spec: Json | None = None,
-    conditions: Sequence[Json] = (),
-    statuses: Sequence[Json] = (),
-    **status: Any,
-) -> Json:
-    body: Json = {"containers": list(containers), **(spec or {})}
-    if node:
-        body["nodeName"] = node
-    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": LONG_AGO}
-    whole: Json = {"phase": phase, "conditions": [*([condition] if ips else []), *conditions], **status}
-    if ips:
-        whole |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
-    if statuses:
-        whole["containerStatuses"] = [
-            {"image": "", "imageID": "", "restartCount": 0, **one} for one in statuses
-        ]
-    metadata = {"name": name, "labels": labels if labels is not None else {"app": "web"}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body, "status": whole}
-
-
-def waiting(reason: str, message: str = "") -> Json:
-    return {"name": "app", "ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
 
 
 NAMED: Json = {"ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
@@ -185,7 +136,7 @@ CASES = (
         [service(), pod(ips=(), phase="Pending")],
         "out",
         "NoAddress",
-        "the pod has no IP address yet, on node explain-0: its sandbox is not up",
+        "the pod has no IP address yet, on node setup-0: its sandbox is not up",
     ),
     Case(
         "image-pull",
@@ -426,7 +377,7 @@ CASES = (
     ),
     Case(
         "distribution-without-zone",
-        [service(trafficDistribution="PreferClose"), pod(node="explain-2")],
+        [service(trafficDistribution="PreferClose"), pod(node="setup-2")],
         "ready",
         "HintsOff",
         "its node has no zone",
@@ -452,112 +403,33 @@ CASES = (
 LATE_CASES = (Case("unpublished", [service(), pod()], "missing", "NotYetPublished", "no slice holds it"),)
 
 
-# ----------------------------------------------------------------------------------- making and asking
-
-
-async def make(client: Client, case: Case) -> None:
-    namespace = PREFIX + case.name
-    await post(
-        client,
-        "/api/v1/namespaces",
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-    )
-    for item in case.objects:
-        plural = {"Service": "services", "Pod": "pods"}[item["kind"]]
-        path = f"/api/v1/namespaces/{namespace}/{plural}"
-        body = {key: value for key, value in item.items() if key != "deleted"}
-        if item["kind"] == "Pod":
-            body["spec"] = {"terminationGracePeriodSeconds": 3600, **body["spec"]}
-        await post(client, path, body)
-        name = item["metadata"]["name"]
-        if "status" in item:
-            status = msgspec.json.encode({"status": item["status"]})
-            await client.request(
-                "PATCH", f"{path}/{name}/status", body=status, content_type="application/merge-patch+json"
-            )
-        if item.get("deleted"):
-            await client.request("DELETE", f"{path}/{name}")
-
-
-async def post(client: Client, path: str, body: Json) -> None:
-    try:
-        await client.request("POST", path, body=msgspec.json.encode(body))
-    except AlreadyExistsError:
-        if not path.endswith(("/namespaces", "/nodes")):
-            raise
-
-
-async def until(condition: Callable[[World], bool], client: Client) -> World:
-    """Return the cluster once the condition holds of the set-ups' namespaces."""
-    for _ in range(150):
-        world = World(ours(await read_cluster(client, details=True)))
-        if condition(world):
-            return world
-        await asyncio.sleep(0.2)
-    raise AssertionError("endpointd has not come to rest")
-
-
-def ours(snapshot: Any) -> Any:
-    """Leave out what other tests have on the same control plane."""
-
-    def mine(items: Any) -> Any:
-        return tuple(item for item in items if item.metadata.namespace.startswith(PREFIX))
-
-    fields = ("services", "pods", "endpoints", "slices", "details")
-    return msgspec.structs.replace(snapshot, **{field: mine(getattr(snapshot, field)) for field in fields})
-
-
-@pytest.fixture(scope="module")
-def config(control_plane: ControlPlane) -> Path:
-    return control_plane.kubeconfig_path
-
-
-@pytest.fixture
-async def client(config: Path) -> AsyncIterator[Client]:
-    clock = SystemClock()
-    async with Client.from_config(load_config(config, clock=clock), clock=clock) as client:
-        yield client
-
-
 class Worlds(NamedTuple):
+    """The cluster once endpointd has done its part, and later, with set-ups that nobody looks after."""
+
     at_rest: World
     stopped: World
 
 
 @pytest.fixture(scope="module")
 def worlds(
-    config: Path, endpointd_command: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Worlds]:
-    """Every set-up as it looks once endpointd has done its part, and what nobody looks after."""
-    command = [*endpointd_command, "--leader-elect=false", f"--kubeconfig={config}"]
-    process = ChildProcess("endpointd", command, log_path=tmp_path_factory.mktemp("explain") / "log")
-
+    control_plane: ControlPlane, endpointd_command: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Worlds:
     async def build() -> Worlds:
-        clock = SystemClock()
-        async with Client.from_config(load_config(config, clock=clock), clock=clock) as client:
-            for number, zone in enumerate(NODES):
-                labels = {"topology.kubernetes.io/zone": zone} if zone else {}
-                metadata = {"name": f"explain-{number}", "labels": labels}
-                await post(
-                    client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-                )
-            for case in CASES:
-                await make(client, case)
-            at_rest = await until(
-                lambda world: not list(changes_of_all(world)) and is_published(world), client
-            )
-            process.kill()
+        folder = tmp_path_factory.mktemp("explain")
+        async with connected(control_plane.kubeconfig_path) as client:
+            await make_nodes(client)
+            with endpointd_runs(endpointd_command, control_plane.kubeconfig_path, folder):
+                for case in CASES:
+                    await make(client, PREFIX + case.name, case.objects)
+                done = await at_rest(client, PREFIX, is_begun)
             for case in LATE_CASES:
-                await make(client, case)
-            return Worlds(at_rest, World(ours(await read_cluster(client, details=True))))
+                await make(client, PREFIX + case.name, case.objects)
+            return Worlds(done, await read(client, PREFIX))
 
-    try:
-        yield asyncio.run(build())
-    finally:
-        process.kill()
+    return asyncio.run(build())
 
 
-def is_published(world: World) -> bool:
+def is_begun(world: World) -> bool:
     return any(piece.metadata.namespace == f"{PREFIX}all-well" for piece in world.slices.values())
 
 
