@@ -55,6 +55,10 @@ class Log(Protocol):
         """Write a batch; ``done`` is called on the running loop once it is on disk, or with what has failed."""
         ...
 
+    def close(self) -> None:
+        """Let go of the files of a log that nothing was appended to."""
+        ...
+
     async def aclose(self) -> None:
         """Finish what is under way and let go of the files. Once more does nothing."""
         ...
@@ -75,6 +79,9 @@ class MemoryLog:
     def append(self, batch: Batch, done: Done) -> None:
         """Call ``done`` in the loop's next turn."""
         asyncio.get_running_loop().call_soon(done, None)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     async def aclose(self) -> None:
         """There is nothing to let go of."""

@@ -184,16 +184,20 @@ class SqliteLog:
             return
         with contextlib.suppress(sqlite3.Error):
             if _pragma(self._connection, "freelist_count") > _FREE_PAGES_KEPT:
-                self._connection.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES_A_TIME})").fetchall()
+                # As a script: execute() takes one step of a statement without columns, which frees one page.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES_A_TIME})")
 
     async def aclose(self) -> None:
         """Finish what is under way, note that nothing was lost, and let go of the files."""
+        if not self._closed:
+            # At most one batch is under way, so this takes as long as one sync, and a checkpoint.
+            await asyncio.get_running_loop().run_in_executor(None, self.close)
+
+    def close(self) -> None:
+        """Do the same at once, holding up whoever calls."""
         if self._closed:
             return
         self._closed = True
-        await asyncio.get_running_loop().run_in_executor(None, self._finish)
-
-    def _finish(self) -> None:
         if self._thread is not None:
             self._batches.put(None)
             self._thread.join()

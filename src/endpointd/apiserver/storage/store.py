@@ -49,7 +49,11 @@ def open_storage(
     :meth:`ObjectStorage.aclose`.
     """
     log: Log = MemoryLog() if data_dir is None else SqliteLog(data_dir)
-    return ObjectStorage(log, describe=describe, clock=clock, settings=settings or StorageSettings())
+    try:
+        return ObjectStorage(log, describe=describe, clock=clock, settings=settings or StorageSettings())
+    except BaseException:
+        log.close()
+        raise
 
 
 class ObjectStorage:

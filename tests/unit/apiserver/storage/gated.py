@@ -52,6 +52,9 @@ class GatedLog:
         _, done = self.held.popleft()
         done(OSError("database or disk is full"))
 
+    def close(self) -> None:
+        self.inner.close()
+
     async def aclose(self) -> None:
         await self.inner.aclose()
 
