@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from endpointd.api.core import PODS
 from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL
@@ -21,6 +23,7 @@ from endpointd.testing.processes import ChildProcess
 CLOCK = SystemClock()
 PODS_OF_SERVICE = 12
 FLIP_SECONDS = 0.03
+_RUNNING = re.compile(r"\brunning\b.*controllers=")
 RESOURCES = ("endpoints", "endpointslices")
 
 
@@ -252,11 +255,46 @@ class Replicas:
         )
         return self.processes[name]
 
+    def start_upstream(self, name: str) -> ChildProcess:
+        """Start kube-controller-manager with the same controllers and lease; asked to end, it gives that back."""
+        kubeconfig = self.plane.kubeconfig_for(self.user(name), ["system:masters"])
+        lease, renew, retry = self.times
+        flags = [
+            f"--kubeconfig={kubeconfig}",
+            "--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
+            "--leader-elect=true",
+            f"--leader-elect-resource-name={self.lease}",
+            f"--leader-elect-lease-duration={lease}s",
+            f"--leader-elect-renew-deadline={renew}s",
+            f"--leader-elect-retry-period={retry}s",
+            "--secure-port=0",
+            "--use-service-account-credentials=false",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+            "--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true",
+            "--v=4",
+        ]
+        self.processes[name] = ChildProcess(
+            self.user(name),
+            [self.plane.assets / "kube-controller-manager", *flags],
+            log_path=self._folder / f"{self.user(name)}.log",
+            directory=self._folder,
+        )
+        return self.processes[name]
+
+    def record(self) -> dict[str, Any]:
+        """Return what the lease says now."""
+        lease = self.plane.kubectl("get", "lease", "-n", "kube-system", self.lease, "-o", "json")
+        spec: dict[str, Any] = json.loads(lease)["spec"]
+        return spec
+
     async def leads(self, name: str, *, within: float = 20.0) -> None:
+        """Return once it does, as it says itself."""
         process = self.processes[name]
-        await until(lambda: "running: controllers" in process.log(), within=within, what=f"{name} leading")
+        await until(lambda: _RUNNING.search(process.log()), within=within, what=f"{name} leading")
 
     async def waits(self, name: str) -> None:
+        """Return once it says who it waits for."""
         process = self.processes[name]
         await until(lambda: "is held by" in process.log(), within=20, what=f"{name} waiting")
 
