@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +11,7 @@ from endpointd.clock import Clock
 from endpointd.runtime.controller import ControllerStop
 from endpointd.runtime.failures import describe, is_expected
 from endpointd.runtime.informer import Informer
-from endpointd.runtime.parts import Explaining, Part, Readiable, Stoppable, as_informer
+from endpointd.runtime.parts import Explaining, Needing, Part, Readiable, Stoppable, as_informer
 
 # Part is what those who name a manager's parts need with it.
 __all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Part", "PartFailedError"]
@@ -22,6 +22,8 @@ _FIRST_COMPLAINT_SECONDS = 2.0
 _LONGEST_SILENCE_SECONDS = 300.0
 # How much longer than its grace a part may take to stop before it is cancelled.
 _STOP_MARGIN_SECONDS = 5.0
+# For how long an election is held back for the sake of controllers whose caches are still missing, when others could begin.
+_PATIENCE_SECONDS = 10.0
 # After a lost lease: enough for the last words about it, and then its process should be gone.
 _GRACE_AFTER_LOSS_SECONDS = 2.0
 
@@ -75,21 +77,26 @@ class _Stage:
 
 
 class Manager:
-    """Runs services, informers, a gate and controllers: in this order, each stage once the one before is ready.
+    """Runs services, informers, a gate and controllers, and starts each as soon as what it stands on is ready.
 
     * **Start.** Services (metrics, event writing) first, then all informers at once, then the gate (an election;
-      caches are warm by then), then the controllers. Nothing of a stage is started before every part of the
-      stages before it is ready. While a part is not, a line in the log says what is waited for and why: soon at
-      first, then at growing intervals. ``sync_timeout_seconds`` bounds the wait for informers; without it they
-      may take as long as they need, as what keeps them (permissions, an API server that is down) can heal.
+      caches are warm by then), then the controllers: each one when the gate is open and the informers that it
+      :class:`~endpointd.runtime.parts.Needing` names are complete, all of them where it names none. So an informer that may
+      not read holds up those controllers alone that need it. The gate waits for all informers; but once one
+      controller could begin, for 10 s at most, so that who cannot do everything still takes its turn. While a part is not
+      ready, a line in the log says what is waited for and why: soon at first, then at growing intervals.
+      ``sync_timeout_seconds`` bounds the wait for informers; without it they may take as long as they need, as what
+      keeps them (permissions, an API server that is down) can heal.
     * **Stop.** In the opposite order: controllers end their work within ``grace_seconds`` while their caches and
-      their lease still live, then the gate, the informers, the services. Where the gate itself fails (the lease
-      is lost), the controllers get no grace, as somebody else may be writing already, and the others hardly any.
+      their lease still live, then the gate, the informers, the services. A part that takes 5 s longer than that is
+      cancelled, and a line in the log says what it was doing. Where the gate itself fails (the lease is lost), the
+      controllers get no grace, as somebody else may be writing already, and the others hardly any.
     * **Failure.** A part that ends without being asked to brings everything to an ordered stop, and :meth:`run`
       raises :class:`PartFailedError`.
 
     One manager is run once. Parts may be anything that fits :mod:`endpointd.runtime.parts`. Raises ``TypeError`` for an
-    informer that cannot say when it is ready, as nothing could wait for it.
+    informer that cannot say when it is ready, as nothing could wait for it, and ``ValueError`` for a controller that needs an
+    informer that there is not.
     """
 
     def __init__(
@@ -107,17 +114,17 @@ class Manager:
         self._grace_seconds = grace_seconds
         self._gate = _Stage("gate", () if gate is None else (gate,), log_level=logging.INFO)
         self._controllers = _Stage("controllers", controllers, log_level=logging.WARNING)
-        self._stages = (
-            _Stage("services", services, log_level=logging.WARNING),
-            _Stage(
-                "informers",
-                [as_informer(part) for part in informers],
-                log_level=logging.WARNING,
-                ready_timeout_seconds=sync_timeout_seconds,
-            ),
-            self._gate,
-            self._controllers,
+        self._services = _Stage("services", services, log_level=logging.WARNING)
+        self._informers = _Stage(
+            "informers",
+            [as_informer(part) for part in informers],
+            log_level=logging.WARNING,
+            ready_timeout_seconds=sync_timeout_seconds,
         )
+        self._complete = {part.name: asyncio.Event() for part in self._informers.parts}
+        for part in controllers:
+            if unknown := set(self._needs(part)).difference(self._complete):
+                raise ValueError(f"{part.name} needs {', '.join(sorted(unknown))}: there is no such informer")
         self._phase: Phase = "new"
         self._waiting_for: list[str] = []
         self._ending = asyncio.Event()
@@ -138,17 +145,10 @@ class Manager:
         outcomes: list[object] = []
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(self._watch_for(stop), name="manager-stop")
-            for stage in self._stages:
-                if not await self._start(stage, group):
-                    break
-            else:
-                self._phase = "running"
-                logger.info(
-                    "running: controllers=%s", ",".join(part.name for part in self._controllers.parts)
-                )
+            await self._unless_ending(self._start_all(group), name="start")
             await self._ending.wait()
             self._phase = "stopping"
-            for stage in reversed(self._stages):
+            for stage in (self._controllers, self._gate, self._informers, self._services):
                 outcomes += await self._stop(stage)
             watcher.cancel()
         self._phase = "stopped"
@@ -177,15 +177,67 @@ class Manager:
 
     # ------------------------------------------------------------------------------------------ starting
 
-    async def _start(self, stage: _Stage, group: asyncio.TaskGroup) -> bool:
-        """Start a stage and wait until all of it is ready; tell whether the next may follow."""
-        if self._ending.is_set():
-            return False
+    def _launch(self, part: Part, stage: _Stage, group: asyncio.TaskGroup) -> None:
+        if not self._ending.is_set():
+            stage.started.append((part, group.create_task(self._keep(part, stage), name=part.name)))
+
+    def _launch_all(self, stage: _Stage, group: asyncio.TaskGroup) -> None:
         for part in stage.parts:
-            task = group.create_task(self._keep(part, stage), name=part.name)
-            stage.started.append((part, task))
-        await self._unless_ending(self._all_ready(stage), name=f"{stage.name}-ready")
-        return not self._ending.is_set()
+            self._launch(part, stage, group)
+
+    async def _start_all(self, group: asyncio.TaskGroup) -> None:
+        """Start everything, each part when what it stands on is ready; return when all of it has been."""
+        self._launch_all(self._services, group)
+        await self._all_ready(self._services)
+        self._launch_all(self._informers, group)
+        async with asyncio.TaskGroup() as waiting:
+            for part in self._informers.parts:
+                waiting.create_task(self._informer_ready(part), name=f"{part.name}-complete")
+            waiting.create_task(self._start_controllers(group), name="start-controllers")
+
+    async def _informer_ready(self, part: Part) -> None:
+        if isinstance(part, Readiable) and await self._ready(part.name, part, self._informers):
+            self._complete[part.name].set()
+
+    async def _start_controllers(self, group: asyncio.TaskGroup) -> None:
+        if self._gate.parts:
+            await self._enough_complete()
+            self._launch_all(self._gate, group)
+            await self._all_ready(self._gate)
+        async with asyncio.TaskGroup() as starting:
+            for part in self._controllers.parts:
+                starting.create_task(self._start_controller(part, group), name=f"{part.name}-start")
+        await self._all_ready(self._controllers)
+        await self._wait_complete(self._complete)
+        self._phase = "running"
+        logger.info("running: controllers=%s", ",".join(part.name for part in self._controllers.parts))
+
+    async def _start_controller(self, part: Part, group: asyncio.TaskGroup) -> None:
+        await self._wait_complete(self._needs(part))
+        self._launch(part, self._controllers, group)
+        if len(self._controllers.started) < len(self._controllers.parts):
+            logger.info("controller started: controller=%s", part.name)
+
+    def _needs(self, part: Part) -> Collection[str]:
+        return part.needed_informers if isinstance(part, Needing) else self._complete
+
+    async def _wait_complete(self, informers: Collection[str]) -> None:
+        for name in informers:
+            await self._complete[name].wait()
+
+    async def _enough_complete(self) -> None:
+        """Return when every informer is complete, or when for a while only some controllers lacked one."""
+        async with asyncio.TaskGroup() as group:
+            everything = group.create_task(self._wait_complete(self._complete), name="all-complete")
+            able = [
+                group.create_task(self._wait_complete(needs), name=f"{part.name}-complete")
+                for part in self._controllers.parts
+                if (needs := self._needs(part))
+            ]
+            await asyncio.wait((everything, *able), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((everything,), timeout=_PATIENCE_SECONDS if able else None)
+            for task in (everything, *able):
+                task.cancel()
 
     async def _unless_ending(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Await the work, but cancel it when the end comes first. The work must not raise."""
@@ -200,11 +252,11 @@ class Manager:
         async with asyncio.TaskGroup() as group:
             for part in stage.parts:
                 if isinstance(part, Readiable):
-                    self._waiting_for.append(part.name)
                     group.create_task(self._ready(part.name, part, stage), name=f"{part.name}-ready")
 
-    async def _ready(self, name: str, part: Readiable, stage: _Stage) -> None:
-        """Wait until one part is ready, saying from time to time that it is not."""
+    async def _ready(self, name: str, part: Readiable, stage: _Stage) -> bool:
+        """Wait until one part is ready, saying from time to time that it is not; tell whether it is."""
+        self._waiting_for.append(name)
         since = self._clock.monotonic()
         timeout = stage.ready_timeout_seconds
         pause = _FIRST_COMPLAINT_SECONDS
@@ -218,15 +270,15 @@ class Manager:
             except Exception as error:  # noqa: BLE001 - told by _fail, except for our own time limit
                 if not limit.expired():
                     self._fail(_failure(name, "cannot become ready", error))
-                    return
+                    return False
             else:
                 self._waiting_for.remove(name)
-                return
+                return True
             waited = self._clock.monotonic() - since
             cause = part.why_not_ready() if isinstance(part, Explaining) else ""
             if timeout is not None and waited >= timeout:
                 self._fail(NotReadyError(name, waited, cause))
-                return
+                return False
             logger.log(
                 stage.log_level,
                 "waiting: for=%s since_seconds=%.0f cause=%s",
@@ -279,12 +331,30 @@ class Manager:
                 async with asyncio.timeout(grace_seconds + _STOP_MARGIN_SECONDS):
                     outcome = await part.stop(grace_seconds)
                     await asyncio.wait((task,))
+            except TimeoutError:
+                logger.error(
+                    "not stopped in time and cancelled: part=%s grace_seconds=%g at=%s",
+                    part.name,
+                    grace_seconds,
+                    _where(task),
+                )
             except Exception:
                 logger.exception("could not be stopped and is cancelled: part=%s", part.name)
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
         return outcome
+
+
+def _where(task: asyncio.Task[None]) -> str:
+    """Return what a task waits for: function, file and line of the innermost frame that it stands in."""
+    coroutine: Any = task.get_coro()
+    place = "unknown"
+    while coroutine is not None and (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        code = frame.f_code
+        place = f"{code.co_qualname} ({code.co_filename.rpartition('/')[2]}:{frame.f_lineno})"
+        coroutine = coroutine.cr_await
+    return place
 
 
 def _failure(part: str, what: str, error: BaseException) -> PartFailedError:

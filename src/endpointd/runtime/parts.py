@@ -1,5 +1,6 @@
 """What a manager runs: the protocol of its parts, and informers as parts."""
 
+from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
 from endpointd.runtime.informer import Informer
@@ -32,6 +33,16 @@ class Readiable(Protocol):
 
         May be cancelled and called again at any time.
         """
+        ...
+
+
+@runtime_checkable
+class Needing(Protocol):
+    """A controller that needs some of the informers only: those alone have to be complete before it begins."""
+
+    @property
+    def needed_informers(self) -> Collection[str]:
+        """The names of the informers it reads."""
         ...
 
 
