@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from endpointd.api.core import Service
 from endpointd.api.discovery import (
     MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     MANAGED_BY_MIRRORING_CONTROLLER,
@@ -15,6 +16,7 @@ from endpointd.api.discovery import (
 from endpointd.api.endpoints import OVER_CAPACITY_ANNOTATION, Endpoints
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.controllers.endpoints.plan import is_published
+from endpointd.controllers.endpointslice.desired import is_owned_by
 from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
 from endpointd.diagnose.changes import (
     ObjectChange,
@@ -179,22 +181,33 @@ def _of_slices(world: World, key: ObjectKey, changes: Sequence[ObjectChange]) ->
                     yield _finding("EndpointWrong", "error", key, piece, f"pod {name}: {difference}")
     if told or _has_left_over(world, key):
         return
+    replaced = any(change.operation == "delete" for change in changes)
     for change in changes:
+        if change.operation == "create" and replaced:
+            continue  # what takes the place of the deleted one
         item = change.before if change.before is not None else change.after
-        what = {
-            "create": "a slice is missing",
-            "update": "its labels, owner or ports are not what they should be",
-            "delete": "it should not be there",
-        }[change.operation]
         yield _finding(
             "SliceWrong",
             "warning",
             key,
             change.before,
-            what if not _is_metadata_alone(change) else _metadata_difference(change),
+            _slice_cause(state.service, change),
             kind="EndpointSlice",
             name=item.metadata.name if item is not None else "",
         )
+
+
+def _slice_cause(service: Service, change: ObjectChange) -> str:
+    before = change.before
+    if change.operation == "create":
+        return "a slice is missing"
+    if isinstance(before, EndpointSlice) and not is_owned_by(before, service):
+        return "its owner is not the service, or an earlier one of its name: another takes its place"
+    if change.operation == "delete":
+        return "it should not be there"
+    if _is_metadata_alone(change):
+        return _metadata_difference(change)
+    return "its ports or its endpoints are not what they should be"
 
 
 def _is_metadata_alone(change: ObjectChange) -> bool:
