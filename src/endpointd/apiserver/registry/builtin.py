@@ -22,17 +22,24 @@ Adding a kind takes a module with one :class:`~endpointd.apiserver.registry.defi
 import msgspec
 
 from endpointd.apiserver.registry.configmaps import CONFIG_MAPS
+from endpointd.apiserver.registry.controllerrevisions import CONTROLLER_REVISIONS
+from endpointd.apiserver.registry.daemonsets import DAEMON_SETS
 from endpointd.apiserver.registry.definition import Definition, Registry
+from endpointd.apiserver.registry.deployments import DEPLOYMENTS
 from endpointd.apiserver.registry.endpoints import ENDPOINTS
 from endpointd.apiserver.registry.endpointslices import ENDPOINT_SLICES
+from endpointd.apiserver.registry.events import EVENTS, NEW_EVENTS
 from endpointd.apiserver.registry.leases import LEASES
 from endpointd.apiserver.registry.namespaces import NAMESPACES
+from endpointd.apiserver.registry.networking import IP_ADDRESSES, SERVICE_CIDRS
 from endpointd.apiserver.registry.nodes import NODES
 from endpointd.apiserver.registry.pods import PODS
+from endpointd.apiserver.registry.replicasets import REPLICA_SETS
 from endpointd.apiserver.registry.secrets import SECRETS
 from endpointd.apiserver.registry.service_allocation import ServiceAllocation
 from endpointd.apiserver.registry.serviceaccounts import SERVICE_ACCOUNTS
 from endpointd.apiserver.registry.services import services
+from endpointd.apiserver.registry.statefulsets import STATEFUL_SETS
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +67,16 @@ def builtin_registry(settings: RegistrySettings | None = None) -> Registry:
         SECRETS,
         SERVICE_ACCOUNTS,
         services(allocation),
+        EVENTS,
+        CONTROLLER_REVISIONS,
+        DAEMON_SETS,
+        DEPLOYMENTS,
+        REPLICA_SETS,
+        STATEFUL_SETS,
         LEASES,
         ENDPOINT_SLICES,
+        NEW_EVENTS,
+        SERVICE_CIDRS,
+        IP_ADDRESSES,
     )
     return Registry(definitions)

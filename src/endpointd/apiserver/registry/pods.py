@@ -245,14 +245,17 @@ def _bad_target(kind: str, machine: str) -> StatusError:
 
 
 class Eviction:
-    """``POST .../eviction``: a deletion that says why. There are no disruption budgets here that could refuse it."""
+    """``POST .../eviction``: a deletion that says why; the verbs do the deleting.
+
+    There are no disruption budgets here that could refuse it.
+    """
 
     def read(self, obj: JsonObject) -> JsonObject:
         """Return the pod (nothing reads this door)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Mark the pod deleted, with the condition DisruptionTarget; one without grace goes with this write.
+        """Set the condition DisruptionTarget.
 
         Raises 400 for another pod's name, 409 where the body's preconditions do not hold.
         """
@@ -274,14 +277,6 @@ class Eviction:
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
             },
-        )
-        asked = options.get("gracePeriodSeconds")
-        seconds = PODS.strategy.grace_period_seconds(obj, asked if isinstance(asked, int) else None)
-        if "deletionTimestamp" not in metadata:
-            metadata["deletionTimestamp"] = timestamp(request.clock, seconds)
-            metadata["generation"] = number(metadata, "generation") + 1
-        metadata["deletionGracePeriodSeconds"] = min(
-            seconds, metadata.get("deletionGracePeriodSeconds", seconds)
         )
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 

@@ -1,0 +1,63 @@
+"""The door ``scale``: how many replicas there are to be, seen apart from what they are."""
+
+from endpointd.apiserver.errors import invalid, stale
+from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
+from endpointd.apiserver.registry import checks
+from endpointd.apiserver.registry.definition import Request, Subresource
+from endpointd.apiserver.registry.documents import made, member, number, text
+from endpointd.apiserver.registry.printing import selector_text
+
+_SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class Scale:
+    """Reads and writes the replicas of one kind of workload."""
+
+    def __init__(self, resource: GroupResource) -> None:
+        self._resource = resource
+
+    def read(self, obj: JsonObject) -> JsonObject:
+        """Return the Scale of a workload."""
+        metadata, spec = metadata_of(obj), member(obj, "spec")
+        status: JsonObject = {"replicas": number(member(obj, "status"), "replicas")}
+        if selector := selector_text(spec.get("selector")):
+            status["selector"] = selector
+        replicas = number(spec, "replicas")
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: metadata[name] for name in _SHOWN_METADATA if name in metadata},
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": status,
+        }
+
+    def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
+        """Set the replicas; the generation grows where they change.
+
+        Raises 422 for a negative number, 409 for a resource version that is not the current one.
+        """
+        metadata, spec = metadata_of(obj), made(obj, "spec")
+        name = text(metadata, "name")
+        replicas = number(member(body, "spec"), "replicas")
+        errors = checks.nonnegative("spec.replicas", replicas)
+        if errors:
+            raise invalid("autoscaling", "Scale", name, errors)
+        version = text(metadata_of(body), "resourceVersion")
+        if version not in ("", "0", metadata.get("resourceVersion")):
+            raise stale(self._resource, name)
+        if number(spec, "replicas") != replicas:
+            spec["replicas"] = replicas
+            metadata["generation"] = number(metadata, "generation") + 1
+        return self.read(obj)
+
+
+def scale_door(plural: str) -> Subresource:
+    """Return the ``scale`` subresource of a workload of the group apps."""
+    return Subresource(
+        name="scale",
+        verbs=("get", "patch", "update"),
+        group="autoscaling",
+        version="v1",
+        kind="Scale",
+        handler=Scale(GroupResource("apps", plural)),
+    )
