@@ -1,6 +1,4 @@
-"""The schema and the patches, as the verbs and the wire want them."""
-
-from collections.abc import Sequence
+"""Patches, as the verbs want them."""
 
 from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.http.plain_decoder import PlainDecoder
@@ -10,17 +8,6 @@ from endpointd.apiserver.verbs.ports import PatchType
 
 class BuiltinDecoder(PlainDecoder):
     """Reads bodies."""
-
-
-class BuiltinSchema:
-    """See :class:`~endpointd.apiserver.verbs.ports.Schema`."""
-
-    def conform(self, group: str, version: str, kind: str, document: JsonObject) -> Sequence[str]:
-        """Take a document as it is."""
-        return ()
-
-    def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
-        """Fill in nothing."""
 
 
 class BuiltinPatches:

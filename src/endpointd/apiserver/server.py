@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Self
 
 from endpointd.apiserver.bootstrap import bootstrap
-from endpointd.apiserver.builtin_types import BuiltinDecoder, BuiltinPatches, BuiltinSchema
+from endpointd.apiserver.builtin_types import BuiltinDecoder, BuiltinPatches
 from endpointd.apiserver.certificates.files import (
     ServingCertificate,
     kept_certificate,
     make_certificate,
     write_private,
 )
+from endpointd.apiserver.housekeeping import Housekeeping
 from endpointd.apiserver.http.codec import encode_yaml
 from endpointd.apiserver.http.dispatch import Dispatcher
 from endpointd.apiserver.http.identity import Identity
@@ -25,8 +26,10 @@ from endpointd.apiserver.http.listener import Listener
 from endpointd.apiserver.http.openapi import OpenApi
 from endpointd.apiserver.http.resources import Resources
 from endpointd.apiserver.http.streams import Streams
+from endpointd.apiserver.lifecycle.manager import Lifecycle
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Registry, Strategy
+from endpointd.apiserver.schema.service import TypeSchema
 from endpointd.apiserver.settings import ServerSettings
 from endpointd.apiserver.storage.store import ObjectStorage, open_storage
 from endpointd.apiserver.verbs.context import Backend, Caller, new_request
@@ -72,7 +75,7 @@ class ApiServer:
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
         self._closing = AsyncExitStack()
-        self._streams = Streams()
+        self._streams = Streams(self._clock)
         self._is_ready = False
         self._port = 0
         self._token = ""
@@ -107,12 +110,30 @@ class ApiServer:
         self._token = self._known_token()
         backend = self._backend = self._composed(storage)
         self._note_stored(backend)
+        await self._start_lifecycle(backend)
         listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
         self._closing.push_async_callback(self._stop_serving, listener)
         self._port = await listener.start(settings.host, settings.port)
         await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)
         self._is_ready = True
         _LOG.info("the API server is ready at %s", self.url)
+
+    async def _start_lifecycle(self, backend: Backend) -> None:
+        """Start the server's own loops; should one of them fail, whoever runs the server is cancelled with its error."""
+        if not self._settings.lifecycle:
+            return
+        verbs = Housekeeping(backend)
+        lifecycle = Lifecycle(
+            backend.storage,
+            self._registry,
+            self._clock,
+            delete=verbs.delete,
+            update=verbs.update,
+            finish_graceful_deletions=self._settings.finish_graceful_deletions,
+        )
+        group = await self._closing.enter_async_context(asyncio.TaskGroup())
+        task = group.create_task(lifecycle.run(), name="API server lifecycle")
+        self._closing.callback(task.cancel)
 
     async def _stop_serving(self, listener: Listener) -> None:
         self._is_ready = False
@@ -124,7 +145,7 @@ class ApiServer:
         return Backend(
             storage=storage,
             registry=self._registry,
-            schema=BuiltinSchema(),
+            schema=TypeSchema(),
             patches=BuiltinPatches(),
             clock=self._clock,
             rng=self._rng,

@@ -26,6 +26,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     cluster_name: str = "endpointd"
     service_ip: str = "10.96.0.1"
     """The cluster IP of the service ``kubernetes``: the first of the registry's service addresses. ``""``: no service."""
+    lifecycle: bool = True
+    """Whether the server does what a control plane does by itself: namespaces that go, owned objects, events that expire."""
+    finish_graceful_deletions: bool = False
+    """Whether pods that are being deleted are removed after their grace period, though their node is there."""
     shutdown_seconds: float = 5.0
     """For how long requests under way are waited for at the end."""
 

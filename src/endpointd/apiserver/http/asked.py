@@ -4,8 +4,8 @@ import msgspec
 from aiohttp import web
 
 from endpointd.apiserver.errors import StatusError
-from endpointd.apiserver.http.negotiation import Form, Transform, is_pretty, negotiate
-from endpointd.apiserver.http.query import Query, boolean
+from endpointd.apiserver.http.negotiation import JSON, NO_TRANSFORM, Form, Transform, is_pretty, negotiate
+from endpointd.apiserver.http.query import Query, boolean, parse_query
 from endpointd.apiserver.verbs.context import Caller
 
 
@@ -40,3 +40,13 @@ class Asked(msgspec.Struct, kw_only=True):
             raise StatusError(
                 413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"
             ) from None
+
+
+def form_of_refusal(request: web.BaseRequest) -> Form:
+    """Return the form of a refusal: whatever the request may have been, this never fails."""
+    try:
+        form = negotiate(request.headers.get("Accept", ""), NO_TRANSFORM)
+        pretty = boolean(parse_query(request.raw_path.partition("?")[2]), "pretty")
+    except StatusError:
+        form, pretty = JSON, None
+    return msgspec.structs.replace(form, is_pretty=is_pretty(pretty, request.headers.get("User-Agent", "")))

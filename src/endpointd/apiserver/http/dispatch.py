@@ -8,7 +8,7 @@ from aiohttp import web
 
 from endpointd.apiserver.errors import StatusError, internal, method_not_allowed
 from endpointd.apiserver.http.answers import refuse, respond, text
-from endpointd.apiserver.http.asked import Asked
+from endpointd.apiserver.http.asked import Asked, form_of_refusal
 from endpointd.apiserver.http.codec import encode_json
 from endpointd.apiserver.http.discovery import Discovery
 from endpointd.apiserver.http.identity import Identity, is_open, unauthorized
@@ -58,7 +58,7 @@ class Dispatcher:
         try:
             return await self._answer(request, audit_id, warnings)
         except StatusError as error:
-            return refuse(error, audit_id=audit_id, warnings=warnings)
+            return refuse(error, audit_id=audit_id, form=form_of_refusal(request), warnings=warnings)
         except ConnectionError:
             raise  # the client is gone: nobody to answer
         except Exception:  # noqa: BLE001 - the log is told, and the client

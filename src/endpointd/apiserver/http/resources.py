@@ -35,7 +35,7 @@ from endpointd.apiserver.verbs.create import create
 from endpointd.apiserver.verbs.delete import delete, delete_collection
 from endpointd.apiserver.verbs.doors import patch_door, read_door, write_door
 from endpointd.apiserver.verbs.fields import report
-from endpointd.apiserver.verbs.options import DeleteOptions, ListOptions, WriteOptions
+from endpointd.apiserver.verbs.options import DeleteOptions, ListOptions
 from endpointd.apiserver.verbs.patch import patch
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.read import get, list_page
@@ -108,7 +108,7 @@ class Resources:
         verb: Verb
         match asked.method:
             case "GET":
-                if target.subresource is None and (path.watches or parameters.boolean(asked.query, "watch")):
+                if path.watches or (not target.name and parameters.boolean(asked.query, "watch")):
                     verb = "watch"
                 else:
                     verb = "get" if target.name else "list"
@@ -163,7 +163,10 @@ class Resources:
             return "Metadata"
         include = parameters.first(asked.query, "includeObject")
         if include not in _INCLUDES:
-            raise bad_request(f"unrecognized includeObject value: {include!r}")
+            raise bad_request(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
         return include or "Metadata"
 
     # -------------------------------------------------------------------------------------------- writing
@@ -173,23 +176,19 @@ class Resources:
         request.warnings = asked.warnings
         return request
 
-    async def _decoded(
-        self, asked: Asked, request: Request, options: WriteOptions, definition: Definition
-    ) -> JsonObject:
+    async def _decoded(self, asked: Asked, definition: Definition) -> tuple[JsonObject, tuple[str, ...]]:
         body = await asked.body()
-        document, problems = decode_object(
+        return decode_object(
             self._decoder, body, asked.content_type, definition.group, definition.version, definition.kind
         )
-        report(request, options, definition.version, definition.kind, problems)
-        return document
 
     async def _create(self, asked: Asked, target: Target) -> web.StreamResponse:
         form = asked.form(OF_AN_OBJECT)
         options = parameters.write_options(asked.query, "CreateOptions")
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
-        document = await self._decoded(asked, request, options, target.definition)
-        result = await create(self._backend, target, request, options, document)
+        document, problems = await self._decoded(asked, target.definition)
+        result = await create(self._backend, target, request, options, document, problems)
         return self._object(asked, target.definition, result, form)
 
     async def _update(self, asked: Asked, target: Target) -> web.StreamResponse:
@@ -197,8 +196,8 @@ class Resources:
         options = parameters.write_options(asked.query, "UpdateOptions")
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
-        document = await self._decoded(asked, request, options, target.definition)
-        result = await update(self._backend, target, request, options, document)
+        document, problems = await self._decoded(asked, target.definition)
+        result = await update(self._backend, target, request, options, document, problems)
         return self._object(asked, target.definition, result, form)
 
     async def _patch(self, asked: Asked, target: Target) -> web.StreamResponse:
@@ -208,8 +207,7 @@ class Resources:
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
         value, problems = self._decoder.json(await asked.body())
-        report(request, options, target.definition.version, target.definition.kind, problems)
-        result = await patch(self._backend, target, request, options, patch_type, value)
+        result = await patch(self._backend, target, request, options, patch_type, value, problems)
         return self._object(asked, target.definition, result, form)
 
     async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
@@ -226,6 +224,7 @@ class Resources:
             document, _ = decode_object(self._decoder, body, asked.content_type, "", "v1", "DeleteOptions")
             if document.get("kind", "DeleteOptions") != "DeleteOptions":
                 raise bad_request("decoded object cannot be converted to DeleteOptions")
+            self._backend.schema.conform("", "v1", "DeleteOptions", document)
         return parameters.delete_options(asked.query, document)
 
     async def _delete_collection(self, asked: Asked, target: Target) -> web.StreamResponse:

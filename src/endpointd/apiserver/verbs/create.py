@@ -1,5 +1,7 @@
 """Create: the object as the client sent it, made whole, judged, and stored where nothing was."""
 
+from collections.abc import Sequence
+
 from endpointd.apiserver.errors import StatusError, already_exists, invalid
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request
@@ -16,7 +18,12 @@ _NAME_ATTEMPTS = 8
 
 
 async def create(
-    backend: Backend, target: Target, request: Request, options: WriteOptions, body: JsonObject
+    backend: Backend,
+    target: Target,
+    request: Request,
+    options: WriteOptions,
+    body: JsonObject,
+    problems: Sequence[str] = (),
 ) -> Result:
     """Create an object; the answer has code 201 and is durable (a dry run's is neither stored nor has a revision).
 
@@ -25,10 +32,11 @@ async def create(
     """
     definition = target.definition
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
+    group, version, kind = definition.group, definition.version, definition.kind
+    conform(backend.schema, request, options, group, version, kind, body, problems)
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     check_namespace_accepts(backend.storage, target, str(metadata.get("name") or ""))
-    conform(backend.schema, request, options, definition.group, definition.version, definition.kind, body)
     base = metadata.get("generateName")
     drawn = bool(base) and not metadata.get("name")
     pristine = copied(body) if drawn else body

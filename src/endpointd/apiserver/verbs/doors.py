@@ -40,7 +40,7 @@ async def write_door(
     An eviction is a deletion with the options it carries, once its handler has let it pass.
     """
     _check_body(backend, target, request, door, body, options)
-    return await _through(backend, target, request, door, lambda _: copied(body))
+    return await modify_door(backend, target, request, door, lambda _: copied(body))
 
 
 async def patch_door(
@@ -60,7 +60,7 @@ async def patch_door(
         _check_body(backend, target, request, door, result, options)
         return result
 
-    return await _through(backend, target, request, door, patched)
+    return await modify_door(backend, target, request, door, patched)
 
 
 def _types_of(target: Target, door: Subresource) -> tuple[str, str]:
@@ -84,13 +84,17 @@ def _check_body(
     conform(backend.schema, request, options, group, version, door.kind, body)
 
 
-async def _through(
+async def modify_door(
     backend: Backend,
     target: Target,
     request: Request,
     door: Subresource,
     make: Callable[[JsonObject], JsonObject],
 ) -> JsonObject:
+    """Replace what a door shows by what ``make`` makes of it; made again after each lost race. Return the answer.
+
+    Raises what ``make`` and the handler raise, and 404.
+    """
     handler = door.handler
     if handler is None:
         raise bad_request(f"{door.name} is written as the object itself is")

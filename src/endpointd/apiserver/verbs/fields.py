@@ -17,12 +17,14 @@ def conform(
     version: str,
     kind: str,
     obj: JsonObject,
+    problems: Sequence[str] = (),
 ) -> None:
     """Check a body's types, take out what is unknown, and fill in the fixed defaults, all in place.
 
-    Raises 400 for a wrong type, and for unknown fields where the client wants it strict.
+    ``problems``: what decoding the body has found wrong already. Raises 400 for a wrong type, and for unknown fields where the client wants it strict.
     """
-    report(request, options, version, kind, schema.conform(group, version, kind, obj))
+    unknown = schema.conform(group, version, kind, obj)
+    report(request, options, version, kind, (*problems, *unknown))
     schema.apply_defaults(group, version, kind, obj)
 
 

@@ -128,15 +128,19 @@ def tidy(request: Request, metadata: JsonObject) -> None:
             del metadata[name]
     references = metadata.get("ownerReferences")
     if isinstance(references, list) and len(references) > 1:
-        unique: list[object] = []
+        unique: list[JsonObject] = []
+        twice: list[str] = []
         for reference in references:
             if reference not in unique:
                 unique.append(reference)
+            elif reference.get("uid") not in twice:
+                twice.append(str(reference.get("uid", "")))
         if len(unique) < len(references):
             metadata["ownerReferences"] = unique
             request.warn(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
-                "and may reject such requests as early as 1.24; please fix your requests"
+                "and may reject such requests as early as 1.24; please fix your requests; "
+                f"duplicate UID(s) observed: {', '.join(twice)}"
             )
 
 

@@ -1,5 +1,7 @@
 """Patch: an update whose new document is made of the old one. Retried where another write comes first."""
 
+from collections.abc import Sequence
+
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.verbs import metadata as meta
@@ -17,6 +19,7 @@ async def patch(
     options: WriteOptions,
     patch_type: PatchType,
     body: object,
+    problems: Sequence[str] = (),
 ) -> Result:
     """Apply a patch to an object, or to its status; code 200.
 
@@ -31,14 +34,13 @@ async def patch(
             patch_type, definition.group, definition.version, definition.kind, current, body
         )
         meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
+        group, api_version, kind = definition.group, definition.version, definition.kind
+        conform(backend.schema, request, options, group, api_version, kind, patched, problems)
         metadata = meta.own_metadata(patched)
         meta.check_namespace(metadata, target.namespace)
         meta.check_name(metadata, target.name)
         if not metadata.get("resourceVersion"):
             metadata["resourceVersion"] = version  # taken out by the patch: no wish for another one
-        conform(
-            backend.schema, request, options, definition.group, definition.version, definition.kind, patched
-        )
         return patched
 
     return await modify(backend, target, request, make)

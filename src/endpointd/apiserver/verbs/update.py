@@ -4,7 +4,7 @@ Decided on what was accepted last; where another write comes first, the decision
 the version it had seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from endpointd.apiserver.errors import (
     StatusError,
@@ -34,7 +34,12 @@ Make = Callable[[JsonObject], JsonObject]
 
 
 async def update(
-    backend: Backend, target: Target, request: Request, options: WriteOptions, body: JsonObject
+    backend: Backend,
+    target: Target,
+    request: Request,
+    options: WriteOptions,
+    body: JsonObject,
+    problems: Sequence[str] = (),
 ) -> Result:
     """Replace an object, or its status where the target is that door.
 
@@ -43,6 +48,8 @@ async def update(
     """
     definition = target.definition
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
+    group, version, kind = definition.group, definition.version, definition.kind
+    conform(backend.schema, request, options, group, version, kind, body, problems)
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     if not metadata.get("name"):
@@ -50,7 +57,6 @@ async def update(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
         )
     meta.check_name(metadata, target.name)
-    conform(backend.schema, request, options, definition.group, definition.version, definition.kind, body)
     if (
         target.subresource is None
         and definition.creates_on_update

@@ -86,9 +86,7 @@ class Watch:
         self._revision = revision
         self._bookmarks = bookmarks
         self._ends_at = clock.monotonic() + timeout_seconds
-        self._bookmark_at = clock.monotonic() + min(
-            BOOKMARK_SECONDS, max(timeout_seconds - _LAST_BOOKMARK_SECONDS, timeout_seconds / 2)
-        )
+        self._bookmark_at = self._next_bookmark()
         self._over = False
 
     def close(self) -> None:
@@ -125,11 +123,14 @@ class Watch:
         return ()
 
     def _bookmark(self) -> Bookmark:
+        self._bookmark_at = self._next_bookmark()
+        return Bookmark(self._revision, False)
+
+    def _next_bookmark(self) -> float:
         now = self._clock.monotonic()
         before_the_end = self._ends_at - _LAST_BOOKMARK_SECONDS
         later = now + BOOKMARK_SECONDS
-        self._bookmark_at = before_the_end if now < before_the_end < later else later
-        return Bookmark(self._revision, False)
+        return before_the_end if now < before_the_end < later else later
 
     def _events(self, changes: Sequence[Change]) -> list[Event]:
         matches = self._matches
@@ -157,8 +158,7 @@ def _selected(change: Change, matches: Callable[[Stored], bool]) -> Event | None
 async def open_watch(backend: Backend, target: Target, options: ListOptions) -> Watch | Failure:
     """Begin a watch: without a version (or with 0) by the collection as it is, else after that version.
 
-    A version that is gone is a :class:`Failure` (clients get it as an event, not as a refusal); one of the future waits
-    for it, or for the end. Raises 400, 422, and for a WatchList of the future 504.
+    A version that is gone is a :class:`Failure` (clients get it as an event, not as a refusal), and a WatchList of a version that does not come. Raises 400 and 422.
     """
     options.check_watch()
     selection = parse_selection(target.definition, options.label_selector, options.field_selector)
@@ -170,7 +170,10 @@ async def open_watch(backend: Backend, target: Target, options: ListOptions) -> 
         with_initial = revision == 0
     if with_initial:
         if revision:
-            await wait_for(storage, revision)
+            try:
+                await wait_for(storage, revision)
+            except StatusError as error:
+                return Failure(error)
         snapshot = storage.snapshot(resource, target.namespace)
         revision = snapshot.revision
         matches = selection.matcher()
