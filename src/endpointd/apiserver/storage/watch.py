@@ -233,6 +233,7 @@ class HistorySubscription:
 
     def wake(self, first: int) -> None:
         """Resume the waiting reader. What came while it waited, and before this, did not concern it."""
+        # Without this a watcher of a quiet namespace would look through all that came meanwhile.
         self._number = max(self._number, first)
         waiter = self._waiter
         if waiter is not None and not waiter.done():

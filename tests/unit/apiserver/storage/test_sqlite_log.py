@@ -157,11 +157,12 @@ async def test_what_was_superseded_long_ago_leaves_the_file(tmp_path: Path) -> N
     async with opened(path, history_changes=16) as storage:
         await rewrite(storage, KEY, 100)
         gone = StorageKey(CONFIGMAPS, "default", "gone")
-        await storage.commit([removal(gone, await rewrite(storage, gone, 1))])
+        (end,) = await storage.commit([removal(gone, await rewrite(storage, gone, 1))])
         await rewrite(storage, KEY, 40)
         last, history = storage.revision, storage.statistics().history_changes
     found = rows_in(path)
     assert found[-1] == last
+    assert end.revision not in found
     # The rows of the history, what its first change replaced, and what one group was late to delete.
     assert len(found) <= history + 4
     async with opened(path, history_changes=16) as storage:
@@ -254,3 +255,33 @@ async def test_a_file_that_was_much_larger_shrinks_again(
         log = storage._log
         assert isinstance(log, SqliteLog)
     assert (path / "endpointd.db").stat().st_size < 400_000
+
+
+async def test_a_history_that_left_no_trace_is_known_to_be_gone_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    async with opened(path, history_changes=4) as storage:
+        before = storage.revision
+        passing = StorageKey(CONFIGMAPS, "default", "passing")
+        await storage.commit([removal(passing, await rewrite(storage, passing, 1))])
+        for number in range(8):
+            other = StorageKey(CONFIGMAPS, "default", f"other-{number}")
+            await rewrite(storage, other, 1)
+    async with opened(path) as storage:
+        # The rows of what came and went are deleted: only the note of where the history begins tells of them.
+        with pytest.raises(RevisionCompactedError):
+            storage.subscribe(CONFIGMAPS, after_revision=before)
+
+
+async def test_a_past_that_was_not_kept_is_not_made_up_when_it_is_to_be_kept_from_now_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "data"
+    lease = StorageKey(LEASES, "kube-node-lease", "node-1")
+    async with opened(path) as storage:
+        revision = await rewrite(storage, lease, 3)
+    settings = StorageSettings(volatile=frozenset())
+    async with open_storage(path, describe=describe, clock=SystemClock(), settings=settings) as storage:
+        with pytest.raises(RevisionCompactedError):
+            storage.subscribe(LEASES, after_revision=revision - 2)
+        (change,) = await storage.commit([write(lease, revision)])
+        assert list(await storage.subscribe(LEASES, after_revision=revision).next_batch()) == [change]
