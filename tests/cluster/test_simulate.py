@@ -167,3 +167,84 @@ def test_a_job_like_pod_ends_by_itself(kubectl: Kubectl) -> None:
     code = "simulate.endpointd.dev/exit-code=3"
     kubectl("run", "bad", "--image=job", "--restart=Never", f"--annotations={done}", f"--annotations={code}")
     kubectl("wait", "--for=jsonpath={.status.phase}=Failed", WAIT, "pod/bad")
+
+
+def workload(kind: str, name: str, spec: str) -> str:
+    return f"""
+apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: {name}}}
+spec:
+  {spec}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers: [{{name: main, image: "main:1", volumeMounts: []}}]
+"""
+
+
+def images(kubectl: Kubectl, app: str) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in alive(kubectl, app)}
+
+
+def test_a_stateful_set_has_numbers_and_names_and_is_updated_down_to_its_partition(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", document=workload("StatefulSet", "db", "replicas: 3\n  serviceName: db"))
+    kubectl("rollout", "status", WAIT, "statefulset/db")
+    pods = {pod["metadata"]["name"]: pod for pod in alive(kubectl, "db")}
+    assert sorted(pods) == ["db-0", "db-1", "db-2"]
+    assert (pods["db-1"]["spec"]["hostname"], pods["db-1"]["spec"]["subdomain"]) == ("db-1", "db")
+
+    patch = '{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}}}'
+    kubectl("patch", "statefulset/db", "--patch", patch)
+    kubectl("set", "image", "statefulset/db", "main=main:2")
+    kubectl("rollout", "status", WAIT, "statefulset/db")
+    assert images(kubectl, "db") == {"db-0": "main:1", "db-1": "main:1", "db-2": "main:2"}
+    kubectl("delete", "pod", "db-0", WAIT)
+    until(lambda: "db-0" in images(kubectl, "db"))
+    assert images(kubectl, "db")["db-0"] == "main:1", "below the partition the old revision comes back"
+    patch = '{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}'
+    kubectl("patch", "statefulset/db", "--patch", patch)
+    kubectl("rollout", "status", WAIT, "statefulset/db")
+    assert set(images(kubectl, "db").values()) == {"main:2"}
+    kubectl("rollout", "undo", "statefulset/db")
+    kubectl("rollout", "status", WAIT, "statefulset/db")
+    assert set(images(kubectl, "db").values()) == {"main:1"}
+    kubectl("scale", "statefulset/db", "--replicas=1")
+    kubectl("wait", "--for=jsonpath={.status.replicas}=1", WAIT, "statefulset/db")
+    assert list(images(kubectl, "db")) == ["db-0"]
+
+
+def test_a_daemon_set_has_one_pod_on_each_node_and_is_updated_node_by_node(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", document=workload("DaemonSet", "agent", "minReadySeconds: 0"))
+    kubectl("rollout", "status", WAIT, "daemonset/agent")
+    pods = alive(kubectl, "agent")
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-2", "node-3"]
+    kubectl("set", "image", "daemonset/agent", "main=main:2")
+    kubectl("rollout", "status", WAIT, "daemonset/agent")
+    assert list(images(kubectl, "agent").values()) == ["main:2"] * 3
+    kubectl("rollout", "undo", "daemonset/agent")
+    kubectl("rollout", "status", WAIT, "daemonset/agent")
+    assert list(images(kubectl, "agent").values()) == ["main:1"] * 3
+
+
+def test_pods_of_a_deleted_node_go_and_cordoned_nodes_get_none(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", document=deployment("moved", 3))
+    kubectl("rollout", "status", WAIT, "deployment/moved")
+    kubectl("cordon", "node-1")
+    kubectl("delete", "node", "node-2")
+    until(lambda: {pod["spec"].get("nodeName") for pod in alive(kubectl, "moved")} <= {"node-1", "node-3"})
+    kubectl("rollout", "status", WAIT, "deployment/moved")
+    kubectl("cordon", "node-3")
+    kubectl("scale", "deployment/moved", "--replicas=4")
+    condition = "--for=condition=PodScheduled=false"
+    until(
+        lambda: any(
+            pod["status"].get("conditions") and not pod["spec"].get("nodeName")
+            for pod in alive(kubectl, "moved")
+        )
+    )
+    pending = [pod for pod in alive(kubectl, "moved") if not pod["spec"].get("nodeName")]
+    kubectl("wait", condition, WAIT, f"pod/{pending[0]['metadata']['name']}")
+    kubectl("uncordon", "node-3")
+    kubectl("rollout", "status", WAIT, "deployment/moved")

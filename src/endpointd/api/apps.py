@@ -137,6 +137,7 @@ class StatefulSetSpec(msgspec.Struct, frozen=True, rename="camel"):
     replicas: int = 1
     selector: LabelSelector | None = None
     template: Template = {}
+    volume_claim_templates: tuple[dict[str, Any], ...] | None = None
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
     update_strategy: StatefulSetStrategy = StatefulSetStrategy()

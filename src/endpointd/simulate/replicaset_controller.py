@@ -3,19 +3,24 @@
 from functools import partial
 
 from endpointd.api.apps import REPLICA_SETS, ReplicaSet
-from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ConflictError, NotFoundError
+from endpointd.api.meta import ObjectKey
 from endpointd.runtime.controller import RequeueAfter
 from endpointd.runtime.queue import WorkQueue
-from endpointd.simulate.api import merge
-from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, pod_of_template
+from endpointd.simulate.pods import pod_of_template
 from endpointd.simulate.replicaset_plan import ReplicaSetPlan, plan_replica_set
-from endpointd.simulate.workloads import at_once, make_pod, owner_reference, wake_owners, write_status
+from endpointd.simulate.workloads import (
+    PodNames,
+    at_once,
+    make_pod,
+    own_pod,
+    owner_reference,
+    wake_owners,
+    write_status,
+)
 from endpointd.simulate.world import World
 
 NAME = "simulate-replicasets"
 _MOST_AT_ONCE = 500
-_LONGEST_BASE = 57
 
 
 class ReplicaSetController:
@@ -24,7 +29,7 @@ class ReplicaSetController:
     def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
         self._world = world
         self._queue = queue
-        self._made: dict[ObjectKey, int] = {}  # how many names were drawn
+        self._names = PodNames(world)
         wake_owners(world, "ReplicaSet", world.replica_sets.store, queue)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
@@ -51,46 +56,17 @@ class ReplicaSetController:
     async def _apply(self, item: ReplicaSet, plan: ReplicaSetPlan) -> None:
         world = self._world
         for pod in plan.release:
-            await self._own(pod, None)
+            await own_pod(world, pod, None)
         for pod in plan.adopt:
-            await self._own(pod, owner_reference(REPLICA_SETS, item.metadata))
+            await own_pod(world, pod, owner_reference(REPLICA_SETS, item.metadata))
         await at_once([partial(world.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
         count = min(plan.create, _MOST_AT_ONCE)
         await at_once([partial(self._create, item) for _ in range(count)], f"{NAME}-create")
 
     async def _create(self, item: ReplicaSet) -> None:
         owner = owner_reference(REPLICA_SETS, item.metadata)
-        name = self._name(item.metadata.key)
+        name = self._names.draw(item.metadata.key)
         document = pod_of_template(item.spec.template, name, owner, {})
         document["metadata"]["generateName"] = f"{item.metadata.name}-"
         if not await make_pod(self._world, document, item.metadata.namespace):
             self._queue.add_after(item.metadata.key, 1.0)
-
-    def _name(self, key: ObjectKey) -> str:
-        """Draw the next name that is free, as far as we know."""
-        while True:
-            number = self._made[key] = self._made.get(key, 0) + 1
-            name = f"{key.name[:_LONGEST_BASE]}-{self._world.chance.suffix('pod', *key, number)}"
-            if self._world.pods.store.get(ObjectKey(key.namespace, name)) is None:
-                return name
-
-    async def _own(self, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
-        """Adopt a pod, or let it go; one that has changed meanwhile is looked at again when the watch tells."""
-        others = [
-            {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
-            for each in pod.metadata.owner_references or ()
-            if not each.controller
-        ]
-        references = [*others, *([owner] if owner is not None else [])]
-        try:
-            written = await merge(
-                self._world.api,
-                SIMULATED_PODS,
-                key_of(pod),
-                {"metadata": {"ownerReferences": references or None}},
-                uid=pod.metadata.uid,
-                resource_version=pod.metadata.resource_version,
-            )
-        except (ConflictError, NotFoundError):
-            return
-        self._world.pods.store.record_write(written)

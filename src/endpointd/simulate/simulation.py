@@ -13,11 +13,13 @@ from endpointd.runtime.manager import Manager, ManagerReport
 from endpointd.runtime.parts import Part
 from endpointd.runtime.queue import WorkQueue
 from endpointd.simulate import (
+    daemonset_controller,
     deployment_controller,
     kubelet,
     node_controller,
     replicaset_controller,
     scheduler,
+    statefulset_controller,
 )
 from endpointd.simulate.api import Api
 from endpointd.simulate.settings import SimulateSettings
@@ -65,6 +67,16 @@ class Simulation:
                 deployment_controller.NAME,
                 lambda queue: deployment_controller.DeploymentController(world, queue).reconcile,
                 4,
+            ),
+            self._made(
+                statefulset_controller.NAME,
+                lambda queue: statefulset_controller.StatefulSetController(world, queue).reconcile,
+                2,
+            ),
+            self._made(
+                daemonset_controller.NAME,
+                lambda queue: daemonset_controller.DaemonSetController(world, queue).reconcile,
+                2,
             ),
         ]
         return SimulationParts(world.informers(), controllers)

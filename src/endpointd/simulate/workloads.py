@@ -20,6 +20,7 @@ from endpointd.simulate.world import World
 T = TypeVar("T", bound=KubernetesObject)
 
 _AT_ONCE = 16
+_LONGEST_BASE = 57
 _BATCH_SECONDS = 0.02
 """For how long changes of pods are gathered before their owner is looked at: a thousand pods are not a thousand looks."""
 
@@ -54,14 +55,17 @@ def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[Ob
                     queue.add_after(ObjectKey(namespace, owner.name), _BATCH_SECONDS)
             elif pod is new and (old is None or old.metadata.labels != new.metadata.labels):
                 for each in owners.in_namespace(namespace):
-                    if _would_suit(each, pod):
+                    if suits(each, pod):
                         queue.add_after(key_of(each), _BATCH_SECONDS)
 
     owners.subscribe(on_owner)
     world.pods.store.subscribe(on_pod)
 
 
-def _would_suit(owner: Any, pod: SimulatedPod) -> bool:
+def suits(owner: Any, pod: SimulatedPod) -> bool:
+    """Tell whether a pod belongs to nobody, and to this owner by its labels."""
+    if controller_of(pod.metadata) is not None:
+        return False
     try:
         return selector_of(owner.spec.selector).matches(pod.metadata.labels or {})
     except SelectorError:
@@ -78,6 +82,44 @@ async def at_once(work: Sequence[Callable[[], Awaitable[object]]], name: str) ->
 
 async def _run(work: Callable[[], Awaitable[object]]) -> None:
     await work()
+
+
+class PodNames:
+    """Names for the pods of owners, drawn from the seed: the n-th of an owner is the same in each run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._drawn: dict[ObjectKey, int] = {}
+
+    def draw(self, owner: ObjectKey) -> str:
+        """Return the next name that no pod has, as far as the cache knows."""
+        while True:
+            number = self._drawn[owner] = self._drawn.get(owner, 0) + 1
+            name = f"{owner.name[:_LONGEST_BASE]}-{self._world.chance.suffix('pod', *owner, number)}"
+            if self._world.pods.store.get(ObjectKey(owner.namespace, name)) is None:
+                return name
+
+
+async def own_pod(world: World, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
+    """Adopt a pod, or let it go; one that has changed meanwhile is looked at again when the watch tells."""
+    others = [
+        {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
+        for each in pod.metadata.owner_references or ()
+        if not each.controller
+    ]
+    references = [*others, *([owner] if owner is not None else [])]
+    try:
+        written = await merge(
+            world.api,
+            SIMULATED_PODS,
+            key_of(pod),
+            {"metadata": {"ownerReferences": references or None}},
+            uid=pod.metadata.uid,
+            resource_version=pod.metadata.resource_version,
+        )
+    except (ConflictError, NotFoundError):
+        return
+    world.pods.store.record_write(written)
 
 
 async def make_pod(world: World, document: dict[str, Any], namespace: str) -> bool:
