@@ -1,16 +1,15 @@
 """Whatever happens to slices, the cache says what the rules say (consumer rules C-11 to C-40, C-48, C-57 to C-63).
 
-The model below is written straight from the rules, as slowly as that is: it keeps the slices and works everything out
-anew each time it is asked. It shares no code with what it judges but the types.
+What they say is worked out anew each time by the model in ``tests/unit/consumer/model.py``.
 """
 
-import ipaddress
 from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.unit.consumer.model import Map, fact_of, map_of, model_map, model_selection
 
 from endpointd.api.discovery import (
     SERVICE_NAME_LABEL,
@@ -29,7 +28,6 @@ from endpointd.consumer import (
     EndpointView,
     Location,
     Look,
-    ServicePortName,
     TrafficPolicy,
     select,
 )
@@ -37,96 +35,6 @@ from endpointd.runtime.store import Store
 
 NODES, ZONES = ("n1", "n2"), ("a", "b")
 SLICES, SERVICES = ("s1", "s2", "s3"), ("web", "api")
-
-# ------------------------------------------------------------------------------------------------ the model
-
-Fact = tuple[str, int, bool, bool, bool, str, frozenset[str], frozenset[str]]
-"""ip, port, ready, serving, terminating, node, zone hints, node hints."""
-
-
-def model_map(slices: dict[str, EndpointSlice], family: str) -> dict[ServicePortName, dict[str, Fact]]:
-    """C-11 to C-36, with our choice where C-36 leaves one: slices in the order of their names."""
-    found: dict[ServicePortName, dict[str, Fact]] = {}
-    for name in sorted(slices):
-        piece = slices[name]
-        service = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-        if piece.address_type != family or not service:
-            continue
-        for port in piece.ports or ():
-            if port.name is None or not port.port:
-                continue
-            spn = ServicePortName(piece.metadata.namespace, service, port.name, port.protocol or "TCP")
-            for endpoint in piece.endpoints or ():
-                if not endpoint.addresses:
-                    continue
-                fact = model_fact(endpoint, port.port)
-                identity = f"[{fact[0]}]:{fact[1]}" if ":" in fact[0] else f"{fact[0]}:{fact[1]}"
-                is_new = identity not in found.get(spn, {})
-                if is_new or not fact[4]:
-                    found.setdefault(spn, {})[identity] = fact
-    return found
-
-
-def model_fact(endpoint: Endpoint, port: int) -> Fact:
-    conditions = endpoint.conditions
-    hints = endpoint.hints or EndpointHints()
-    return (
-        str(ipaddress.ip_address(endpoint.addresses[0])),
-        port,
-        True if conditions.ready is None else conditions.ready,
-        True if conditions.serving is None else conditions.serving,
-        False if conditions.terminating is None else conditions.terminating,
-        endpoint.node_name or "",
-        frozenset(zone.name for zone in hints.for_zones or ()),
-        frozenset(node.name for node in hints.for_nodes or ()),
-    )
-
-
-def fact_of(view: EndpointView) -> Fact:
-    return (
-        view.ip,
-        view.port,
-        view.ready,
-        view.serving,
-        view.terminating,
-        view.node_name,
-        view.zone_hints,
-        view.node_hints,
-    )
-
-
-def map_of(cache: EndpointSliceCache) -> dict[ServicePortName, dict[str, Fact]]:
-    return {name: {each.address: fact_of(each) for each in found} for name, found in cache.snapshot().items()}
-
-
-def model_selection(
-    endpoints: list[EndpointView], policy: TrafficPolicy, location: Location
-) -> tuple[list[str] | None, list[str] | None, set[str], bool]:
-    """C-57 to C-63b."""
-    ready = [each for each in endpoints if each.ready]
-    draining = [each for each in endpoints if each.serving and each.terminating and not each.ready]
-    cluster: list[EndpointView] | None = None
-    local: list[EndpointView] | None = None
-    if not policy.internal_local or policy.externally_accessible:
-        cluster = ready
-        named = [each for each in ready if location.node_name and location.node_name in each.node_hints]
-        zoned = [each for each in ready if location.zone and location.zone in each.zone_hints]
-        if named and all(each.node_hints for each in ready):
-            cluster = named
-        elif zoned and all(each.zone_hints for each in ready):
-            cluster = zoned
-        cluster = cluster or draining
-    if policy.internal_local or (policy.external_local and policy.externally_accessible):
-        here = [each for each in endpoints if each.node_name and each.node_name == location.node_name]
-        local = [each for each in here if each in ready] or [each for each in here if each in draining]
-    has_any = bool(cluster) or (local is not None and bool(ready or draining))
-    return (
-        None if cluster is None else [each.address for each in cluster],
-        None if local is None else [each.address for each in local],
-        {each.address for each in (cluster or []) + (local or [])},
-        has_any,
-    )
-
 
 # ------------------------------------------------------------------------------------------------ any slices
 
@@ -185,7 +93,7 @@ class Histories(RuleBasedStateMachine):
         self.cache = EndpointSliceCache()
         self.slices: dict[str, EndpointSlice] = {}
         self.version = 0
-        self.looks: list[tuple[Look, dict[ServicePortName, dict[str, Fact]]]] = [(self.cache.look(), {})]
+        self.looks: list[tuple[Look, Map]] = [(self.cache.look(), {})]
 
     @rule(name=st.sampled_from(SLICES), what=contents())
     def write(self, name: str, what: dict[str, Any]) -> None:
