@@ -16,6 +16,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
+from docs.guide.examples import consumer_changes
 from tests.unit.consumer.model import Fact, Map, fact_of, model_map
 
 from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL, EndpointSlice
@@ -419,3 +420,23 @@ async def test_who_may_not_watch_is_told_what_is_missing(plane: ControlPlane) ->
     with pytest.raises(NotSyncedError, match=r"nobody-in-particular.*cannot (list|watch)"):
         async with watch_service(path, "default/kubernetes", timeout_seconds=2.0, settings=SETTINGS):
             pass
+
+
+async def test_the_program_of_the_guide_tells_of_the_api_server_itself(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``default/kubernetes`` and its slice are there on any cluster: kube-apiserver writes them."""
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig_path))
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        if line.startswith("= default/kubernetes:https/TCP forward to 1"):
+            enough.set()
+
+    enough = asyncio.Event()
+    async with asyncio.timeout(20.0), asyncio.TaskGroup() as group:
+        running = group.create_task(consumer_changes.run("", tell), name="the program")
+        await enough.wait()
+        running.cancel()
+    assert any(line.startswith("+ default/kubernetes:https/TCP ") for line in told)

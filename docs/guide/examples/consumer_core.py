@@ -1,0 +1,32 @@
+"""The rules without a cluster: slices from anywhere in, endpoints out. No I/O, no clock, no tasks."""
+
+from collections.abc import Iterable
+
+from endpointd.api.discovery import EndpointSlice
+from endpointd.consumer import (
+    EndpointChanges,
+    EndpointSliceCache,
+    Location,
+    ServicePortName,
+    TrafficPolicy,
+    select,
+)
+
+HTTP = ServicePortName("shop", "web", "http", "TCP")
+
+
+def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
+    """Return where a node sends what is for shop/web, whose internal traffic stays on the node."""
+    cache = EndpointSliceCache("IPv4")
+    for piece in slices:
+        cache.update(piece)
+    chosen = select(cache.endpoints(HTTP), TrafficPolicy(internal_local=True), location)
+    return [endpoint.address for endpoint in chosen.internal]
+
+
+def replay(cache: EndpointSliceCache, writes: Iterable[EndpointSlice]) -> Iterable[EndpointChanges]:
+    """Tell after every write what is new; a reader that looks less often is told the sum."""
+    look = cache.look(replay=False)
+    for piece in writes:
+        cache.update(piece)
+        yield cache.changes_since(look)
