@@ -422,6 +422,42 @@ async def test_controllers_of_a_lost_lease_get_no_grace_and_the_program_fails_in
     assert told[0].exc_info is None
 
 
+class Service:
+    """What runs beside, and is told how much time it has to end."""
+
+    name = "service"
+
+    def __init__(self) -> None:
+        self.graces: list[float] = []
+        self.stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        await self.stopped.wait()
+
+    async def stop(self, grace_seconds: float) -> None:
+        self.graces.append(grace_seconds)
+        self.stopped.set()
+
+
+@virtually
+async def test_a_process_whose_lease_is_lost_is_gone_soon() -> None:
+    """The others have two seconds for their last words, instead of the usual ten."""
+    for lost, graces in ((True, [2.0]), (False, [10.0])):
+        server = MemoryServer()
+        one, service, stop = Program(server, "one"), Service(), asyncio.Event()
+        manager = Manager(clock=CLOCK, services=[service], gate=one.elector)
+        loop = asyncio.get_running_loop()
+        if lost:
+            taken_away = Lease(metadata=ObjectMeta(name="endpointd", namespace="kube-system"))
+            loop.call_later(5.0, server.update_foreign, LEASES, taken_away)
+            with pytest.raises(PartFailedError, match="held by nobody now"):
+                await manager.run(stop)
+        else:
+            loop.call_later(5.0, stop.set)
+            await manager.run(stop)
+        assert service.graces == graces
+
+
 @virtually
 async def test_at_an_ordinary_end_controllers_finish_before_the_lease_is_given_back() -> None:
     server = MemoryServer()
