@@ -46,6 +46,8 @@ class GarbageCollector:
         """Take the whole of a collection."""
         if resource not in IGNORED_RESOURCES:
             self._put(self._graph.replace(resource, objects))
+            # An owner that went unseen has left no trace: everything owned may have been its.
+            self.look_at_all()
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Take changes of one collection."""
@@ -93,7 +95,7 @@ class GarbageCollector:
             case Unblock():
                 await self._update(step.key, _unblocked)
             case DropFinalizer():
-                await self._update(step.key, _without_finalizer(step.name))
+                await self._update(step.key, _without_finalizer(step.uid, step.name))
 
     def _leads_to(self, dependent: Facts, subject: Facts) -> bool:
         return any(
@@ -149,9 +151,11 @@ def _unblocked(obj: JsonObject) -> JsonObject:
     return obj
 
 
-def _without_finalizer(name: str) -> Callable[[JsonObject], JsonObject]:
+def _without_finalizer(uid: str, name: str) -> Callable[[JsonObject], JsonObject]:
     def make(obj: JsonObject) -> JsonObject:
         metadata = obj["metadata"]
+        if metadata.get("uid") != uid:
+            return obj  # another of the same name, with dependents of its own
         kept = [finalizer for finalizer in metadata.get("finalizers") or () if finalizer != name]
         if kept:
             metadata["finalizers"] = kept

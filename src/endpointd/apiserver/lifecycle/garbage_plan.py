@@ -49,6 +49,7 @@ class DropFinalizer(msgspec.Struct, frozen=True):
     """Take a finalizer out of an object: there is nothing left to wait for."""
 
     key: StorageKey
+    uid: str
     name: str
 
 
@@ -66,11 +67,11 @@ def plan_garbage(subject: Facts, dependents: Sequence[Facts], locate: Locate) ->
     """
     if subject.orphans_dependents:
         released = tuple(DropOwners(dependent.key, (subject.uid,)) for dependent in dependents)
-        return (*released, DropFinalizer(subject.key, ORPHAN_FINALIZER))
+        return (*released, DropFinalizer(subject.key, subject.uid, ORPHAN_FINALIZER))
     if subject.deletes_dependents:
         if any(_blocks(dependent, subject.uid) for dependent in dependents):
             return ()
-        return (DropFinalizer(subject.key, FOREGROUND_FINALIZER),)
+        return (DropFinalizer(subject.key, subject.uid, FOREGROUND_FINALIZER),)
     if subject.is_deleting or not subject.owners:
         return ()
     states = {owner.uid: locate(subject.key, owner) for owner in subject.owners}

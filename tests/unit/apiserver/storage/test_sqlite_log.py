@@ -285,3 +285,26 @@ async def test_a_past_that_was_not_kept_is_not_made_up_when_it_is_to_be_kept_fro
             storage.subscribe(LEASES, after_revision=revision - 2)
         (change,) = await storage.commit([write(lease, revision)])
         assert list(await storage.subscribe(LEASES, after_revision=revision).next_batch()) == [change]
+
+
+async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    async with opened(path, history_changes=4) as storage:
+        before = storage.revision
+        passing = StorageKey(CONFIGMAPS, "default", "passing")
+        await storage.commit([removal(passing, await rewrite(storage, passing, 1))])
+        others = [StorageKey(CONFIGMAPS, "default", f"other-{number}") for number in range(5)]
+        for other in others[:4]:
+            await rewrite(storage, other, 1)
+        log = storage._log
+        assert isinstance(log, SqliteLog)
+        log._connection.execute("PRAGMA max_page_count = 1")
+        big = document("big", "default")
+        big["data"]["filler"] = "x" * 400_000
+        with pytest.raises(StorageFailedError):
+            await storage.commit([Write(StorageKey(CONFIGMAPS, "default", "big"), big, 0)])
+        log._connection.execute("PRAGMA max_page_count = 1000000")
+        await rewrite(storage, others[4], 1)
+    async with opened(path) as storage:
+        with pytest.raises(RevisionCompactedError):
+            storage.subscribe(CONFIGMAPS, after_revision=before)
