@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Self
 
 from endpointd.apiserver.bootstrap import bootstrap
-from endpointd.apiserver.builtin_types import BuiltinDecoder, BuiltinPatches
 from endpointd.apiserver.certificates.files import (
     ServingCertificate,
     kept_certificate,
@@ -24,10 +23,12 @@ from endpointd.apiserver.http.dispatch import Dispatcher
 from endpointd.apiserver.http.identity import Identity
 from endpointd.apiserver.http.listener import Listener
 from endpointd.apiserver.http.openapi import OpenApi
+from endpointd.apiserver.http.plain_decoder import PlainDecoder
 from endpointd.apiserver.http.resources import Resources
 from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.lifecycle.manager import Lifecycle
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.patch.service import TypedPatches
 from endpointd.apiserver.registry.definition import Registry, Strategy
 from endpointd.apiserver.schema.service import TypeSchema
 from endpointd.apiserver.settings import ServerSettings
@@ -146,7 +147,7 @@ class ApiServer:
             storage=storage,
             registry=self._registry,
             schema=TypeSchema(),
-            patches=BuiltinPatches(),
+            patches=TypedPatches(),
             clock=self._clock,
             rng=self._rng,
         )
@@ -154,7 +155,7 @@ class ApiServer:
     def _dispatcher(self, backend: Backend) -> Dispatcher:
         return Dispatcher(
             registry=self._registry,
-            resources=Resources(backend, BuiltinDecoder(), self._streams),
+            resources=Resources(backend, PlainDecoder(), self._streams),
             identity=Identity(self._token, self._settings.user),
             openapi=OpenApi(self._registry, None),
             version=_version(),

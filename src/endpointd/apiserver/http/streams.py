@@ -8,16 +8,16 @@ from endpointd.apiserver.http.frames import Framer, chunk
 from endpointd.apiserver.verbs.watch import Failure, Watch
 from endpointd.clock import Clock
 
-_PACE_SECONDS_A_WATCH = 80e-6
-_LONGEST_PACE_SECONDS = 0.025
-_SHORTEST_PACE_SECONDS = 0.002
+_PACE_SECONDS_A_WATCH = 150e-6
+_LONGEST_PACE_SECONDS = 0.05
+_SHORTEST_PACE_SECONDS = 0.003
 
 
 class Streams:
     """The watches that are being served, so that the server can end them all.
 
     What a delivery costs is nearly all in the system call, not in the bytes. So where many watch, each of them is written
-    to at most once in a while (25 ms, from three hundred of them on; below twenty-five, at once), and what
+    to at most once in a while (50 ms, from three hundred of them on; below twenty, at once), and what
     happens meanwhile goes out together. The first change after a silence is never held back.
     """
 
