@@ -1,0 +1,165 @@
+"""A cluster out of manifests: what an API server and its controllers would add to them, made up in a stable way. Pure.
+
+Services get their defaults, workloads their pods, pods an address and a node, so that the same manifests always give the
+same cluster, wherever and whenever: fit for golden files and for reviews.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+_WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_EPOCH = "1970-01-01T00:00:00Z"
+
+
+class OfflineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is made up where the manifests do not say."""
+
+    nodes: int = 3
+    """Nodes, where the manifests have none."""
+    zones: tuple[str, ...] = ("zone-a", "zone-b", "zone-c")
+    default_namespace: str = "default"
+    default_families: tuple[str, ...] = ("IPv4", "IPv6")
+    """Of the cluster, the first being the one a service gets that asks for one."""
+
+
+def complete(documents: Iterable[Mapping[str, Any]], settings: OfflineSettings) -> list[Json]:
+    """Return the objects as a cluster would have them: services defaulted, nodes there, pods running.
+
+    A pod with a status keeps it; one without is taken to be ready. The order is kept; what is made up comes last.
+    """
+    objects = [_placed(document, settings) for document in documents]
+    nodes = [item for item in objects if item["kind"] == "Node"] or _nodes(settings)
+    pods = [item for item in objects if item["kind"] == "Pod"]
+    for item in objects:
+        if item["kind"] in _WORKLOADS:
+            pods += _pods_of(item, nodes)
+    running = [_running(pod, number, nodes) for number, pod in enumerate(pods)]
+    done = [item for item in objects if item["kind"] not in ("Pod", "Node")]
+    services = [_defaulted(item, settings) if item["kind"] == "Service" else item for item in done]
+    return [*services, *nodes, *running]
+
+
+def _placed(document: Mapping[str, Any], settings: OfflineSettings) -> Json:
+    metadata = dict(document["metadata"])
+    if document["kind"] != "Node":
+        metadata.setdefault("namespace", settings.default_namespace)
+    metadata.setdefault(
+        "uid", "-".join((document["kind"].lower(), metadata.get("namespace", ""), metadata["name"]))
+    )
+    metadata.setdefault("creationTimestamp", _EPOCH)
+    return {**document, "metadata": metadata}
+
+
+def _defaulted(service: Json, settings: OfflineSettings) -> Json:
+    """Return a service with what the API server fills in, as far as endpoints depend on it."""
+    spec = dict(service.get("spec") or {})
+    kind = spec.setdefault("type", "ClusterIP")
+    spec["ports"] = [
+        {"protocol": "TCP", **port, "targetPort": port.get("targetPort") or port.get("port")}
+        for port in spec.get("ports") or ()
+    ]
+    if kind == "ExternalName":
+        return {**service, "spec": spec}
+    families = spec.get("ipFamilies")
+    policy = spec.get("ipFamilyPolicy")
+    headless = spec.get("clusterIP") == "None"
+    if policy is None and headless and not spec.get("selector"):
+        policy = "RequireDualStack"
+    cluster = settings.default_families
+    if not families:
+        families = list(cluster[:1])
+    if policy in ("PreferDualStack", "RequireDualStack") and len(families) == 1:
+        families = [*families, *(family for family in cluster if family not in families)]
+    spec["ipFamilies"] = families
+    spec.setdefault("clusterIP", "fd00:10:96::1" if families[0] == "IPv6" else "10.96.0.1")
+    return {**service, "spec": spec}
+
+
+def _nodes(settings: OfflineSettings) -> list[Json]:
+    zones = settings.zones or ("",)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"node-{number + 1}",
+                "uid": f"node--node-{number + 1}",
+                "labels": {"topology.kubernetes.io/zone": zones[number % len(zones)]},
+            },
+            "status": {
+                "allocatable": {"cpu": "4"},
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": _EPOCH}],
+            },
+        }
+        for number in range(settings.nodes)
+    ]
+
+
+def _pods_of(workload: Json, nodes: Sequence[Json]) -> list[Json]:
+    spec = workload.get("spec") or {}
+    template = spec.get("template") or {}
+    metadata = workload["metadata"]
+    base = metadata["name"]
+    if workload["kind"] == "DaemonSet":
+        names = [f"{base}-{_suffix(base, node['metadata']['name'])}" for node in nodes]
+    else:
+        replicas = spec.get("replicas")
+        count = 1 if replicas is None else int(replicas)
+        if workload["kind"] == "StatefulSet":
+            first = int((spec.get("ordinals") or {}).get("start") or 0)
+            names = [f"{base}-{first + number}" for number in range(count)]
+        else:
+            if workload["kind"] == "Deployment":
+                base = f"{base}-{_suffix(base, msgspec.json.encode(template, order='sorted').decode(), length=9)}"
+            names = [f"{base}-{_suffix(base, str(number))}" for number in range(count)]
+    pods = []
+    for number, name in enumerate(names):
+        pod_spec = dict(template.get("spec") or {})
+        if workload["kind"] == "DaemonSet":
+            pod_spec["nodeName"] = nodes[number]["metadata"]["name"]
+        if workload["kind"] == "StatefulSet":
+            pod_spec.setdefault("hostname", name)
+            pod_spec.setdefault("subdomain", spec.get("serviceName") or "")
+        owned = {
+            **(template.get("metadata") or {}),
+            "name": name,
+            "namespace": metadata["namespace"],
+            "uid": f"pod-{metadata['namespace']}-{name}",
+        }
+        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": owned, "spec": pod_spec})
+    return pods
+
+
+def _running(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
+    if pod.get("status"):
+        return pod
+    spec = dict(pod.get("spec") or {})
+    place = number % len(nodes) if nodes else 0
+    if nodes:
+        spec.setdefault("nodeName", nodes[place]["metadata"]["name"])
+    for containers in (spec.get("containers"), spec.get("initContainers")):
+        for container in containers or ():
+            for port in container.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+    host, low = divmod(number + 1, 250)
+    ips = [{"ip": f"10.244.{host}.{low + 1}"}, {"ip": f"fd00:10:244::{number + 1:x}"}]
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": _EPOCH}
+    status = {"phase": "Running", "podIP": ips[0]["ip"], "podIPs": ips, "conditions": [ready]}
+    return {**pod, "spec": spec, "status": status}
+
+
+def _suffix(*parts: str, length: int = 5) -> str:
+    """Return letters such as an API server makes up, always the same for the same parts."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:length])
+
+
+def stable_name(base: str, *parts: str) -> str:
+    """Return the name of an object that a server would name: ``web-`` and letters that depend on the parts alone."""
+    return f"{base}{_suffix(base, *parts)}"
