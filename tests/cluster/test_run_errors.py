@@ -169,7 +169,7 @@ def test_a_right_that_is_missing_is_named_and_it_works_as_soon_as_it_is_granted(
     control_plane.kubectl("apply", "-f", "-", document=role(pods=False))
     process = start(f"--kubeconfig={control_plane.kubeconfig_for(USER)}")
     process.wait_until(
-        lambda: lines_about(process, 'resource "pods" in API group ""'),
+        lambda: lines_about(process, r"resource \"pods\" in API group"),
         what="naming the right",
         timeout_seconds=60,
     )

@@ -8,8 +8,8 @@ import random
 import socket
 import sys
 import uuid
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,8 +19,13 @@ from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
+from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
-from endpointd.cli.metrics_server import BindAddress, ListenError, MetricsServer, open_listener
+from endpointd.cli.serving import Server
+from endpointd.cli.serving_address import BindAddress, ListenError, open_listener
+from endpointd.cli.serving_answers import Answers
+from endpointd.cli.serving_secrets import ServingFileError, ServingFiles, ServingSecrets
+from endpointd.cli.tracing import Tracing, TracingSettings, TracingUnavailableError, open_tracing
 from endpointd.client.config import ClusterConfig
 from endpointd.client.discover import load_config
 from endpointd.client.errors import ConfigError
@@ -28,7 +33,7 @@ from endpointd.client.http import RetryPolicy
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
-from endpointd.controllers.audit import Auditor
+from endpointd.controllers.audit import Audited, Auditor
 from endpointd.controllers.endpoints import controller as endpoints
 from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
@@ -39,13 +44,14 @@ from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
+from endpointd.runtime.health import ElectorPulse
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.leader_election import LeaderElector, LeaseLostError, request_seconds
 from endpointd.runtime.leader_election_fence import Fence, FencedWriter
 from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.manager import Manager, Part, PartFailedError
 from endpointd.runtime.metrics import QueueTimes
-from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.queue import QueueObserver, WorkQueue
 from endpointd.runtime.shutdown import stop_on_signals
 
 logger = logging.getLogger(__name__)
@@ -87,28 +93,45 @@ class RunSettings(msgspec.Struct, frozen=True):
     metrics_address: BindAddress | None = None
     election: ElectionSettings | None = None
     """None writes without asking anybody."""
+    serving_files: ServingFiles = ServingFiles()
+    tracing: TracingSettings | None = None
+
+
+class Outlets(NamedTuple):
+    """What tells others how the program is: nothing, unless asked for."""
+
+    listener: socket.socket | None = None
+    secrets: ServingSecrets | None = None
+    tracing: Tracing | None = None
+
+
+_NO_OUTLETS = Outlets()
 
 
 def run_controllers(settings: RunSettings) -> int:
     """Run until a signal; return the exit code."""
     clock = SystemClock()
-    listener = None
     try:
         config = load_config(settings.kubeconfig, settings.context, clock=clock)
-        if settings.metrics_address is not None:
-            listener = open_listener(settings.metrics_address)
-    except (ConfigError, ListenError) as error:
+        outlets = _open_outlets(settings, clock)
+    except (ConfigError, ListenError, ServingFileError, TracingUnavailableError) as error:
         print(f"endpointd: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
     # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
     gc.set_threshold(50_000, 20, 100)
-    with contextlib.closing(listener) if listener is not None else contextlib.nullcontext():
-        return asyncio.run(_run(settings, config, clock, listener))
+    with contextlib.closing(outlets.listener) if outlets.listener is not None else contextlib.nullcontext():
+        return asyncio.run(_run(settings, config, clock, outlets))
 
 
-async def _run(
-    settings: RunSettings, config: ClusterConfig, clock: Clock, listener: socket.socket | None
-) -> int:
+def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
+    tracing = open_tracing(settings.tracing, clock=clock) if settings.tracing is not None else None
+    if settings.metrics_address is None:
+        return Outlets(tracing=tracing)
+    secrets = ServingSecrets(settings.serving_files)
+    return Outlets(open_listener(settings.metrics_address), secrets, tracing)
+
+
+async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outlets: Outlets) -> int:
     limiter = None
     if settings.qps > 0:
         burst = settings.burst or max(int(settings.qps * 1.5), 1)
@@ -119,7 +142,7 @@ async def _run(
         client = await stack.enter_async_context(
             Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent)
         )
-        assembly = Assembly(settings, client, clock, listener)
+        assembly = Assembly(settings, client, clock, outlets)
         if settings.election is not None:
             rules = election_rules(settings.election)
             # As upstream: a client of its own, that nothing else can slow down and that waits for nobody.
@@ -132,7 +155,7 @@ async def _run(
             )
             assembly.elect(await stack.enter_async_context(leases), rules, settings.election)
         logger.info(
-            "endpointd %s: server=%s config=%s controllers=%s",
+            "starting: version=%s server=%s config=%s controllers=%s",
             __version__,
             client.server,
             config.origin,
@@ -160,49 +183,89 @@ def election_rules(settings: ElectionSettings) -> Rules:
     )
 
 
-class _Workers:
-    """A controller's workers; before they begin, the state they share is built from the caches, once."""
+class _Begin:
+    """Something that is built from the caches once they are complete, once; the audit leaves it alone until then."""
 
-    def __init__(self, controller: Controller[ObjectKey], begin: Callable[[], None]) -> None:
-        self._controller = controller
+    def __init__(self, audited: Audited, begin: Callable[[], None]) -> None:
+        self._audited = audited
         self._begin = begin
+        self._has_begun = False
+
+    def __call__(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._begin()
+
+    def audited_keys(self) -> Collection[ObjectKey]:
+        return self._audited.audited_keys() if self._has_begun else ()
+
+    def audit(self, key: ObjectKey) -> str | None:
+        return self._audited.audit(key)
+
+
+class _Workers:
+    """A controller's workers, for which those caches alone are needed that it reads."""
+
+    def __init__(
+        self, controller: Controller[ObjectKey], informers: Collection[str], begins: Collection[_Begin]
+    ) -> None:
+        self._controller = controller
+        self._begins = begins
         self.name = controller.name
+        self.needed_informers = informers
 
     async def run(self) -> None:
-        self._begin()
+        for begin in self._begins:
+            begin()
+        gc.freeze()
         await self._controller.run()
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
         return await self._controller.stop(grace_seconds)
 
 
+class _Audit:
+    """The audit, which needs no cache: what has not begun is left alone."""
+
+    name = Auditor.name
+    needed_informers: Collection[str] = ()
+
+    def __init__(self, auditor: Auditor) -> None:
+        self._auditor = auditor
+
+    async def run(self) -> None:
+        await self._auditor.run()
+
+
 class Assembly:
     """Puts the parts together: what no selected controller needs is not watched."""
 
     def __init__(
-        self, settings: RunSettings, client: Client, clock: Clock, listener: socket.socket | None = None
+        self, settings: RunSettings, client: Client, clock: Clock, outlets: Outlets = _NO_OUTLETS
     ) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
-        self._listener = listener
-        self._metrics = Metrics(clock) if listener is not None else None
+        self._outlets = outlets
+        self._metrics = Metrics(clock) if outlets.listener is not None else None
+        self._health = Health(clock)
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
-        self._starts: list[Callable[[], None]] = []
         self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
         self._services = self._informer(SERVICES)
         self._writer: Writer = client
         self._gate: Part | None = None
         self._membership: Membership | None = None
+        self._begin_membership: _Begin | None = None
 
     def elect(self, leases: Client, rules: Rules, settings: ElectionSettings) -> None:
         """Have nothing written but by the leader; to be called before :meth:`manager`."""
         fence = Fence()
+        pulse = ElectorPulse(leases, clock=self._clock, retry_seconds=rules.retry_seconds)
         elector = LeaderElector(
-            leases,
+            pulse,
             ObjectKey(settings.namespace, settings.name),
             rules,
             fence=fence,
@@ -211,32 +274,46 @@ class Assembly:
             recorder=self._events.recorder(ELECTION_COMPONENT),
         )
         self._gate = elector
+        self._health.add_election(pulse, elector.statistics)
         self._writer = FencedWriter(self._client.guarded(fence.check), fence)
         if self._metrics is not None:
             self._metrics.add(elector.families)
 
     def manager(self) -> Manager:
         """Return the program."""
+        if self._outlets.tracing is not None:
+            self._writer = self._outlets.tracing.writer(self._writer)
         if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices
             self._add_endpoint_slices()
         if endpoints.NAME in self._settings.controllers:
             self._add_endpoints()
         if mirroring.NAME in self._settings.controllers:
             self._add_mirroring()
-        return Manager(
+        manager = Manager(
             clock=self._clock,
-            services=[self._events, *self._metrics_server()],
+            services=[self._events, *self._services_that_tell()],
             informers=list(self._informers.values()),
             gate=self._gate,
-            controllers=[*self._workers, self._auditor],
+            controllers=[*self._workers, _Audit(self._auditor)],
         )
+        self._health.add_manager(manager.statistics)
+        return manager
 
-    def _metrics_server(self) -> list[Part]:
-        if self._metrics is None or self._listener is None:
-            return []
+    def _services_that_tell(self) -> list[Part]:
+        listener, secrets, tracing = self._outlets
+        parts: list[Part] = [] if tracing is None else [tracing]
+        if self._metrics is None or listener is None or secrets is None:
+            return parts
         self._metrics.add_audit(self._auditor.statistics)
         self._metrics.add_events(self._events.statistics)
-        return [MetricsServer(self._listener, self._metrics.render)]
+        answers = Answers(
+            live=self._health.live,
+            ready=self._health.ready,
+            metrics=self._metrics.render,
+            admits=secrets.admits,
+        )
+        server = Server(listener, answers.answer, secrets=secrets, clock=self._clock)
+        return [*parts, self._health.heartbeat, server]
 
     def _add_endpoints(self) -> None:
         queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)
@@ -250,9 +327,16 @@ class Assembly:
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
         )
-        self._starts.append(controller.start)
-        self._auditor.add(endpoints.NAME, controller)
-        self._work(endpoints.NAME, queue, controller.reconcile, self._settings.concurrent_endpoint_syncs)
+        begin = _Begin(controller, controller.start)
+        self._auditor.add(endpoints.NAME, begin)
+        self._work(
+            endpoints.NAME,
+            queue,
+            controller.reconcile,
+            self._settings.concurrent_endpoint_syncs,
+            reads=(SERVICES, PODS, ENDPOINTS),
+            begins=[self._membership_begin(), begin],
+        )
 
     def _add_endpoint_slices(self) -> None:
         queue = self._queue(slices.QUEUE_NAME, slices.RETRY_BACKOFF)
@@ -276,9 +360,16 @@ class Assembly:
             ),
             observer=observer,
         )
-        self._starts.append(controller.start)
-        self._auditor.add(slices.NAME, controller)
-        self._work(slices.NAME, queue, controller.reconcile, self._settings.concurrent_service_endpoint_syncs)
+        begin = _Begin(controller, controller.start)
+        self._auditor.add(slices.NAME, begin)
+        self._work(
+            slices.NAME,
+            queue,
+            controller.reconcile,
+            self._settings.concurrent_service_endpoint_syncs,
+            reads=(SERVICES, PODS, NODES, ENDPOINT_SLICES),
+            begins=[self._membership_begin(), begin],
+        )
 
     def _add_mirroring(self) -> None:
         queue = self._queue(mirroring.QUEUE_NAME, mirroring.RETRY_BACKOFF)
@@ -300,9 +391,16 @@ class Assembly:
             ),
             observer=observer,
         )
-        self._starts.append(controller.start)
-        self._auditor.add(mirroring.NAME, controller)
-        self._work(mirroring.NAME, queue, controller.reconcile, self._settings.mirroring_concurrent_syncs)
+        begin = _Begin(controller, controller.start)
+        self._auditor.add(mirroring.NAME, begin)
+        self._work(
+            mirroring.NAME,
+            queue,
+            controller.reconcile,
+            self._settings.mirroring_concurrent_syncs,
+            reads=(SERVICES, ENDPOINTS, ENDPOINT_SLICES),
+            begins=[begin],
+        )
 
     def _members(self) -> Membership:
         """Return the one membership; the first who asks has pods watched."""
@@ -315,9 +413,15 @@ class Assembly:
                 self._services.store.subscribe(membership.service_changed)
                 pods.store.subscribe(membership.pod_changed)
 
-            self._starts.insert(0, start)
-            self._auditor.add("membership", membership)
+            self._begin_membership = _Begin(membership, start)
+            self._auditor.add("membership", self._begin_membership)
         return self._membership
+
+    def _membership_begin(self) -> _Begin:
+        self._members()
+        if self._begin_membership is None:
+            raise RuntimeError("there is no membership")
+        return self._begin_membership
 
     def _informer(self, resource: Resource[T]) -> Informer[T]:
         """Return the one informer of a resource; the first who asks has it watched."""
@@ -328,30 +432,35 @@ class Assembly:
             self._client.source(resource), name=resource.full_name, clock=self._clock, rng=self._rng
         )
         self._informers[resource.full_name] = informer
+        self._health.add_informer(informer)
         if self._metrics is not None:
             self._metrics.add_informer(informer)
         return informer
 
     def _queue(self, name: str, backoff: ExponentialBackoff) -> WorkQueue[ObjectKey]:
         times = QueueTimes() if self._metrics is not None else None
+        observer: QueueObserver | None = times
+        if self._outlets.tracing is not None:
+            observer = self._outlets.tracing.queue_observer(times)
         queue: WorkQueue[ObjectKey] = WorkQueue(
-            name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng), observer=times
+            name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng), observer=observer
         )
         if self._metrics is not None and times is not None:
             self._metrics.add_queue(queue, times)
         return queue
 
     def _work(
-        self, name: str, queue: WorkQueue[ObjectKey], reconcile: Reconcile[ObjectKey], workers: int
+        self,
+        name: str,
+        queue: WorkQueue[ObjectKey],
+        reconcile: Reconcile[ObjectKey],
+        workers: int,
+        *,
+        reads: Collection[Resource[Any]],
+        begins: Collection[_Begin],
     ) -> None:
-        controller = Controller(name, queue, reconcile, workers, clock=self._clock)
-        self._workers.append(_Workers(controller, self._begin))
-
-    def _begin(self) -> None:
-        """Build from the caches, once, before the first worker begins; from then on the stores tell of changes."""
-        if not self._starts:
-            return
-        for start in self._starts:
-            start()
-        self._starts.clear()
-        gc.freeze()
+        controller = Controller(
+            name, queue, reconcile, workers, clock=self._clock, observer=self._outlets.tracing
+        )
+        self._health.add_controller(controller)
+        self._workers.append(_Workers(controller, [resource.full_name for resource in reads], begins))

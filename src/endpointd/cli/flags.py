@@ -69,7 +69,7 @@ def in_range(low: int, high: int) -> Callable[[click.Context, click.Parameter, i
 
     def check(ctx: click.Context, param: click.Parameter, value: int) -> int:
         if value == 0:
-            default = param.get_default(ctx)
+            default = param.default  # not what a file says, which may be 0 itself
             return int(default) if isinstance(default, int) else value
         name = (param.name or "").replace("_", "-")
         if value < low:

@@ -60,8 +60,8 @@ class Server:
         """Serve until cancelled."""
         context = self._secrets.server_context()
         host, port = self._listener.getsockname()[:2]
-        scheme = "http" if context is None else "https"
-        logger.info("serving metrics and health: url=%s://%s", scheme, BindAddress(host, port))
+        url = f"{'http' if context is None else 'https'}://{BindAddress(host, port)}"
+        logger.info("serving metrics and health: url=%s", url)
         self._listener.setblocking(False)
         try:
             async with asyncio.TaskGroup() as group:

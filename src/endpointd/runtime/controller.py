@@ -84,7 +84,7 @@ class Controller(Generic[K]):
     * A reconcile that raises is tried again after the queue's backoff, for ever. An expected error
       (:class:`~endpointd.runtime.failures.ReconcileError`, any error of :mod:`endpointd.client`, or a group of nothing but those) costs one line
       in the log, anything else a traceback. ``retry_after_seconds`` of an error is honoured as the least wait.
-    * ``observer``, where given, surrounds each reconcile; without one it costs the look at an attribute.
+    * ``observer``, where given, surrounds each reconcile and sees what it raises; without one it costs nothing.
     * ``timeout_seconds``, where given, bounds each reconcile: beyond it the reconcile is cancelled and has failed.
 
     A reconcile gets the key alone, not what happened: it reads the current state and acts on that. A worker
@@ -106,11 +106,10 @@ class Controller(Generic[K]):
             raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
         self.name = name
         self.queue = queue
-        self._reconcile = reconcile
+        self._reconcile = reconcile if observer is None else _observed(name, reconcile, observer)
         self._worker_count = workers
         self._clock = clock
         self._timeout_seconds = timeout_seconds
-        self._observer = observer
         self._state: Literal["new", "running", "stopping", "stopped"] = "new"
         self._tasks: list[asyncio.Task[None]] = []
         self._succeeded = 0
@@ -208,11 +207,7 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             try:
-                if self._observer is None:
-                    await self._attempt(key)
-                else:
-                    with self._observer.sync(self.name, str(key)):
-                        await self._attempt(key)
+                await self._attempt(key)
             finally:
                 self.queue.done(key)
             if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
@@ -275,3 +270,11 @@ class Controller(Generic[K]):
             advised(text),
             exc_info=None if expected else error,
         )
+
+
+def _observed(name: str, reconcile: Reconcile[K], observer: SyncObserver) -> Reconcile[K]:
+    async def reconcile_observed(key: K) -> RequeueAfter | None:
+        with observer.sync(name, str(key)):
+            return await reconcile(key)
+
+    return reconcile_observed

@@ -50,7 +50,7 @@ def endpointd_mirroring(flags: Sequence[str] = (), command: Sequence[str | Path]
     def start(plane: ControlPlane, name: str) -> ChildProcess:
         fixed = (f"--kubeconfig={plane.kubeconfig_path}", f"--controllers={NAME}", "--leader-elect=false")
         child = plane.start_child(name, [*program, *fixed, *flags])
-        child.wait_for_log("running: controllers=", timeout_seconds=_START_SECONDS)
+        child.wait_for_log('"running" controllers=', timeout_seconds=_START_SECONDS)
         return child
 
     return start

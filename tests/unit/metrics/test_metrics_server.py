@@ -1,24 +1,15 @@
-"""Where metrics are served: on loopback, GET /metrics alone, and clear words where it cannot be."""
+"""Where metrics are served: on loopback, and clear words where it cannot be; and what they tell of the program."""
 
-import asyncio
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
-import aiohttp
 import pytest
 from click.testing import CliRunner
 
 from endpointd.cli.metrics import Metrics, process_families
-from endpointd.cli.metrics_server import (
-    BindAddress,
-    ListenError,
-    MetricsServer,
-    open_listener,
-    parse_bind_address,
-)
 from endpointd.cli.run import run
+from endpointd.cli.serving_address import BindAddress, ListenError, open_listener, parse_bind_address
 from endpointd.clock import SystemClock
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.sync_lag import SyncLag
@@ -81,37 +72,6 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
             open_listener(BindAddress("127.0.0.1", port))
 
 
-async def served(listener: socket.socket, requests: list[tuple[str, str]]) -> list[tuple[int, str, str]]:
-    """Serve, and return status, content type and text of each answer."""
-    port = listener.getsockname()[1]
-    answers = []
-    async with asyncio.TaskGroup() as group:
-        server = MetricsServer(listener, lambda: b"up 1\n")
-        task = group.create_task(server.run(), name="server")
-        async with aiohttp.ClientSession() as session:
-            for method, path in requests:
-                async with session.request(method, f"http://127.0.0.1:{port}{path}") as answer:
-                    answers.append((answer.status, answer.headers["Content-Type"], await answer.text()))
-        task.cancel()
-    return answers
-
-
-async def test_metrics_are_served_and_nothing_else() -> None:
-    answers = await served(
-        open_listener(HERE), [("GET", "/metrics"), ("GET", "/"), ("POST", "/metrics"), ("GET", "/debug")]
-    )
-    assert answers[0] == (200, "text/plain; version=0.0.4; charset=utf-8", "up 1\n")
-    assert [status for status, _, _ in answers[1:]] == [404, 405, 404]
-
-
-async def test_the_end_closes_the_port() -> None:
-    listener = open_listener(HERE)
-    port = listener.getsockname()[1]
-    await served(listener, [("GET", "/metrics")])
-    assert listener.fileno() == -1
-    open_listener(BindAddress("127.0.0.1", port)).close()
-
-
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "nonsense"])
 def test_a_bad_address_ends_the_program_with_2_before_anything_begins(address: str) -> None:
     done = CliRunner().invoke(run, ["--metrics-bind-address", address, "--kubeconfig", "/nowhere"])
@@ -171,10 +131,10 @@ def test_a_port_in_use_ends_the_program_with_2_and_one_line(tmp_path: Path) -> N
     ]
 
 
-def test_what_serves_is_imported_only_where_it_is_served() -> None:
+def test_neither_a_web_framework_nor_traces_are_imported_for_it() -> None:
     code = (
-        "import sys, endpointd.cli.assembly, endpointd.cli.metrics_server;"
-        "print([name for name in sys.modules if name.startswith(('aiohttp.web_app', 'prometheus_client'))])"
+        "import sys, endpointd.cli.assembly, endpointd.cli.serving;"
+        "print([name for name in sys.modules if name.startswith(('aiohttp.web_app', 'opentelemetry'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
