@@ -209,11 +209,13 @@ async def test_what_could_not_be_used_of_a_slice_is_told() -> None:
 @virtually
 async def test_times_of_before_the_start_do_not_count() -> None:
     """C-52: the clock of the tests began on the first of January."""
-    world = World(service(), web("a", "10.0.0.1", triggered="2025-12-31T23:59:59Z"))
+    world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
         changes = services.changes()
+        await anext(changes)
+        world.put(web("a", "10.0.0.2", triggered="2025-12-31T23:59:59Z"))
         assert (await anext(changes)).endpoints["IPv4"].trigger_times == {}
-        world.put(web("a", "10.0.0.2", triggered="2026-01-01T00:00:01Z"))
+        world.put(web("a", "10.0.0.3", triggered="2026-01-01T00:00:01Z"))
         (times,) = (await anext(changes)).endpoints["IPv4"].trigger_times.values()
         assert [time.second for time in times] == [1]
 

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self
 
 from endpointd.api.addresses import Family
@@ -129,15 +128,10 @@ class LiveService:
         await self._watching.open([self._services, self._slices], self._timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._is_over = True
         self._bell.ring()
-        await self._watching.close(kind, error, traceback)
+        await self._watching.close()
 
     def __aiter__(self) -> AsyncIterator[ServiceEndpoints]:
         return _States(self, self._bell.listen())

@@ -93,7 +93,7 @@ def select(
     them stands in the hints (C-59).
     """
     ready = [endpoint for endpoint in endpoints if endpoint.ready]
-    draining = [endpoint for endpoint in endpoints if not endpoint.ready and endpoint.is_draining]
+    draining = [endpoint for endpoint in endpoints if endpoint.is_draining]  # counts where nothing is ready
     cluster: tuple[EndpointView, ...] | None = None
     local: tuple[EndpointView, ...] | None = None
     topology: Topology = "none"

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -135,15 +134,10 @@ class ServiceMap:
         await self._watching.open(self._informers, self._timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._is_over = True
         self._bell.ring()
-        await self._watching.close(kind, error, traceback)
+        await self._watching.close()
 
     # --------------------------------------------------------------------------------------------- reading
 

@@ -5,7 +5,6 @@ import contextlib
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from endpointd.client.discover import load_config
@@ -53,26 +52,19 @@ class Watching:
             for informer in informers:
                 left_seconds = deadline - self._clock.monotonic()
                 await informer.wait_synced(max(round(left_seconds, 1), 0.1))
-        except BaseException as error:
-            await self.close(type(error), error, error.__traceback__)
+        except BaseException:
+            await self.close()
             raise
 
-    async def close(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        """End the informers, then the client if it is ours."""
+    async def close(self) -> None:
+        """End the informers, then the client if it is ours. Raises an ExceptionGroup where one had a bug."""
         async with self._own:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
                 self._tasks = []
-                if isinstance(error, asyncio.CancelledError):
-                    await self._group.__aexit__(kind, error, traceback)
-                else:
-                    await self._group.__aexit__(None, None, None)
+                # Told of what the body raised, it would wrap that; told of nothing, it raises only its own.
+                await self._group.__aexit__(None, None, None)
 
 
 class Bell:
