@@ -10,9 +10,15 @@ from endpointd import __version__
 # Name, module and attribute, one line of help: listing the commands imports none of them.
 _COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("endpointd.cli.run:run", "Run the controllers against a cluster."),
+    "up": (
+        "endpointd.cli.up:up",
+        "Have a Kubernetes API on this machine, with pods that live and die in it.",
+    ),
+    "serve": ("endpointd.cli.serve:serve", "Serve the Kubernetes API on this machine, alone."),
     "explain": ("endpointd.cli.explain:explain", "Say why a pod is, or is not, in a service."),
     "check": ("endpointd.cli.check:check", "Compare a whole cluster with what it should be."),
     "diff": ("endpointd.cli.diff:diff", "Show what endpointd would change in a cluster now."),
+    "plan": ("endpointd.cli.plan:plan", "Show, offline, what manifests will have; simulate a rolling update."),
     "version": ("endpointd.cli.version:version", "Print the version."),
 }
 

@@ -1,0 +1,67 @@
+"""``endpointd serve``: the embedded API server alone."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+DEFAULT_KUBECONFIG = Path(".endpointd") / "kubeconfig"
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    metavar="DIR",
+    help="Keep everything there, durably; in memory alone without.",
+)
+@click.option(
+    "--bind-address", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
+)
+@click.option(
+    "--allow-remote",
+    is_flag=True,
+    help="Let --bind-address be reachable from other machines: whoever has the token may do everything.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Port; 0 takes a free one.",
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT_KUBECONFIG,
+    show_default=True,
+    metavar="FILE",
+    help="Where the kubeconfig goes, for its owner alone (0600).",
+)
+@click.option(
+    "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+)
+def serve(
+    data_dir: Path | None,
+    bind_address: str,
+    allow_remote: bool,
+    port: int,
+    kubeconfig_out: Path,
+    verbosity: int,
+) -> None:
+    """Serve the Kubernetes API on this machine, until SIGTERM or SIGINT.
+
+    Any client can use it with the kubeconfig that is written. Nothing runs in it by itself: `endpointd up` adds nodes, pods
+    and the controllers.
+    """
+    from endpointd.apiserver.settings import ServerSettings
+    from endpointd.cli import logs
+    from endpointd.cli.embedded import check_settings, serve_until_told, starting
+
+    logs.configure(verbosity)
+    settings = ServerSettings(host=bind_address, port=port, allow_remote=allow_remote, data_dir=data_dir)
+    check_settings(settings)
+    with starting():
+        asyncio.run(serve_until_told(settings, kubeconfig_out))

@@ -1,0 +1,234 @@
+"""What ``endpointd up`` is made of: the server, what runs pods, the controllers, and a view of it, in one task group."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from endpointd import __version__
+from endpointd.api.core import SERVICES
+from endpointd.api.discovery import ENDPOINT_SLICES
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.cli.applying import Applied, RefusedError, apply_manifests
+from endpointd.cli.assembly import Assembly, RunSettings
+from endpointd.cli.embedded import CannotServeError, embedded_server, how_to_reach
+from endpointd.cli.manifests import Manifest
+from endpointd.cli.overview import Overview, as_json, as_text, as_yaml, overview
+from endpointd.cli.run import CONTROLLERS
+from endpointd.cli.settling import unsettled
+from endpointd.client.discover import load_config
+from endpointd.client.rest import Client
+from endpointd.clock import Clock, SystemClock
+from endpointd.runtime.informer import Informer
+from endpointd.runtime.shutdown import stop_on_signals
+from endpointd.simulate.settings import SimulateSettings
+from endpointd.simulate.simulation import run_simulation
+
+_LOOK_SECONDS = 0.3
+_LOOKS_IN_A_ROW = 2
+_REDRAW_SECONDS = 0.5
+
+
+class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``endpointd up`` was asked for. ``simulation`` None runs no pods."""
+
+    server: ServerSettings
+    simulation: SimulateSettings | None
+    with_controllers: bool
+    kubeconfig: Path
+    once: bool
+    timeout_seconds: float
+    output: str
+
+
+class NotSettledError(Exception):
+    """It was not all settled in time; the text names what is not."""
+
+
+async def run_up(settings: UpSettings, manifests: Sequence[Manifest]) -> None:
+    """Run everything until a signal; with ``once`` until all is settled and printed.
+
+    Raises :class:`NotSettledError`, and :class:`~endpointd.cli.embedded.CannotServeError` where manifests are refused.
+    """
+    clock = SystemClock()
+    stop = asyncio.Event()
+    with stop_on_signals(stop):
+        async with embedded_server(settings.server, settings.kubeconfig) as server:
+            if not settings.once:
+                click.echo(f"the Kubernetes API is at {server.url}; to use it:")
+                click.echo(f"  {how_to_reach(settings.kubeconfig)}")
+            config = load_config(str(settings.kubeconfig), clock=clock)
+            async with Client.from_config(
+                config, clock=clock, user_agent=f"endpointd/{__version__}"
+            ) as client:
+                await _run(settings, manifests, client, clock, stop)
+
+
+async def _run(
+    settings: UpSettings,
+    manifests: Sequence[Manifest],
+    client: Client,
+    clock: Clock,
+    stop: asyncio.Event,
+) -> None:
+    rng = random.Random(settings.simulation.seed if settings.simulation else None)  # noqa: S311 - jitter, no secret
+    board = Board(client, clock, rng)
+    async with asyncio.TaskGroup() as group:
+        # What keeps running is told to stop once the rest is done, or has failed.
+        running = []
+        if settings.with_controllers:
+            manager = Assembly(_run_settings(settings.kubeconfig), client, clock).manager()
+            running.append(group.create_task(manager.run(stop), name="controllers"))
+        if settings.simulation is not None:
+            simulation = run_simulation(client, settings.simulation, stop, clock=clock)
+            running.append(group.create_task(simulation, name="simulation"))
+        watching = group.create_task(board.run(), name="view")
+        try:
+            await _apply(client, manifests, quiet=settings.once)
+            await board.wait_synced()
+            if settings.once:
+                await _settle(settings, client, clock, stop)
+                click.echo(_printed(await board.settled_view(), settings.output))
+            else:
+                await _show(board, clock, stop)
+        finally:
+            stop.set()
+            await asyncio.gather(*running, return_exceptions=True)
+            watching.cancel()
+
+
+def _run_settings(kubeconfig: Path) -> RunSettings:
+    return RunSettings(
+        kubeconfig=str(kubeconfig),
+        context="",
+        controllers=CONTROLLERS,
+        concurrent_endpoint_syncs=5,
+        concurrent_service_endpoint_syncs=5,
+        max_endpoints_per_slice=100,
+        endpoint_batch_seconds=0.0,
+        slice_batch_seconds=0.0,
+        mirroring_concurrent_syncs=5,
+        mirroring_max_endpoints_per_subset=1000,
+        mirroring_batch_seconds=0.0,
+        qps=0.0,
+        burst=0,
+    )
+
+
+async def _apply(client: Client, manifests: Sequence[Manifest], *, quiet: bool) -> None:
+    if not manifests:
+        return
+    try:
+        applied = await apply_manifests(client, manifests)
+    except RefusedError as error:
+        raise CannotServeError(_refused(error)) from error
+    if not quiet:
+        counts: dict[str, int] = {}
+        for one in applied:
+            counts[one.outcome] = counts.get(one.outcome, 0) + 1
+        click.echo(", ".join(f"{count} objects {outcome}" for outcome, count in counts.items()))
+
+
+def _refused(error: RefusedError) -> str:
+    lines = ["the manifests are refused:", *(f"  {refusal}" for refusal in error.refusals)]
+    if error.applied:
+        done: Sequence[Applied] = error.applied
+        lines.append(f"applied before that: {', '.join(str(one.manifest) for one in done)}")
+        lines.append(f"not applied: {', '.join(map(str, error.left)) or 'nothing else'}")
+    else:
+        lines.append("nothing was applied")
+    return "\n".join(lines)
+
+
+async def _settle(settings: UpSettings, client: Client, clock: Clock, stop: asyncio.Event) -> None:
+    """Wait until nothing is left to be done, seen so twice in a row."""
+    deadline = clock.monotonic() + settings.timeout_seconds
+    quiet = 0
+    while quiet < _LOOKS_IN_A_ROW and not stop.is_set():
+        left = await unsettled(
+            client, with_workloads=settings.simulation is not None, with_slices=settings.with_controllers
+        )
+        quiet = 0 if left else quiet + 1
+        if left and clock.monotonic() > deadline:
+            shown = "\n  ".join(left[:20])
+            raise NotSettledError(
+                f"after {settings.timeout_seconds:g} s this is not settled:\n  {shown}"
+                + (f"\n  and {len(left) - 20} more" if len(left) > 20 else "")
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await stop.wait()
+
+
+def _printed(found: Overview, output: str) -> str:
+    return {"json": as_json, "yaml": as_yaml}.get(output, as_text)(found)
+
+
+async def _show(board: "Board", clock: Clock, stop: asyncio.Event) -> None:
+    """Draw the table anew whenever something has changed, on a terminal; print it once elsewhere."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        click.echo(as_text(board.view()))
+        await stop.wait()
+        return
+    from rich.live import Live
+
+    from endpointd.cli.live_table import rendered
+
+    with Live(rendered(board.view()), console=console, auto_refresh=False, transient=False) as live:
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REDRAW_SECONDS):
+                    await stop.wait()
+            if board.take_changed():
+                live.update(rendered(board.view()), refresh=True)
+
+
+class Board:
+    """Services and slices as they are now, and whether that is news."""
+
+    def __init__(self, client: Client, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._services = Informer(client.source(SERVICES), name="services", clock=clock, rng=rng)
+        self._slices = Informer(client.source(ENDPOINT_SLICES), name="endpointslices", clock=clock, rng=rng)
+        self._changed = True
+        self._services.add_handler(self._note)
+        self._slices.add_handler(self._note)
+
+    def _note(self, old: Any, new: Any) -> None:
+        self._changed = True
+
+    async def run(self) -> None:
+        """Keep it up to date; for as long as it is not cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._services.run(), name="view of services")
+            group.create_task(self._slices.run(), name="view of slices")
+
+    async def wait_synced(self) -> None:
+        """Wait until everything has been read once."""
+        await self._services.wait_synced()
+        await self._slices.wait_synced()
+
+    def take_changed(self) -> bool:
+        """Tell whether anything has changed since the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def view(self) -> Overview:
+        """Return the table as of now."""
+        return overview(self._services.lister.values(), self._slices.lister.values())
+
+    async def settled_view(self) -> Overview:
+        """Return the table once it has stopped changing: what was settled has then come through the watch."""
+        self.take_changed()
+        while True:
+            await self._clock.sleep(_LOOK_SECONDS / 3)
+            if not self.take_changed():
+                return self.view()
