@@ -103,6 +103,8 @@ class GracefulDeletion:
         if stored is None or node is None:
             return
         facts = facts_of(stored)
+        if not facts.is_deleting:
+            return  # another pod of the same name
         left_seconds = self._left_seconds(facts.deletion_timestamp)
         if left_seconds > 0:
             self._agenda.put(key, left_seconds)

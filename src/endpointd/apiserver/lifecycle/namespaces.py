@@ -82,7 +82,7 @@ class NamespaceCleaner:
                     refused.append(error)
         # Pods that go at once make room for the rest: their own changes bring the namespace here again.
         remaining = self._content(name)
-        await self._tell(key, stored, remaining, [str(error) for error in refused])
+        await self._tell(key, remaining, [str(error) for error in refused])
         if not remaining:
             await self._write(key, _released, "finalize")
         if refused:
@@ -101,13 +101,8 @@ class NamespaceCleaner:
             for stored in self._storage.latest_in(resource, namespace)
         ]
 
-    async def _tell(
-        self, key: StorageKey, stored: Stored, remaining: Sequence[Facts], failures: Sequence[str]
-    ) -> None:
+    async def _tell(self, key: StorageKey, remaining: Sequence[Facts], failures: Sequence[str]) -> None:
         now = self._clock.wall()
-        status = stored.decode().get("status") or {}
-        if with_conditions(status, remaining, failures, now) == status:
-            return
 
         def make(obj: JsonObject) -> JsonObject:
             obj["status"] = with_conditions(obj.get("status") or {}, remaining, failures, now)

@@ -39,10 +39,7 @@ class OwnerGraph:
         key = change.after.key
         if change.type == "DELETED":
             return self._forget(key) | set(self._dependents.get(change.after.uid, ()))
-        touched = self._put(facts_of(change.after))
-        if change.before is not None and change.before.uid != change.after.uid:
-            touched.update(self._dependents.get(change.before.uid, ()))
-        return touched
+        return self._put(facts_of(change.after))
 
     def replace(self, resource: GroupResource, objects: Iterable[Stored]) -> set[StorageKey]:
         """Take the whole of a collection in place of what was known of it."""

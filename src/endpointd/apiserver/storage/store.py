@@ -1,6 +1,7 @@
 """The storage: memory is the truth for reads, the log for crashes, and a commit waits for the latter."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from endpointd.apiserver.storage.model import (
 from endpointd.apiserver.storage.sqlite_log import SqliteLog
 from endpointd.apiserver.storage.watch import History, HistorySubscription
 from endpointd.clock import Clock
+
+_LOG = logging.getLogger(__name__)
 
 _COMMITS_A_GROUP = 1_000
 _DELETIONS_A_GROUP = 256
@@ -313,6 +316,7 @@ class ObjectStorage:
         """Take back all that is not durable: what was queued may have been decided on what has failed."""
         self._failures += 1
         failed = [*group, *self._queued]
+        _LOG.error("the storage cannot be written, refused %d commits: %s", len(failed), error)
         self._queued.clear()
         for collection in self._collections.values():
             collection.reject_all()

@@ -4,6 +4,8 @@ from typing import Any
 
 from tests.unit.apiserver.lifecycle.world import World, play
 
+from endpointd.apiserver.lifecycle.graceful import GracefulDeletion
+
 
 async def event(world: World, name: str, *, last: str = "") -> None:
     body: dict[str, Any] = {
@@ -115,5 +117,26 @@ def test_a_pod_of_the_same_name_is_not_taken_for_the_old_one() -> None:
             pod = world.get("pods", "p")
             assert pod is not None
             assert pod["metadata"]["uid"] == uid
+
+    play(scene())
+
+
+def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.pod("p", "missing")
+        ending = GracefulDeletion(world.storage, world.clock, world.housekeeping.delete, finish_all=True)
+        pods = world.definition("pods").resource
+        await world.delete("pods", "p")
+        ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
+        await world.delete("pods", "p", grace_seconds=0)
+        await world.pod("p", "missing")
+        key = next(iter(world.storage.latest_in(pods))).key
+        await ending.look(key)  # the old one's turn comes before the news of the new one
+        assert world.names("pods") == ["p"]
+        ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
+        await ending.look(key)
+        assert world.names("pods") == ["p"]
 
     play(scene())

@@ -230,19 +230,47 @@ def test_dependents_of_a_kind_that_comes_later_are_judged_when_it_comes() -> Non
         async with world.running():
             await world.settle(5)
             assert world.names("secrets") == ["of-a-widget"]
-            world.registry.add(
-                Definition(
-                    group="example.com",
-                    version="v1",
-                    plural="widgets",
-                    kind="Widget",
-                    singular="widget",
-                    namespaced=True,
-                    strategy=Strategy(),
-                )
+            widgets = Definition(
+                group="example.com",
+                version="v1",
+                plural="widgets",
+                kind="Widget",
+                singular="widget",
+                namespaced=True,
+                strategy=Strategy(),
             )
+            world.registry.add(widgets)
+            await world.settle(1)
+            assert world.names("secrets") == []
+            world.registry.remove("example.com", "v1", "widgets")
+            await world.create("secrets", "of-a-widget", owners=[gone])
+            await world.settle(1)
+            assert world.names("secrets") == ["of-a-widget"]
+            world.registry.add(widgets)  # its collection has been followed all the time
             await world.settle(1)
             assert world.names("secrets") == []
             assert len(world.storage.snapshot(GroupResource("example.com", "widgets"))) == 0
+
+    play(scene())
+
+
+def test_who_names_an_owner_of_another_namespace_does_not_hold_it() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.namespace("elsewhere")
+        async with world.running():
+            uid = await world.create("configmaps", "owner")
+            await world.create(
+                "secrets",
+                "stranger",
+                "elsewhere",
+                owners=[owner("owner", uid, blocks=True)],
+                finalizers=["example.com/hold"],
+            )
+            await world.settle()
+            await world.delete("configmaps", "owner", policy="Foreground")
+            await world.settle()
+            assert world.names("configmaps") == []
 
     play(scene())

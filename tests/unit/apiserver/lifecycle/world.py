@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from endpointd.apiserver.builtin_types import BuiltinPatches
 from endpointd.apiserver.housekeeping import Housekeeping
 from endpointd.apiserver.lifecycle.manager import Lifecycle
 from endpointd.apiserver.objects import GroupResource, JsonObject, StorageKey
+from endpointd.apiserver.patch.service import TypedPatches
 from endpointd.apiserver.registry.builtin import builtin_registry
 from endpointd.apiserver.registry.definition import Definition
 from endpointd.apiserver.schema.service import TypeSchema
@@ -38,7 +38,7 @@ class World:
             storage=self.storage,
             registry=self.registry,
             schema=TypeSchema(),
-            patches=BuiltinPatches(),
+            patches=TypedPatches(),
             clock=self.clock,
             rng=random.Random(1),
         )

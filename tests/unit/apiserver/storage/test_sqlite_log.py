@@ -290,9 +290,9 @@ async def test_a_past_that_was_not_kept_is_not_made_up_when_it_is_to_be_kept_fro
 async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path, history_changes=4) as storage:
-        before = storage.revision
         passing = StorageKey(CONFIGMAPS, "default", "passing")
-        await storage.commit([removal(passing, await rewrite(storage, passing, 1))])
+        seen = await rewrite(storage, passing, 1)
+        await storage.commit([removal(passing, seen)])
         others = [StorageKey(CONFIGMAPS, "default", f"other-{number}") for number in range(5)]
         for other in others[:4]:
             await rewrite(storage, other, 1)
@@ -307,4 +307,4 @@ async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins
         await rewrite(storage, others[4], 1)
     async with opened(path) as storage:
         with pytest.raises(RevisionCompactedError):
-            storage.subscribe(CONFIGMAPS, after_revision=before)
+            storage.subscribe(CONFIGMAPS, after_revision=seen)

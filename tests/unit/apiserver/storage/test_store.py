@@ -16,7 +16,7 @@ from tests.unit.apiserver.storage.gated import (
 )
 
 from endpointd.apiserver.objects import StorageKey
-from endpointd.apiserver.storage.log import MemoryLog
+from endpointd.apiserver.storage.log import Batch, Done, MemoryLog
 from endpointd.apiserver.storage.model import (
     StorageFailedError,
     StorageSettings,
@@ -83,17 +83,26 @@ async def test_what_is_committed_in_one_turn_and_while_the_log_writes_is_one_gro
     assert storage.statistics().commits == 10
 
 
-async def test_the_next_group_is_on_its_way_before_the_last_one_is_told() -> None:
+async def test_the_next_group_is_on_its_way_before_the_last_one_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     storage, log = gated()
+    told_before: list[bool] = []
+    append = log.append
+
+    def noting(batch: Batch, done: Done) -> None:
+        told_before.append(storage.get(A) is not None)
+        append(batch, done)
+
+    monkeypatch.setattr(log, "append", noting)
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(storage.commit([write(A)]))
+        group.create_task(storage.commit([write(A)]))
         await turns()
         group.create_task(storage.commit([write(B)]))
         await turns()
-        _, done = log.held.popleft()
-        done(None)
-        assert log.held
-        assert not first.done()
+        await log.release()
+        assert told_before == [False, False]
+        assert storage.get(A) is not None
         await log.release()
 
 
