@@ -135,6 +135,7 @@ class LeaderElector:
             raise ValueError("an elector needs an identity that no other one has")
         self._leases = leases
         self._key = key
+        self._lease = str(key)
         self._rules = rules
         self._fence = fence
         self._clock = clock
@@ -156,7 +157,7 @@ class LeaderElector:
 
         Cancelling it closes the fence at once and leaves the lease to run out.
         """
-        logger.info("election: lease=%s identity=%s", self._key, self._rules.identity)
+        logger.info("election: lease=%s identity=%s", self._lease, self._rules.identity)
         step = machine.begin()
         told = False
         try:
@@ -242,7 +243,7 @@ class LeaderElector:
         holder = machine.holder(self._state)
         if holder and holder != self._told_holder:
             self._told_holder = holder
-            logger.info("leader: lease=%s holder=%s", self._key, holder)
+            logger.info("leader: lease=%s holder=%s", self._lease, holder)
         return step
 
     def _lead_until(self, moment: float) -> None:
@@ -269,7 +270,7 @@ class LeaderElector:
         if self._fence.is_settled(self._rules.lease_seconds):
             return True
         if self._leads_until is not None:
-            logger.warning("the lease is left to run out, a write has no answer: lease=%s", self._key)
+            logger.warning("the lease is left to run out, a write has no answer: lease=%s", self._lease)
         return False
 
     # ------------------------------------------------------------------------------------------- requests
@@ -316,7 +317,7 @@ class LeaderElector:
         try:
             return machine.Written(await writing)
         except (ConflictError, AlreadyExistsError) as error:
-            logger.debug("somebody was quicker: lease=%s error=%s", self._key, error)
+            logger.debug("somebody was quicker: lease=%s error=%s", self._lease, error)
             return machine.Refused()
 
     async def _request(self, request: Coroutine[Any, Any, machine.Event]) -> machine.Event:
@@ -345,7 +346,7 @@ class LeaderElector:
         self._last_error = problem
         level = logging.DEBUG if problem == self._told_error else logging.WARNING
         self._told_error = problem
-        logger.log(level, "no answer about the lease: lease=%s error=%s", self._key, problem)
+        logger.log(level, "no answer about the lease: lease=%s error=%s", self._lease, problem)
 
 
 def _advice(problem: str) -> str:
