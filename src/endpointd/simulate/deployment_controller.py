@@ -2,7 +2,7 @@
 
 from endpointd.api.apps import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from endpointd.client.errors import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
 from endpointd.controllers.writes import is_namespace_terminating
 from endpointd.runtime.controller import RequeueAfter
 from endpointd.runtime.queue import WorkQueue
@@ -103,7 +103,12 @@ class DeploymentController:
         pods = [pod for pod in world.pods_of(item.metadata.uid) if not is_finished(pod)]
         active = [pod for pod in pods if not is_terminating(pod) and pod.metadata.uid not in world.going]
         available = sum((left := available_in(pod, wait, now)) is not None and left <= 0 for pod in active)
-        return Counted(item, present=len(pods), active=len(active), available=available)
+        return Counted(
+            item,
+            present=len(pods),
+            active=len(active) + world.making.get(item.metadata.uid, 0),
+            available=available,
+        )
 
     async def _apply(self, deployment: Deployment, plan: DeploymentPlan) -> None:
         world = self._world
@@ -154,12 +159,15 @@ class DeploymentController:
             body["metadata"] = {"annotations": change.annotations}
         if change.replicas is not None:
             body["spec"] = {"replicas": change.replicas}
-        written = await merge(
-            self._world.api,
-            REPLICA_SETS,
-            key_of(change.item),
-            body,
-            uid=change.item.metadata.uid,
-            resource_version=change.item.metadata.resource_version,
-        )
+        try:
+            written = await merge(
+                self._world.api,
+                REPLICA_SETS,
+                key_of(change.item),
+                body,
+                uid=change.item.metadata.uid,
+                resource_version=change.item.metadata.resource_version,
+            )
+        except (ConflictError, NotFoundError):
+            return  # it has changed meanwhile: the watch will tell, and the step is planned anew
         self._world.replica_sets.store.record_write(written)

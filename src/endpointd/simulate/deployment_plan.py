@@ -37,7 +37,7 @@ class Counted(msgspec.Struct, frozen=True):
     present: int = 0
     """Pods that have not ended, with those that are about to."""
     active: int = 0
-    """Pods that are there to stay."""
+    """Pods that are there to stay, with those that are just being made."""
     available: int = 0
 
     @property

@@ -61,12 +61,20 @@ class ReplicaSetController:
             await own_pod(world, pod, owner_reference(REPLICA_SETS, item.metadata))
         await at_once([partial(world.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
         count = min(plan.create, _MOST_AT_ONCE)
-        await at_once([partial(self._create, item) for _ in range(count)], f"{NAME}-create")
+        if not count:
+            return
+        world.making[item.metadata.uid] = count  # a rollout counts them, though nobody has seen them yet
+        try:
+            await at_once([partial(self._create, item) for _ in range(count)], f"{NAME}-create")
+        finally:
+            del world.making[item.metadata.uid]
 
     async def _create(self, item: ReplicaSet) -> None:
+        world, uid = self._world, item.metadata.uid
         owner = owner_reference(REPLICA_SETS, item.metadata)
         name = self._names.draw(item.metadata.key)
         document = pod_of_template(item.spec.template, name, owner, {})
         document["metadata"]["generateName"] = f"{item.metadata.name}-"
-        if not await make_pod(self._world, document, item.metadata.namespace):
+        if not await make_pod(world, document, item.metadata.namespace):
             self._queue.add_after(item.metadata.key, 1.0)
+        world.making[uid] -= 1

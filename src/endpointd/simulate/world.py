@@ -1,5 +1,6 @@
 """What all controllers of a simulation share: the server, the caches, the clock, chance, and who belongs to whom."""
 
+import contextlib
 import random
 from typing import Any
 
@@ -22,7 +23,7 @@ from endpointd.runtime.informer import Informer
 from endpointd.simulate.api import Api
 from endpointd.simulate.chance import Chance
 from endpointd.simulate.nodes import SIMULATED_NODES, SimulatedNode
-from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
+from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of, is_terminating
 from endpointd.simulate.settings import SimulateSettings
 from endpointd.simulate.times import format_time, parse_time
 
@@ -65,6 +66,8 @@ class World:
         self._by_node: dict[str, dict[ObjectKey, None]] = {}
         self.going: set[str] = set()
         """Uids of pods whose deletion the server has accepted, and the watch has not told of."""
+        self.making: dict[str, int] = {}
+        """How many pods are just being created, by the uid of their owner."""
         self.pods.store.subscribe(self._on_pod)
 
     def informers(self) -> list[Informer[Any]]:
@@ -113,18 +116,12 @@ class World:
 
     async def delete_pod(self, pod: SimulatedPod, grace_period_seconds: int | None = None) -> None:
         """Delete a pod; one that is gone, or another by now, is no error."""
-        uid = pod.metadata.uid
-        self.going.add(uid)
-        try:
-            await self.api.delete(
-                SIMULATED_PODS, key_of(pod), uid=uid, grace_period_seconds=grace_period_seconds
-            )
-        except (NotFoundError, ConflictError):
-            if self.pods.store.get(key_of(pod)) is None:
-                self.going.discard(uid)
-        except BaseException:
-            self.going.discard(uid)
-            raise
+        uid, key = pod.metadata.uid, key_of(pod)
+        with contextlib.suppress(NotFoundError, ConflictError):
+            await self.api.delete(SIMULATED_PODS, key, uid=uid, grace_period_seconds=grace_period_seconds)
+        there = self.pods.store.get(key)
+        if there is not None and there.metadata.uid == uid and not is_terminating(there):
+            self.going.add(uid)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
@@ -140,7 +137,7 @@ class World:
                         del index[was]
                 if place is not None:
                     index.setdefault(place, {})[key] = None
-        if old is not None and (new is None or new.metadata.deletion_timestamp is not None):
+        if old is not None and (new is None or is_terminating(new)):
             self.going.discard(old.metadata.uid)
 
 
