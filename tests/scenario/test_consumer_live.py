@@ -294,7 +294,7 @@ async def test_a_silent_connection_is_found_out() -> None:
 
 @virtually
 async def test_nothing_is_given_before_everything_has_been_read() -> None:
-    """C-8: both the service and the slices."""
+    """C-8, C-88: both the service and the slices; before, nothing is said to be empty."""
     world = World(service(), web("a", "10.0.0.1"))
     for source in (world.services, world.slices):
         source.fail_next(ConnectionFailedError("refused"), on="watch")

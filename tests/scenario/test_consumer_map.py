@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.unit.consumer.slices import endpoint, piece, port
 from tests.unit.consumer.world import LONG, World, ips_of, node, service, settle, virtually, web
@@ -15,7 +16,7 @@ HTTP = ServicePortName("ns1", "svc1", "http")
 
 @virtually
 async def test_it_asks_for_what_kube_proxy_asks_for() -> None:
-    """Section 1, C-1, C-2, C-6, C-9."""
+    """Section 1, C-1, C-2, C-5, C-6, C-9: Endpoints are not among it, nor anything of the topology annotations."""
     world = World(node())
     async with world.map(node_name="node-1"):
         assert world.asked == [
@@ -197,6 +198,21 @@ async def test_a_slice_of_nobody_is_left_out_and_logged(caplog: pytest.LogCaptur
     async with world.map() as services:
         assert services.snapshot()[HTTP].endpoints == ()
         assert "slice ns1/lost says of no service that it is its own: left out" in caplog.text
+
+
+@virtually
+async def test_slices_of_a_service_that_is_left_to_another_proxy_are_held_and_joined_to_nothing() -> None:
+    """C-4; and they are at hand when it comes back."""
+    theirs = msgspec.structs.replace(service(), proxy_name="other")
+    world = World(theirs, web("a", "10.0.0.1"))
+    async with world.map() as services:
+        assert services.get(HTTP) is None
+        assert services.statistics().caches[0].slices == 1
+        world.put(service())
+        await settle()
+        found = services.get(HTTP)
+        assert found is not None
+        assert ips_of(found) == ["10.0.0.1"]
 
 
 @virtually

@@ -154,6 +154,44 @@ def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_event
     assert {winner(*order) for order in itertools.permutations(dying)} == {"draining"}
 
 
+def test_nothing_else_decides_between_duplicates() -> None:
+    """C-37: not which is newer, later triggered, ready, or local."""
+    newer = piece("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
+    older = piece("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
+    assert winner(newer, older) == winner(older, newer) == "unready"
+
+
+def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store() -> None:
+    """C-21: versions are not compared; our store never goes back, so nothing older is ever told."""
+    cache = cache_of(piece("a", [endpoint("10.0.0.2")], version=2))
+    assert cache.update(piece("a", [endpoint("10.0.0.1")], version=1))
+    assert addresses(cache.endpoints(of())) == ["10.0.0.1:80"]
+
+
+def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
+    """C-85, C-11: nobody is asked who the owner or the manager is."""
+    label = "endpointslice.kubernetes.io/managed-by"
+    cache = cache_of(
+        piece("a", [endpoint("10.0.0.1")], labels={label: "endpointslice-controller.k8s.io"}),
+        piece("b", [endpoint("10.0.0.2")], labels={label: "endpointslicemirroring-controller.k8s.io"}),
+        piece("c", [endpoint("10.0.0.3")]),
+    )
+    assert addresses(cache.endpoints(of())) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
+
+
+def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> None:
+    """C-60, over all slices of the family; C-59: nothing else is asked."""
+    hinted = [endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])]
+    cache = cache_of(
+        piece("a", hinted, [port("http"), port("metrics", 9090)]),
+        piece("b", [endpoint("10.0.0.3")], [port("http")]),
+    )
+    here = Location("n1", "a")
+    http, metrics = (cache.service_endpoints(of(name), location=here) for name in ("http", "metrics"))
+    assert addresses(http.usable) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
+    assert addresses(metrics.usable) == ["10.0.0.1:9090"]
+
+
 def test_a_duplicate_that_goes_leaves_the_other() -> None:
     """C-83: an endpoint that moves is in two slices for a moment, and never twice in the list."""
     first, second = piece("a", [endpoint("10.0.0.1", node="a")]), piece("b", [endpoint("10.0.0.1", node="b")])
@@ -381,7 +419,7 @@ def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int)
 
 
 def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
-    """C-19."""
+    """C-17 to C-19: what waits is not read, and only its last state ever is."""
     cache = EndpointSliceCache()
     look = cache.look()
     for version in range(1, 101):

@@ -149,7 +149,7 @@ def test_an_endpoint_is_local_where_both_nodes_are_known_and_the_same() -> None:
 
 
 def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
-    """C-42 and C-81 mended: it decides nothing."""
+    """C-42 and C-81 mended: it decides nothing; the application protocol is no part of the identity (C-29)."""
     full = msgspec.structs.replace(
         endpoint("10.0.0.1", node="n1"),
         hostname="db-0",

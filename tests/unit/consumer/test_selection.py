@@ -80,17 +80,17 @@ SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]]
         [unready(1, zones="a"), at(2, zones="b"), at(3, zones="c"), unready(4, zones="a")], CLUSTER, HERE,
         ([2, 3], None, [2, 3])),
     "one has no hint": ([*HINTED[:3], at(6)], CLUSTER, HERE, ([3, 4, 5, 6], None, [3, 4, 5, 6])),
-    "several hints for an endpoint": (
+    "C-46: several hints for an endpoint": (
         [at(1, zones="abc"), at(2, zones="bc"), at(3, zones="bd"), at(4, zones="c")], CLUSTER,
         Location("node-1", "zone-c"), ([1, 2, 4], None, [1, 2, 4])),
     "same node": (NODE_HINTED, CLUSTER, HERE, ([1], None, [1])),
     "same node, one has no hints": ([*NODE_HINTED, at(4)], CLUSTER, HERE, ([1, 2, 3, 4], None, [1, 2, 3, 4])),
     "nobody is hinted for the node": (NODE_HINTED, CLUSTER, Location("node-0", "zone-a"), ([1, 2], None, [1, 2])),
-    "topology and locality need merging": (
+    "C-63a: topology and locality need merging": (
         [at(0, zones="a", local=True), at(1, zones="b", local=True), at(2, zones="a"), at(3, zones="b")],
         EXTERNAL_LOCAL, HERE, ([0, 2], [0, 1], [0, 1, 2])),
     "iTP Local: no endpoints": ([], INTERNAL_LOCAL, HERE, (None, [], [])),
-    "iTP Local: all are remote": ([at(1), at(2)], INTERNAL_LOCAL, HERE, (None, [], [])),
+    "iTP Local: all are remote, and none is used (C-87)": ([at(1), at(2)], INTERNAL_LOCAL, HERE, (None, [], [])),
     "iTP Local: all are local": ([at(1, local=True), at(2, local=True)], INTERNAL_LOCAL, HERE, (None, [1, 2], [1, 2])),
     "iTP Local: some are local": ([at(1, local=True), at(2)], INTERNAL_LOCAL, HERE, (None, [1], [1])),
     "Cluster: none is ready": ([unready(1), unready(2)], CLUSTER, HERE, ([], None, [])),
@@ -108,9 +108,9 @@ SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]]
         [at(1, local=True), at(2)], TrafficPolicy(external_local=True), HERE, ([1, 2], None, [1, 2])),
     "iTP Local, internal only": ([at(1), at(2, local=True)], INTERNAL_LOCAL, HERE, (None, [2], [2])),
     # 8.5
-    "V1: ready while terminating counts as ready": ([at(1, terminating=True), at(2)], CLUSTER, HERE, ([1, 2], None, [1, 2])),
+    "V1, C-43: ready while terminating counts as ready": ([at(1, terminating=True), at(2)], CLUSTER, HERE, ([1, 2], None, [1, 2])),
     "V2: draining, alone": ([draining(1)], CLUSTER, HERE, ([1], None, [1])),
-    "V3: unready, and not terminating": ([at(1, ready=False)], CLUSTER, HERE, ([], None, [])),
+    "V3, C-44: unready but serving, and not terminating": ([at(1, ready=False)], CLUSTER, HERE, ([], None, [])),
     "V4: hints do not count in the fall-back": (
         [draining(1, zones="b"), draining(2, zones="c"), draining(3, zones="a")], CLUSTER, HERE, ([1, 2, 3], None, [1, 2, 3])),
     "V5: hinted for other nodes, and one has no zone hint": (
