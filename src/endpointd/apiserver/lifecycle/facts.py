@@ -64,7 +64,11 @@ def facts_of(stored: Stored) -> Facts:
     encoded = stored.encoded
     if b'"ownerReferences"' not in encoded and b'"deletionTimestamp"' not in encoded:
         return Facts(stored.key, stored.uid)
-    metadata = _DECODER.decode(encoded).metadata
+    try:
+        metadata = _DECODER.decode(encoded).metadata
+    except msgspec.ValidationError:
+        # No verb lets it in, but if it is there: what cannot be read is nobody's, and stays.
+        return Facts(stored.key, stored.uid)
     return Facts(
         stored.key,
         stored.uid,

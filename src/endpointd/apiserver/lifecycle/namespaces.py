@@ -1,5 +1,6 @@
 """Namespaces that are deleted: first what is in them, then they."""
 
+import asyncio
 from collections.abc import Sequence
 
 from endpointd.apiserver.errors import StatusError
@@ -14,6 +15,7 @@ from endpointd.clock import Clock
 
 NAMESPACES = GroupResource("", "namespaces")
 _FINALIZER = "kubernetes"
+_TOGETHER = 64
 
 
 class NamespaceCleaner:
@@ -74,12 +76,12 @@ class NamespaceCleaner:
         if stored is None or not facts_of(stored).is_deleting:
             return
         refused: list[StatusError] = []
-        for facts in plan_namespace(self._content(name)).to_delete:
-            try:
-                await self._delete(facts.key, facts.uid)
-            except StatusError as error:
-                if error.code not in (404, 409):
-                    refused.append(error)
+        to_delete = plan_namespace(self._content(name)).to_delete
+        for first in range(0, len(to_delete), _TOGETHER):
+            # Together, so that they share what a write costs on the disk.
+            async with asyncio.TaskGroup() as group:
+                for facts in to_delete[first : first + _TOGETHER]:
+                    group.create_task(self._try_delete(facts, refused), name=f"lifecycle empties {name}")
         # Pods that go at once make room for the rest: their own changes bring the namespace here again.
         remaining = self._content(name)
         await self._tell(key, remaining, [str(error) for error in refused])
@@ -87,6 +89,13 @@ class NamespaceCleaner:
             await self._write(key, _released, "finalize")
         if refused:
             raise refused[0]
+
+    async def _try_delete(self, facts: Facts, refused: list[StatusError]) -> None:
+        try:
+            await self._delete(facts.key, facts.uid)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                refused.append(error)
 
     def _content(self, namespace: str) -> list[Facts]:
         """Return all that is in a namespace, durable or not yet: a write that is under way will be there."""

@@ -4,7 +4,9 @@ import asyncio
 
 from tests.unit.apiserver.lifecycle.world import World, owner, play
 
-from endpointd.apiserver.objects import GroupResource
+from endpointd.apiserver.lifecycle.garbage import GarbageCollector
+from endpointd.apiserver.lifecycle.ports import Make
+from endpointd.apiserver.objects import GroupResource, StorageKey
 from endpointd.apiserver.registry.definition import Definition, Strategy
 from endpointd.apiserver.storage.model import StorageSettings
 
@@ -272,5 +274,30 @@ def test_who_names_an_owner_of_another_namespace_does_not_hold_it() -> None:
             await world.delete("configmaps", "owner", policy="Foreground")
             await world.settle()
             assert world.names("configmaps") == []
+
+    play(scene())
+
+
+def test_a_finalizer_is_not_taken_from_another_object_of_the_same_name() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+
+        async def meanwhile_another(key: StorageKey, make: Make, *, subresource: str = "") -> None:
+            another = {"metadata": {"name": key.name, "uid": "another", "finalizers": ["orphan"]}}
+            assert make(another)["metadata"]["finalizers"] == ["orphan"]
+            seen.append(key.name)
+
+        seen: list[str] = []
+        collector = GarbageCollector(
+            world.storage, world.registry, world.clock, world.housekeeping.delete, meanwhile_another
+        )
+        await world.create("configmaps", "c")
+        await world.delete("configmaps", "c", policy="Orphan")
+        resource = world.definition("configmaps").resource
+        objects = list(world.storage.snapshot(resource).after("", ""))
+        collector.replaced(resource, objects)
+        await collector.look(objects[0].key)
+        assert seen == ["c"]
 
     play(scene())

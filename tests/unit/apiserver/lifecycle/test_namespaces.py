@@ -1,11 +1,12 @@
 """Namespaces that are deleted, against the real verbs and storage."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.unit.apiserver.lifecycle.world import World, play
 
-from endpointd.apiserver.errors import StatusError
+from endpointd.apiserver.errors import StatusError, internal
 from endpointd.apiserver.lifecycle.facts import Facts
 from endpointd.apiserver.lifecycle.namespace_plan import plan_namespace, with_conditions
 from endpointd.apiserver.objects import GroupResource, JsonObject, StorageKey
@@ -24,7 +25,7 @@ def test_a_namespace_goes_with_all_that_is_in_it_and_nothing_else() -> None:
         world = World()
         for name in ("going", "staying"):
             await world.namespace(name)
-            for number in range(3):
+            for number in range(100):
                 await world.create("configmaps", f"c{number}", name)
             await world.create("secrets", "s", name)
         async with world.running():
@@ -32,7 +33,7 @@ def test_a_namespace_goes_with_all_that_is_in_it_and_nothing_else() -> None:
             await world.settle()
             assert world.names("namespaces") == ["staying"]
             assert world.names("configmaps", "going") == world.names("secrets", "going") == []
-            assert len(world.names("configmaps", "staying")) == 3
+            assert len(world.names("configmaps", "staying")) == 100
 
     play(scene())
 
@@ -131,3 +132,32 @@ def test_conditions_keep_their_time_while_they_say_the_same() -> None:
     assert times["NamespaceDeletionContentFailure"] == "2026-01-02T00:00:00Z"
     foreign: JsonObject = {"type": "Mine", "status": "True"}
     assert with_conditions({"conditions": [foreign]}, [], [], later)["conditions"][0] == foreign
+
+
+def test_a_refused_deletion_is_told_and_comes_again() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("going")
+        await world.create("configmaps", "stubborn", "going")
+        await world.create("configmaps", "willing", "going")
+        refusing = True
+        delete = world.housekeeping.delete
+
+        async def refusing_delete(key: StorageKey, uid: str, **options: Any) -> None:
+            if refusing and key.name == "stubborn":
+                raise internal("the disk is full")
+            await delete(key, uid, **options)
+
+        world.housekeeping.delete = refusing_delete  # type: ignore[method-assign]
+        async with world.running():
+            await world.delete("namespaces", "going")
+            await world.settle(5)
+            assert world.names("configmaps", "going") == ["stubborn"]
+            told = conditions(world, "going")["NamespaceDeletionContentFailure"]
+            assert told[0] == "True"
+            assert "the disk is full" in told[1]
+            refusing = False
+            await world.settle(60)
+            assert world.names("namespaces") == []
+
+    play(scene())

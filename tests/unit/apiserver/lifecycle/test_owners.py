@@ -159,6 +159,8 @@ def test_facts_are_read_from_any_document() -> None:
     assert facts_of(stored("a", "u", 1, ("o",), (), False)).owners[0].uid == "o"
     told = msgspec.structs.replace(plain, encoded=plain.encoded.replace(b'"x/y"', b'"\\"ownerReferences\\""'))
     assert facts_of(told).owners == ()
+    odd = msgspec.structs.replace(plain, encoded=b'{"metadata":{"ownerReferences":[{"name":"no uid"}]}}')
+    assert facts_of(odd) == Facts(plain.key, "u")
 
 
 def test_times_in_all_their_forms() -> None:

@@ -308,3 +308,13 @@ async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins
     async with opened(path) as storage:
         with pytest.raises(RevisionCompactedError):
             storage.subscribe(CONFIGMAPS, after_revision=seen)
+
+
+async def test_each_commit_is_synced_and_the_file_can_shrink(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as storage:
+        await rewrite(storage, KEY, 1)
+        log = storage._log
+        assert isinstance(log, SqliteLog)
+        pragmas = ("journal_mode", "synchronous", "auto_vacuum")
+        found = [log._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
+    assert found == ["wal", 2, 2], "write-ahead log, FULL, INCREMENTAL"
