@@ -1,13 +1,17 @@
 """Connections: aiohttp's, which tell a watch when its client has gone, and streams written as whole chunks."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from endpointd.apiserver.http.codec import LARGEST_BODY_BYTES
+
+_LOG = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -27,6 +31,14 @@ class Connection(RequestHandler):
         told, self.on_lost = self.on_lost, None
         if told is not None:
             told()
+
+    def log_exception(self, *args: Any, **details: Any) -> None:
+        """Log what went wrong in here; what is no HTTP is the client's business, and may hold its secrets."""
+        error = details.get("exc_info")
+        if isinstance(error, HttpProcessingError):
+            _LOG.debug("a client sent what is no HTTP: %s", type(error).__name__)
+        else:
+            super().log_exception(*args, **details)
 
 
 class Connections(web.Server):
