@@ -298,7 +298,10 @@ async def test_nothing_is_given_before_everything_has_been_read() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     for source in (world.services, world.slices):
         source.fail_next(ConnectionFailedError("refused"), on="watch")
-    async with world.live() as live:
+    live = world.live()
+    with pytest.raises(RuntimeError, match="nothing is known of ns1/svc1 yet"):
+        _ = live.current
+    async with live:
         assert ips_of(live.current) == ["10.0.0.1"]
 
 

@@ -237,6 +237,22 @@ async def test_times_of_before_the_start_do_not_count() -> None:
 
 
 @virtually
+async def test_nothing_is_said_before_everything_has_been_read() -> None:
+    """C-8, C-88."""
+    services = World(service(), web("a", "10.0.0.1")).map()
+    for ask in (
+        services.snapshot,
+        services.health_check_ports,
+        services.local_ready_counts,
+        lambda: services.changes_since(services.look()),
+        lambda: services.get(HTTP),
+        lambda: services.port(HTTP),
+    ):
+        with pytest.raises(RuntimeError, match="enter the map first"):
+            ask()
+
+
+@virtually
 async def test_a_map_is_used_once() -> None:
     services = World().map()
     async with services:

@@ -3,12 +3,11 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from endpointd.api.addresses import Family
 from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL, EndpointSlice
 from endpointd.api.meta import ObjectKey
-from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
 from endpointd.consumer.cache import EndpointSliceCache
 from endpointd.consumer.changes import ServiceEndpoints
@@ -19,6 +18,9 @@ from endpointd.consumer.service_ports import service_ports
 from endpointd.consumer.watching import Bell, Cluster, Watching
 from endpointd.runtime.informer import Informer, InformerStatistics
 from endpointd.runtime.reflector_settings import ReflectorSettings
+
+if TYPE_CHECKING:
+    from endpointd.client.rest import Client
 
 FAMILIES: tuple[Family, ...] = ("IPv4", "IPv6")
 
@@ -138,8 +140,13 @@ class LiveService:
 
     @property
     def current(self) -> ServiceEndpoints:
-        """What it is now: complete from the moment of entering on, and the last known after leaving."""
-        service = self._services.store.get(self._key) if self._services is not None else None
+        """What it is now: complete from the moment of entering on, and the last known after leaving.
+
+        Raises RuntimeError before: nothing is known yet, which is not the same as no endpoints (C-88).
+        """
+        if self._services is None:
+            raise RuntimeError(f"nothing is known of {self._key} yet: enter the watch first, with async with")
+        service = self._services.store.get(self._key)
         family = self._family or _first_family(service)
         port, problem = _port_of(service, self._key, self._port, self._protocol)
         if port is None:
@@ -173,7 +180,7 @@ class LiveService:
         informers = (self._services, self._slices)
         return tuple(informer.statistics() for informer in informers if informer is not None)
 
-    def _informers(self, client: Client) -> tuple[Informer[ProxiedService], Informer[EndpointSlice]]:
+    def _informers(self, client: "Client") -> tuple[Informer[ProxiedService], Informer[EndpointSlice]]:
         namespace, name = self._key
         services = client.source(
             PROXIED_SERVICES, namespace=namespace, field_selector=f"metadata.name={name}"

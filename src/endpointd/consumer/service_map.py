@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -13,7 +13,6 @@ from endpointd.api.core import NODES, Node
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.endpoints import HEADLESS_LABEL
 from endpointd.api.meta import ObjectKey
-from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
 from endpointd.consumer.cache import CacheStatistics, EndpointSliceCache
 from endpointd.consumer.changes import EndpointChanges, ServiceEndpoints
@@ -28,6 +27,9 @@ from endpointd.consumer.service_ports import ServicePortView
 from endpointd.consumer.watching import Bell, Cluster, Watching
 from endpointd.runtime.informer import Informer, InformerStatistics
 from endpointd.runtime.reflector_settings import ReflectorSettings
+
+if TYPE_CHECKING:
+    from endpointd.client.rest import Client
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class ServiceMap:
 
     It sees what kube-proxy sees: services with a cluster IP that are not left to another proxy, slices that are not of
     headless services (consumer rules C-1 to C-10). Endpoints are joined to service ports by name and protocol (C-27).
-    Nothing is given before everything has been read once (C-8).
+    Nothing is given before everything has been read once (C-8): asking before entering raises RuntimeError.
 
     Between two awaits nothing changes; batches and relists become visible whole. Services, slices and the node
     are three watches, so what they say may be of slightly different moments. What costs what: a slice's change costs
@@ -148,11 +150,11 @@ class ServiceMap:
 
     def port(self, name: ServicePortName, family: Family = "IPv4") -> ServicePortView | None:
         """Return what the service says of a port; None where there is none to proxy."""
-        return self._ports[family].get(name)
+        return self._known(family).get(name)
 
     def get(self, name: ServicePortName, family: Family = "IPv4") -> ServiceEndpoints | None:
         """Return the endpoints of a service port, perhaps none; None where there is no such port to proxy."""
-        port = self._ports[family].get(name)
+        port = self._known(family).get(name)
         if port is None:
             return None
         return self._endpoints[family].service_endpoints(name, port.policy, self._location)
@@ -162,15 +164,16 @@ class ServiceMap:
         cache = self._endpoints[family]
         return {
             name: cache.service_endpoints(name, port.policy, self._location)
-            for name, port in self._ports[family].snapshot().items()
+            for name, port in self._known(family).snapshot().items()
         }
 
     def health_check_ports(self, family: Family = "IPv4") -> dict[ObjectKey, int]:
         """Return the health check node port of each service that has one (C-71)."""
-        return self._ports[family].health_check_ports()
+        return self._known(family).health_check_ports()
 
     def local_ready_counts(self, family: Family = "IPv4") -> dict[ObjectKey, int]:
         """Count the ready endpoints on this node of each service that has any (C-71a)."""
+        self._check_entered()
         return local_ready_counts(self._endpoints[family].snapshot(), self._location)
 
     def problems(self) -> dict[ObjectKey, tuple[str, ...]]:
@@ -200,6 +203,7 @@ class ServiceMap:
 
         Raises ValueError for a look of another map.
         """
+        self._check_entered()
         services = [self._ports[family].updated_since(each) for family, each in look.ports.items()]
         endpoints = {
             family: self._endpoints[family].changes_since(each) for family, each in look.endpoints.items()
@@ -225,7 +229,16 @@ class ServiceMap:
 
     # ----------------------------------------------------------------------------------------- the insides
 
-    def _watch(self, client: Client) -> list[Informer[Any]]:
+    def _check_entered(self) -> None:
+        """Raise RuntimeError before everything has been read (C-8): nothing known is not nothing there."""
+        if not self._informers:
+            raise RuntimeError("nothing is known of the services yet: enter the map first, with async with")
+
+    def _known(self, family: Family) -> ServicePortCache:
+        self._check_entered()
+        return self._ports[family]
+
+    def _watch(self, client: "Client") -> list[Informer[Any]]:
         clock, rng, settings = self._clock, self._rng, self._settings
         services: Informer[ProxiedService] = Informer(
             client.source(

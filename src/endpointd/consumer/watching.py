@@ -5,14 +5,15 @@ import contextlib
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from endpointd.client.discover import load_config
-from endpointd.client.rest import Client
 from endpointd.clock import Clock
 from endpointd.runtime.informer import Informer
 
-Cluster = Client | str | Path | None
+if TYPE_CHECKING:
+    from endpointd.client.rest import Client
+
+Cluster: TypeAlias = "Client | str | Path | None"
 """A client; or the path of a kubeconfig; or None for the cluster that is meant when nobody says so."""
 
 
@@ -29,10 +30,14 @@ class Watching:
         self._tasks: list[asyncio.Task[Any]] = []
         self._own = contextlib.AsyncExitStack()
 
-    async def client(self, cluster: Cluster) -> Client:
+    async def client(self, cluster: Cluster) -> "Client":
         """Return the client, made and later closed by us unless it was given. Raises ConfigError."""
         if cluster is not None and not isinstance(cluster, str | Path):
             return cluster
+        # Imported here, so that who wants only the rules does not pay for a client.
+        from endpointd.client.discover import load_config
+        from endpointd.client.rest import Client
+
         config = load_config(cluster or "", clock=self._clock)
         return await self._own.enter_async_context(Client.from_config(config, clock=self._clock))
 

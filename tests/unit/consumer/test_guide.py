@@ -3,6 +3,8 @@
 import asyncio
 import random
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,6 +46,12 @@ def test_the_names_it_uses_are_there() -> None:
 def test_what_is_exported_is_there() -> None:
     for name in endpointd.consumer.__all__:
         assert getattr(endpointd.consumer, name).__doc__
+
+
+def test_the_rules_can_be_imported_without_what_talks_to_a_cluster() -> None:
+    """Who wants only the rules does not pay for a client."""
+    program = "import sys, endpointd.consumer; sys.exit('aiohttp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @asynccontextmanager
