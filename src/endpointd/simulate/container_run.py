@@ -210,8 +210,7 @@ def _readiness(
     """Let what the container answers, and then what the probe makes of it, become what it should be by now."""
     answer = wanted and now >= good_at
     if answer != run.answer:
-        since = max(good_at, run.answer_since) if answer else now
-        run = msgspec.structs.replace(run, answer=answer, answer_since=since)
+        run = msgspec.structs.replace(run, answer=answer, answer_since=now)
     changes_at = good_at if wanted and not answer else math.inf
     if run.ready != answer:
         at = run.answer_since

@@ -55,9 +55,11 @@ def step(
         run = _stopping(pod, run, now, wishes, stop_seconds)
         if run.stops_at is not None and run.stops_at <= now:
             return _stopped(run, now, moment), math.inf
-    elif all(each.phase == "ended" for each in run.containers) and is_over(pod, run):
-        return run, math.inf
+    look_again = math.inf
     for _ in range(_MOST_STEPS):
+        if is_over(pod, run):
+            run, look_again = _without_sidecars(run, now, moment), math.inf
+            break
         after, look_again = _advance(pod, run, wishes, now, moment, fates)
         if after == run:
             break
@@ -161,17 +163,13 @@ def _advance(
         for index, (container, each) in enumerate(zip(pod.spec.containers, run.containers, strict=True)):
             containers[index], at = _one(pod, container, each, wishes, now, moment, fates, init=False)
             times.append(at)
-    elif failed_init(pod, msgspec.structs.replace(run, inits=tuple(inits))):
-        # Nothing more will run: sidecars end, too, and what never began stays where it is.
-        inits = [end(each, now, moment, 0) if each.phase == "running" else each for each in inits]
-        times = [math.inf]
-    after = msgspec.structs.replace(run, inits=tuple(inits), containers=tuple(containers))
-    if is_over(pod, after) and any(each.phase != "ended" for each in inits):
-        # The sidecars go when the last container has gone.
-        ended = tuple(end(each, now, moment, 0) if each.phase == "running" else each for each in inits)
-        after = msgspec.structs.replace(after, inits=ended)
-        times = [math.inf]
-    return after, min(times)
+    return msgspec.structs.replace(run, inits=tuple(inits), containers=tuple(containers)), min(times)
+
+
+def _without_sidecars(run: PodRun, now: float, moment: str) -> PodRun:
+    """Return a pod that is over: the sidecars go when the last container has gone; what never began stays as it is."""
+    inits = tuple(end(each, now, moment, 0) if each.phase == "running" else each for each in run.inits)
+    return msgspec.structs.replace(run, inits=inits)
 
 
 def _one(

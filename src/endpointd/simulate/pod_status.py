@@ -224,6 +224,7 @@ def _run_of(
         restarts=status.restart_count,
         backoffs=status.restart_count,
         crash_seen=crash_seen,
+        started_at=(ended.started_at or "") if ended is not None else "",
         ended=None
         if ended is None
         else Ended(ended.exit_code, ended.reason, ended.started_at or "", ended.finished_at or ""),
