@@ -52,6 +52,8 @@ def qualified_name_problems(value: str) -> list[str]:
     if len(parts) == 2:
         if not parts[0]:
             problems.append("prefix part must be non-empty")
+        elif len(parts[0]) > _LONGEST_SUBDOMAIN:
+            problems.append(f"prefix part {_longest(_LONGEST_SUBDOMAIN)}")
         elif problem := dns_subdomain_problem(parts[0]):
             problems.append(f"prefix part {problem}")
     if not name:
@@ -73,7 +75,7 @@ def label_value_problems(value: str) -> list[str]:
 
 def dns_label_problems(value: str) -> list[str]:
     """Return what keeps a text from being a DNS label."""
-    problems = [_longest(_LONGEST_PART)] if len(value) > _LONGEST_PART else []
+    problems = [_longest(_LONGEST_PART, "characters")] if len(value) > _LONGEST_PART else []
     if not _LABEL.fullmatch(value):
         problems.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _DNS_LABEL_TEXT)
     return problems
@@ -221,7 +223,8 @@ def int_or_percent(field: str, value: int | str) -> list[FieldError]:
 def int_or_percent_value(value: int | str) -> int:
     """Return the number of a count or a percentage; 0 for what is neither."""
     if isinstance(value, str):
-        return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
+        number = value.removesuffix("%")
+        return int(number) if number.isdecimal() else 0
     return value
 
 

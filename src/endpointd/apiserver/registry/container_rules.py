@@ -15,7 +15,7 @@ from endpointd.apiserver.registry.environment_rules import environment_errors
 from endpointd.apiserver.registry.resource_rules import resource_errors
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _SCHEMES = ("HTTP", "HTTPS")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_COUNTS = (

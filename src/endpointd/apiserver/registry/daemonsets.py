@@ -68,7 +68,7 @@ def _update_errors(update: JsonObject) -> list[FieldError]:
     if rolling is not None:
         printed = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
     shown = raw({"Type": kind, "RollingUpdate": printed})
-    return [not_supported("spec.updateStrategy", shown, ("OnDelete", "RollingUpdate"))]
+    return [not_supported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))]
 
 
 class _DaemonSetStrategy(WorkloadStrategy):

@@ -55,6 +55,20 @@ def replace(obj: JsonObject, name: str, value: Any) -> None:
         obj[name] = value
 
 
+def align(holder: JsonObject, one: str, many: str, key: str = "") -> None:
+    """Let a member of old, and the list that has followed it, say the same: the first of the list is the old one.
+
+    Where they differ, the old one is right: who writes it may not know of the list. ``key`` names the text within the
+    list's entries, where these are objects.
+    """
+    single, listed = text(holder, one), items(holder, many)
+    first = (text(listed[0], key) if key else listed[0]) if listed else ""
+    if single and single != first:
+        holder[many] = [{key: single}] if key else [single]
+    elif first and not single:
+        holder[one] = first
+
+
 def keep_only_status(obj: JsonObject, old: JsonObject) -> None:
     """Make of an update one of the status alone: all but status and metadata become the old object's again.
 

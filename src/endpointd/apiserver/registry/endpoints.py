@@ -66,8 +66,8 @@ def _shown(obj: JsonObject) -> str:
             listed.append(f"[{ip}]{port}" if port and ":" in ip else f"{ip}{port}")
     if not items(obj, "subsets"):
         return NONE
-    text = ",".join(listed)
-    return f"{text} + {count - _SHOWN} more..." if count > _SHOWN else text
+    shown = ",".join(listed)
+    return f"{shown} + {count - _SHOWN} more..." if count > _SHOWN else shown
 
 
 class _EndpointsStrategy(Strategy):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from endpointd.apiserver.errors import FieldError, invalid_value, required
+from endpointd.apiserver.errors import FieldError, invalid, invalid_value, required
 from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
 from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.definition import Column, Definition, Request, Strategy
@@ -117,7 +117,10 @@ class _NewEventStrategy(_CoreEventStrategy):
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
         errors = [*super().validate(request, obj)]
         # An update may meet an event of the old form: what only new ones need is not asked of it.
-        return errors if metadata_of(obj).get("resourceVersion") else errors + _new_event_errors(obj)
+        if not metadata_of(obj).get("resourceVersion"):
+            errors += _new_event_errors(obj)
+        _refuse(obj, errors)
+        return ()
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
         errors: list[FieldError] = []
@@ -126,7 +129,14 @@ class _NewEventStrategy(_CoreEventStrategy):
         for name in self._frozen:
             stored = "reportingComponent" if name == "reportingController" else name
             errors += checks.immutable(name, obj.get(stored), old.get(stored))
-        return errors
+        _refuse(obj, errors)
+        return ()
+
+
+def _refuse(obj: JsonObject, errors: Sequence[FieldError]) -> None:
+    """Refuse as the real server does, which speaks of core's event through this door, too."""
+    if errors:
+        raise invalid("", "Event", text(metadata_of(obj), "name"), errors)
 
 
 def _series_errors(obj: JsonObject) -> list[FieldError]:

@@ -12,8 +12,10 @@ _LONGEST_SUBDOMAIN = 253
 def dns_label_problem(name: str) -> str:
     """Return what keeps a text from being a DNS label (RFC 1123), ``""`` where nothing does."""
     if len(name) > _LONGEST_LABEL:
-        return f"must be no more than {_LONGEST_LABEL} bytes"
+        return f"must be no more than {_LONGEST_LABEL} characters"
     if not _LABEL_PATTERN.fullmatch(name):
+        if _SUBDOMAIN_PATTERN.fullmatch(name):
+            return "must not contain dots"
         return (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -25,7 +27,7 @@ def dns_label_problem(name: str) -> str:
 def dns_subdomain_problem(name: str) -> str:
     """Return what keeps a text from being a DNS subdomain (RFC 1123), ``""`` where nothing does."""
     if len(name) > _LONGEST_SUBDOMAIN:
-        return f"must be no more than {_LONGEST_SUBDOMAIN} bytes"
+        return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
     if not _SUBDOMAIN_PATTERN.fullmatch(name):
         return (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "

@@ -7,6 +7,7 @@ from endpointd.apiserver.objects import JsonObject, labels_of
 from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.definition import Definition, Request, Strategy
 from endpointd.apiserver.registry.documents import (
+    align,
     items,
     keep_only_status,
     made,
@@ -66,7 +67,7 @@ class _NodeStrategy(Strategy):
     """A new node carries the taint not-ready until somebody who knows better takes it away."""
 
     def default(self, obj: JsonObject) -> None:
-        made(obj, "spec")
+        align(made(obj, "spec"), "podCIDR", "podCIDRs")
         status = made(obj, "status")
         if status.get("allocatable") is None and status.get("capacity"):
             status["allocatable"] = dict(status["capacity"])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from endpointd.apiserver.objects import JsonObject
-from endpointd.apiserver.registry.documents import fill, items, made, member, number, text
+from endpointd.apiserver.registry.documents import align, fill, items, made, member, number, text
 
 _GRACE_SECONDS = 30
 _FILE_MODE = 0o644
@@ -102,12 +102,6 @@ def default_pod_spec(spec: JsonObject) -> None:
     for name in ("containers", "initContainers"):
         for container in items(spec, name):
             default_container(container)
-    if spec.get("hostNetwork"):
-        for name in ("containers", "initContainers"):
-            for container in items(spec, name):
-                for port in items(container, "ports"):
-                    if not number(port, "hostPort"):
-                        port["hostPort"] = number(port, "containerPort")
 
 
 def default_template(template: JsonObject) -> None:
@@ -120,6 +114,9 @@ def default_pod(pod: JsonObject) -> None:
     """Fill in a pod: what templates get, and what only pods do."""
     spec = made(pod, "spec")
     default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    align(made(pod, "status"), "podIP", "podIPs", "ip")
     for name in ("containers", "initContainers"):
         for container in items(spec, name):
             limits: dict[str, Any] = container["resources"].get("limits") or {}
@@ -129,3 +126,9 @@ def default_pod(pod: JsonObject) -> None:
                     requests.setdefault(resource, value)
     if spec.get("enableServiceLinks") is None:
         spec["enableServiceLinks"] = True
+    if spec.get("hostNetwork"):
+        for name in ("containers", "initContainers"):
+            for container in items(spec, name):
+                for port in items(container, "ports"):
+                    if not number(port, "hostPort"):
+                        port["hostPort"] = number(port, "containerPort")

@@ -23,10 +23,6 @@ _LARGEST_INT32 = 2**31 - 1
 _MOST_NAMESERVERS = 3
 
 
-def _sorted(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(values))
-
-
 def pod_spec_errors(field: str, spec: JsonObject, *, is_pod: bool) -> list[FieldError]:
     """Return what is wrong with a spec at ``field``; pods are held to a few rules that templates are not."""
     grace = number(spec, "terminationGracePeriodSeconds")
@@ -41,7 +37,7 @@ def pod_spec_errors(field: str, spec: JsonObject, *, is_pod: bool) -> list[Field
         errors += _host_network_errors(f"{field}.containers", containers, is_pod=is_pod)
     for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
         if text(spec, name) not in known:
-            errors.append(not_supported(f"{field}.{name}", text(spec, name), _sorted(known)))
+            errors.append(not_supported(f"{field}.{name}", text(spec, name), known))
     errors += checks.labels(f"{field}.nodeSelector", spec.get("nodeSelector"))
     errors += _dns_errors(f"{field}.dnsConfig", spec)
     errors += _gate_errors(field, spec)
@@ -53,7 +49,7 @@ def pod_spec_errors(field: str, spec: JsonObject, *, is_pod: bool) -> list[Field
             errors += checks.dns_subdomain(f"{field}.hostAliases[{index}].hostnames[{inner}]", name)
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
-        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _sorted(_PREEMPTION_POLICIES)))
+        errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
     return errors
 
 
@@ -160,16 +156,23 @@ def effect_errors(field: str, effect: str) -> list[FieldError]:
     """Check the effect of a taint, or of what tolerates it."""
     if not effect:
         return [required(field)]
-    return [] if effect in _EFFECTS else [not_supported(field, effect, _sorted(_EFFECTS))]
+    return [] if effect in _EFFECTS else [not_supported(field, effect, _EFFECTS)]
 
 
-def template_errors(field: str, template: JsonObject) -> list[FieldError]:
-    """Return what is wrong with a pod template."""
-    metadata, spec = member(template, "metadata"), member(template, "spec")
+def template_metadata_errors(field: str, template: JsonObject) -> list[FieldError]:
+    """Return what is wrong with the labels and annotations of a pod template."""
+    metadata = member(template, "metadata")
     errors = checks.labels(f"{field}.labels", metadata.get("labels"))
     for key in sorted(metadata.get("annotations") or {}):
         problems = checks.qualified_name_problems(key.lower())
         errors += checks.each(f"{field}.annotations", key, problems)
+    return errors
+
+
+def template_errors(field: str, template: JsonObject) -> list[FieldError]:
+    """Return what is wrong with a pod template."""
+    spec = member(template, "spec")
+    errors = template_metadata_errors(field, template)
     errors += pod_spec_errors(f"{field}.spec", spec, is_pod=False)
     if items(spec, "ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"

@@ -126,7 +126,7 @@ def node_selector_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     before, after = member(old, "nodeSelector"), member(spec, "nodeSelector")
     if all(after.get(key) == value for key, value in before.items()):
         return []
-    detail = "only additions are allowed (no modification/removal)"
+    detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
     return [invalid_value("spec.nodeSelector", raw(after), detail)]
 
 

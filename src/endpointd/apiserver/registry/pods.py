@@ -11,6 +11,7 @@ from endpointd.apiserver.errors import (
     forbidden_field,
 )
 from endpointd.apiserver.objects import GroupResource, JsonObject, StorageKey, labels_of, metadata_of
+from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.container_rules import whitespace_errors
 from endpointd.apiserver.registry.definition import Definition, Request, Strategy, Subresource
 from endpointd.apiserver.registry.documents import items, keep_only_status, made, member, number, text
@@ -33,6 +34,7 @@ _NODES = GroupResource("", "nodes")
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS = 300
 _PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_PREEMPTION = "PreemptLowerPriority"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ENDED = ("Succeeded", "Failed")
 
@@ -62,12 +64,18 @@ def _set_priority(obj: JsonObject, spec: JsonObject) -> None:
     if name and name not in _PRIORITIES:
         why = f"no PriorityClass with name {name} was found"
         raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
-    priority = _PRIORITIES.get(name, 0)
-    if spec.get("priority") not in (None, priority):
-        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
-        raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
-    spec["priority"] = priority
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    settled: tuple[tuple[str, str, object, object], ...] = (
+        ("integer value of priority", "priority", spec.get("priority"), _PRIORITIES.get(name, 0)),
+        ("string value of PreemptionPolicy", "preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION),
+    )
+    for what, field, given, computed in settled:
+        if given not in (None, computed):
+            why = (
+                f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed "
+                f"{computed} from the given PriorityClass name"
+            )
+            raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
+        spec[field] = computed
 
 
 def _topology_labels(request: Request, node: str) -> dict[str, str]:
@@ -149,16 +157,22 @@ class _PodStrategy(Strategy):
         return errors
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        status = member(obj, "status")
-        return [
-            *pod_warnings("spec", member(obj, "spec")),
-            *(
+        metadata, status = metadata_of(obj), member(obj, "status")
+        if metadata.get("resourceVersion"):
+            return [
                 warning
                 for name in ("podIPs", "hostIPs")
                 for index, ip in enumerate(items(status, name))
                 for warning in address_warnings(f"status.{name}[{index}].ip", text(ip, "ip"))
-            ),
-        ]
+            ]
+        found = pod_warnings("spec", member(obj, "spec"))
+        problems = checks.dns_label_problems(text(metadata, "name"))
+        if problems:
+            found.append(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label "
+                f"is recommended: [{' '.join(problems)}]"
+            )
+        return found
 
     def grace_period_seconds(self, obj: JsonObject, asked: int | None) -> int:
         spec = member(obj, "spec")
@@ -237,7 +251,7 @@ class Binding:
 def _bad_target(kind: str, machine: str) -> StatusError:
     errors = []
     if kind not in ("", "Node"):
-        errors.append(f'target.kind: Unsupported value: "{kind}": supported values: "<empty>", "Node"')
+        errors.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
     if not machine:
         errors.append("target.name: Required value")
     text_of = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -206,10 +206,8 @@ class ServiceAllocation:
         address = parse_sloppy(asked)
         value = int(address) if address is not None else -1
         why = ""
-        if address is None or address not in self._networks[family]:
+        if value not in pool:
             why = "the provided network does not match the current range"
-        elif value not in pool:
-            why = f"the provided IP ({asked}) is not in the valid range. The range of valid IPs is {self._networks[family]}"
         elif not pool.take(value):
             why = "provided IP is already allocated"
         if why:

@@ -124,6 +124,8 @@ class _ServiceStrategy(Strategy):
             fill(spec, "externalTrafficPolicy", "Cluster")
         if text(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer"):
             fill(spec, "internalTrafficPolicy", "Cluster")
+        elif text(spec, "type") == "ExternalName":
+            spec.pop("internalTrafficPolicy", None)
         balancer = made(status, "loadBalancer")
         if _is_balancer(spec):
             fill(spec, "allocateLoadBalancerNodePorts", True)

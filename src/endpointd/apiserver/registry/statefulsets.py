@@ -8,7 +8,8 @@ from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.definition import Definition, Request
 from endpointd.apiserver.registry.documents import fill, items, made, member, number, raw, text
-from endpointd.apiserver.registry.pod_rules import template_errors
+from endpointd.apiserver.registry.names import dns_label_problem
+from endpointd.apiserver.registry.pod_rules import template_errors, template_metadata_errors
 from endpointd.apiserver.registry.printing import AGE, NAME, column, template_columns
 from endpointd.apiserver.registry.scale import scale_door
 from endpointd.apiserver.registry.selector_rules import selector_errors, template_match_errors
@@ -28,7 +29,7 @@ _FROZEN = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_RETENTION = ("Delete", "Retain")
+_RETENTION = ("Retain", "Delete")
 _COUNTS = (
     "replicas",
     "readyReplicas",
@@ -104,6 +105,9 @@ class _StatefulSetStrategy(WorkloadStrategy):
             made(claim, "spec").setdefault("volumeMode", "Filesystem")
             fill(made(claim, "status"), "phase", "Pending")
 
+    def validate_name(self, name: str) -> str:
+        return dns_label_problem(name)
+
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
         spec = member(obj, "spec")
         errors: list[FieldError] = []
@@ -129,6 +133,8 @@ class _StatefulSetStrategy(WorkloadStrategy):
         errors += wrong
         if judged:
             errors += template_errors("spec.template", _template(spec))
+            # The real server looks at these twice, and says it twice.
+            errors += template_metadata_errors("spec.template", member(spec, "template"))
         pod_spec = member(member(spec, "template"), "spec")
         return errors + lasting_pod_errors("spec.template.spec", pod_spec, "StatefulSet")
 
