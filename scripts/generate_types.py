@@ -196,6 +196,7 @@ WHEN = {
     "apps_v1.StatefulSetUpdateStrategy.rollingUpdate": "type:",
 }
 OTHERWISE = {"core_v1.Volume": "emptyDir"}
+INLINED_IN = {"core_v1.EphemeralContainerCommon": "EphemeralContainer"}
 DEEP = {"core_v1.Pod": {"spec.enableServiceLinks": True}}
 
 
@@ -307,7 +308,9 @@ class Writer:
     def describe(self, package: str, name: str) -> list[str]:
         """Return the lines of a type."""
         full = f"{package}.{name}"
-        schema = self.schemas.get(f"{SOURCES[package].openapi}.{name}", {})
+        # A type that is only ever inlined is not published: its fields are, with those of the type it is part of.
+        host = INLINED_IN.get(full, name)
+        schema = self.schemas.get(f"{SOURCES[package].openapi}.{host}", {})
         kinds = schema.get("x-kubernetes-group-version-kind", [])
         fields = self.packages[package].structs[name]
         is_kind = any(one.embedded and one.go_type.endswith("TypeMeta") for one in fields)
@@ -398,8 +401,12 @@ class Writer:
             words.append(f"list={listed}" + (f":{keys}" if keys else ""))
         if mapped := prop.get("x-kubernetes-map-type"):
             words.append(f"map={mapped}")
-        # An enum that holds "" or is of a list's items is told all the same.
-        values = prop.get("enum") or prop.get("items", {}).get("enum")
+        # The enum may be that of the items of a list, or of the values of a map.
+        values = (
+            prop.get("enum")
+            or prop.get("items", {}).get("enum")
+            or prop.get("additionalProperties", {}).get("enum")
+        )
         if values:
             words.append("enum=" + ",".join(values))
         return words

@@ -93,7 +93,7 @@ def kind_type(group: str, version: str, kind: str) -> ObjectType:
     """
     for name in (_GROUP_VERSIONS.get((group, version)), "meta_v1"):
         found = package(name).types.get(kind) if name else None
-        if found is not None and found.kind:
+        if found is not None and (found.kind or found.every_group):
             return found
     raise UnknownTypeError(f"no kind {kind} is described for {group or 'core'}/{version}")
 
@@ -175,6 +175,7 @@ class _Reader:
             inlined=tuple(inlined),
             kind=is_kind,
             group_versions=((group, self._version),) if is_kind and not every_group else (),
+            every_group=every_group,
             atomic="atomic" in facts,
             otherwise=facts.get("otherwise", ""),
             deep_defaults=_deep_defaults(facts.get("deep", "")),

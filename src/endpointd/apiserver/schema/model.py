@@ -145,7 +145,9 @@ class ObjectType(msgspec.Struct, frozen=True, kw_only=True):
     kind: bool = False
     """It is a document of its own: has ``apiVersion`` and ``kind``, which are among the fields."""
     group_versions: tuple[tuple[str, str], ...] = ()
-    """Where it is a kind of (OpenAPI's x-kubernetes-group-version-kind); options are one of every group."""
+    """Where it is a kind (OpenAPI's x-kubernetes-group-version-kind)."""
+    every_group: bool = False
+    """It is a kind of every group version (options, WatchEvent)."""
     atomic: bool = False
     """Server-side apply owns it as a whole (x-kubernetes-map-type)."""
     otherwise: str = ""

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.schema.conform import conform
+from endpointd.apiserver.schema.errors import ConformError
 from endpointd.apiserver.schema.loader import UnknownTypeError, kind_type, object_type
 from endpointd.apiserver.schema.model import (
     ListRef,
@@ -294,14 +296,24 @@ def _json(raw: memoryview) -> Any:
         raise ProtobufError("the JSON that the message holds cannot be read") from None
 
 
+def _schema(value: WireValue) -> JsonObject:
+    """Return a schema where any value may stand: conforming the document will not look into it, so it is done here."""
+    schema = _message(_SCHEMA, _bytes(value))
+    try:
+        conform(object_type(_SCHEMA), schema)
+    except ConformError as error:
+        raise ProtobufError(str(error)) from None
+    return schema
+
+
 def _schema_or_list(wire_type: int, value: WireValue) -> Any:
     one: Any = None
     many: list[Any] = []
     for number, _, part in fields_of(_bytes(value)):
         if number == 1:
-            one = _message(_SCHEMA, _bytes(part))
+            one = _schema(part)
         elif number == 2:
-            many.append(_message(_SCHEMA, _bytes(part)))
+            many.append(_schema(part))
     return many or one
 
 
@@ -311,7 +323,7 @@ def _schema_or_bool(wire_type: int, value: WireValue) -> Any:
         if number == 1:
             allows = bool(_number(part))
         elif number == 2:
-            schema = _message(_SCHEMA, _bytes(part))
+            schema = _schema(part)
     return allows if schema is None else schema
 
 
@@ -319,7 +331,7 @@ def _schema_or_strings(wire_type: int, value: WireValue) -> Any:
     schema, strings = None, []
     for number, inner, part in fields_of(_bytes(value)):
         if number == 1:
-            schema = _message(_SCHEMA, _bytes(part))
+            schema = _schema(part)
         elif number == 2:
             strings.append(_text(inner, part))
     return strings or schema
