@@ -159,11 +159,11 @@ class Histories(RuleBasedStateMachine):
             assert self.cache.statistics().slices == self.cache.statistics().services == 0
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Histories.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 test_any_history_of_slices_is_told_as_the_rules_say = Histories.TestCase
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(SLICES), contents()), max_size=6), st.randoms(use_true_random=False)
 )
@@ -185,7 +185,7 @@ def test_the_result_depends_on_the_slices_not_on_the_order_in_which_they_came(
     assert orders[0] == orders[1] == orders[2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_permuted_doubled_and_lost_events_are_healed_by_a_relist(data: st.DataObject) -> None:
     """The store keeps the order of versions; what was lost comes with the next list. The cache follows."""
@@ -234,7 +234,7 @@ VIEWS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(VIEWS, max_size=6, unique_by=lambda view: view.ip),
     st.builds(
