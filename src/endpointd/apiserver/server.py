@@ -105,7 +105,9 @@ class ApiServer:
 
     async def _start(self) -> None:
         settings = self._settings
-        storage = open_storage(settings.data_dir, describe=self._registry.describe, clock=self._clock)
+        storage = open_storage(
+            settings.data_dir, describe=self._registry.describe, clock=self._clock, settings=settings.storage
+        )
         self._closing.push_async_callback(storage.aclose)
         self._certificate = self._serving_certificate()
         self._token = self._known_token()

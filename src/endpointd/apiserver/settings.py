@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from endpointd.apiserver.storage.model import StorageSettings
+
 
 class SettingsError(ValueError):
     """Settings that cannot be; one line that says which, and what to do."""
@@ -26,6 +28,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     cluster_name: str = "endpointd"
     service_ip: str = "10.96.0.1"
     """The cluster IP of the service ``kubernetes``: the first of the registry's service addresses. ``""``: no service."""
+    storage: StorageSettings = StorageSettings()
+    """How much history is kept for those who watch and page."""
     lifecycle: bool = True
     """Whether the server does what a control plane does by itself: namespaces that go, owned objects, events that expire."""
     finish_graceful_deletions: bool = False
