@@ -29,7 +29,14 @@ class ManifestLoader(_Base):  # type: ignore[misc]
                 )
             seen.add(key)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        return mapping
+        return {_text(key): value for key, value in mapping.items()}
+
+
+def _text(key: Any) -> str:
+    """Return a key as JSON has it: always a text (``on: x`` is the key ``true``, as kubectl has it)."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key if isinstance(key, str) else "null" if key is None else str(key)
 
 
 _UNWANTED = (

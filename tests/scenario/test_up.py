@@ -1,0 +1,223 @@
+"""``endpointd up`` and ``endpointd serve`` as a newcomer starts them: processes of their own, on this machine alone."""
+
+import json
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+COMMAND = (sys.executable, "-m", "endpointd")
+
+pytestmark = pytest.mark.slow
+
+
+def run(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def up(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return run(folder, "up", "--once", "--speed=200", "--timeout=40s", *arguments, stdin=stdin)
+
+
+def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> None:
+    done = up(tmp_path, "-f", str(SHOP), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
+    ready = {name: row["ready"] for name, row in rows.items()}
+    assert ready == {
+        "api": 9,
+        "basket": 3,
+        "cache": 3,
+        "kubernetes": 0,
+        "mail": 0,
+        "metrics": 3,
+        "orders": 3,
+        "orders-read": 3,
+        "payments": 2,
+        "reports": 0,
+        "search": 4,
+        "warehouse": 2,
+        "web": 6,
+    }
+    assert sorted(piece["addressType"] for piece in rows["basket"]["slices"]) == ["IPv4", "IPv6"]
+    assert rows["warehouse"]["notReady"] == 1
+    assert rows["mail"]["slices"] == []
+    assert stat.S_IMODE((tmp_path / ".endpointd" / "kubeconfig").stat().st_mode) == 0o600
+
+
+def test_the_table_is_for_people(tmp_path: Path) -> None:
+    done = up(tmp_path, "-f", str(SHOP / "cache.yaml"), "-f", str(SHOP / "00-namespace.yaml"))
+    assert done.returncode == 0, done.stderr
+    header, *rows = done.stdout.splitlines()
+    assert header.split() == [
+        "NAMESPACE",
+        "SERVICE",
+        "TYPE",
+        "READY",
+        "NOT",
+        "READY",
+        "TERMINATING",
+        "FAMILIES",
+        "SLICES",
+    ]
+    assert [row.split()[:4] for row in rows if "cache" in row] == [["shop", "cache", "headless", "3"]]
+
+
+def test_manifests_come_from_standard_input_too(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n"
+    done = up(tmp_path, "-f", "-", "-o", "yaml", stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert "web" in [row["name"] for row in yaml.safe_load(done.stdout)["services"]]
+
+
+def test_nobody_runs_pods_where_nothing_is_simulated(tmp_path: Path) -> None:
+    manifests = ("-f", str(SHOP / "00-namespace.yaml"), "-f", str(SHOP / "warehouse.yaml"))
+    done = up(tmp_path, "--no-simulate", *manifests, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
+    assert (rows["warehouse"]["ready"], rows["warehouse"]["notReady"]) == (2, 1)
+
+
+def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> None:
+    manifests = ("-f", str(SHOP / "00-namespace.yaml"), "-f", str(SHOP / "cache.yaml"))
+    done = up(tmp_path, "--no-controllers", *manifests, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
+    assert rows["cache"]["slices"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "manifest", "lines"),
+    [
+        (["up", "-f", "x.yaml"], "a: [", ["x.yaml:2: while parsing a flow node"]),
+        (["up", "-f", "nowhere.yaml"], "", ["nowhere.yaml: No such file or directory"]),
+        (
+            ["up", "-f", "x.yaml"],
+            (
+                "apiVersion: v1\nkind: Service\nmetadata: {name: Web}\nspec: {ports: [{port: 0}]}\n"
+                "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n"
+            ),
+            ["x.yaml:6: Gadget a: the server knows no kind Gadget in v1", "nothing was applied"],
+        ),
+        (
+            ["up", "-f", "x.yaml"],
+            (
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n"
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: Bad}\n"
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}\n"
+            ),
+            [
+                'x.yaml:5: ConfigMap Bad: ConfigMap "Bad" is invalid',
+                'x.yaml:9: ConfigMap a: namespaces "nowhere" not found',
+                "nothing was applied",
+            ],
+        ),
+        (["up", "-o", "json"], "", ["-o json is for --once"]),
+        (["up", "--zones", ","], "", ["zones must name at least one zone"]),
+        (
+            ["serve", "--bind-address", "0.0.0.0"],
+            "",
+            ["the server would listen on 0.0.0.0, for others than this machine"],
+        ),
+        (["serve", "--bind-address", "0.0.0.0", "--port", "70000"], "", ["70000 is not in the range"]),
+        (["serve", "--kubeconfig-out", "x.yaml/kubeconfig"], "a", ["x.yaml"]),
+    ],
+)
+def test_what_cannot_be_is_told_in_clear_lines_with_exit_code_2(
+    arguments: list[str], manifest: str, lines: list[str], tmp_path: Path
+) -> None:
+    if manifest:
+        (tmp_path / "x.yaml").write_text(manifest)
+    done = run(tmp_path, *arguments)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    for line in lines:
+        assert line in done.stderr
+
+
+def test_what_does_not_settle_is_named_with_exit_code_1(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: never}\n"
+        "spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, "
+        "spec: {nodeSelector: {no: where}, containers: [{name: c, image: x}]}}}\n"
+    )
+    done = run(tmp_path, "up", "--once", "--timeout=1s", "--speed=200", "-f", "x.yaml")
+    assert done.returncode == 1, done.stderr
+    assert "deployments default/never: 0 of 1 are ready" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class Server:
+    """A server of its own process, asked over HTTPS."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process = process
+        self.kubeconfig = yaml.safe_load((folder / "kubeconfig").read_text())
+        self.url = self.kubeconfig["clusters"][0]["cluster"]["server"]
+        self.token = self.kubeconfig["users"][0]["user"]["token"]
+
+    def get(self, path: str, token: str | None = None) -> tuple[int, str]:
+        request = urllib.request.Request(self.url + path)
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    arguments = ["serve", f"--data-dir={tmp_path / 'data'}", f"--kubeconfig-out={tmp_path / 'kubeconfig'}"]
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process, process.stdout:
+        assert process.stdout.readline().startswith("serving the Kubernetes API at https://127.0.0.1:")
+        yield Server(process, tmp_path)
+        process.kill()
+
+
+def test_nobody_gets_in_without_the_token(server: Server) -> None:
+    code, body = server.get("/api/v1/namespaces")
+    assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
+    assert server.get("/api/v1/namespaces", "wrong")[0] == 401
+    assert server.get("/api/v1/namespaces", server.token)[0] == 200
+
+
+def test_the_data_directory_is_for_its_owner_alone(server: Server, tmp_path: Path) -> None:
+    for folder, _, files in os.walk(tmp_path / "data"):
+        assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
+        for name in files:
+            assert stat.S_IMODE((Path(folder) / name).stat().st_mode) == 0o600, name
+
+
+def test_a_second_server_of_the_same_data_is_refused_by_name(server: Server, tmp_path: Path) -> None:
+    done = run(tmp_path, "serve", f"--data-dir={tmp_path / 'data'}", "--kubeconfig-out=other")
+    assert (done.returncode, str(server.process.pid) in done.stderr) == (2, True), done.stderr
+
+
+def test_a_signal_ends_it_in_order(server: Server) -> None:
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=20) == 0
