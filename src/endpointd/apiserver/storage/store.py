@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
@@ -11,6 +10,7 @@ import msgspec
 
 from endpointd.apiserver.objects import GroupResource, StorageKey
 from endpointd.apiserver.storage.collection import Collection, CollectionSnapshot
+from endpointd.apiserver.storage.compaction import Compaction
 from endpointd.apiserver.storage.encoding import at_revision, describe_stored, encode_stored
 from endpointd.apiserver.storage.loading import load
 from endpointd.apiserver.storage.log import Batch, Log, MemoryLog, Row
@@ -31,8 +31,6 @@ from endpointd.clock import Clock
 _LOG = logging.getLogger(__name__)
 
 _COMMITS_A_GROUP = 1_000
-_DELETIONS_A_GROUP = 256
-_COMPACTION_SECONDS = 1.0
 
 
 class _Commit(msgspec.Struct, gc=False):
@@ -72,16 +70,13 @@ class ObjectStorage:
         self._clock = clock
         self._settings = settings
         self._collections: dict[GroupResource, Collection] = {}
-        self._stale: deque[int] = deque()
-        """Revisions that the log does not need any more."""
-        self._compacted: dict[GroupResource, int] = {}
-        """Beginnings of histories that the log does not know yet; it learns them before anything is deleted."""
         self._revision = self._accepted_revision = self._first_revision = max(1, log.high_water)
-        self._stale.extend(load(log, self._collection, describe))
+        self._compaction = Compaction(
+            settings.history_seconds, now=clock.monotonic(), revision=self._revision
+        )
+        self._compaction.add_stale(load(log, self._collection, describe))
         for collection in self._collections.values():
-            self._drop(collection, collection.history.too_many())
-        self._oldest = 0
-        self._marks: deque[tuple[float, int]] = deque([(clock.monotonic(), self._revision)])
+            self._compaction.by_size(collection)
         self._queued: list[_Commit] = []
         self._in_flight: list[_Commit] = []
         self._in_flight_batch: Batch | None = None
@@ -101,7 +96,7 @@ class ObjectStorage:
     @property
     def oldest_revision(self) -> int:
         """The revision before which every collection's history is gone."""
-        return self._oldest
+        return self._compaction.oldest
 
     def get(self, key: StorageKey) -> Stored | None:
         """Return the durable state of an object."""
@@ -267,11 +262,9 @@ class ObjectStorage:
             # What is replaced within the group need not be written at all.
             gone = set(superseded)
             rows = [row for row in rows if row.revision not in gone]
-        # More is taken than a group can add: two for each write.
-        count = min(len(self._stale), max(_DELETIONS_A_GROUP, 4 * len(group)))
-        superseded.extend(self._stale.popleft() for _ in range(count))
-        compacted, self._compacted = self._compacted, {}
-        return Batch(group[-1].changes[-1].revision, rows, superseded, compacted)
+        batch = Batch(group[-1].changes[-1].revision, rows, superseded, {})
+        self._compaction.fill(batch)
+        return batch
 
     def _on_written(self, error: Exception | None) -> None:
         group, self._in_flight = self._in_flight, []
@@ -281,7 +274,9 @@ class ObjectStorage:
             # The log goes on while what it has written is told.
             self._flush()
             self._publish(group)
-        self._compact_by_age()
+        self._compaction.by_age(
+            self._collections.values(), now=self._clock.monotonic(), revision=self._revision
+        )
         if not self._in_flight:
             _resolve(self._idle_waiters)
 
@@ -309,8 +304,7 @@ class ObjectStorage:
             ]
             _resolve(reached)
         for resource in firsts:
-            collection = collections[resource]
-            self._drop(collection, collection.history.too_many())
+            self._compaction.by_size(collections[resource])
 
     def _fail(self, group: Sequence[_Commit], error: Exception) -> None:
         """Take back all that is not durable: what was queued may have been decided on what has failed."""
@@ -321,22 +315,17 @@ class ObjectStorage:
         for collection in self._collections.values():
             collection.reject_all()
         if self._in_flight_batch is not None:
-            # Deleting twice does no harm; a volatile row that is still current has not been deleted either.
-            rejected = {
+            # What a volatile object was to replace is its present still.
+            current = {
                 change.before.revision
                 for commit in group
                 for change in commit.changes
                 if change.before is not None
             }
-            self._stale.extendleft(
-                revision for revision in reversed(self._in_flight_batch.deletions) if revision not in rejected
-            )
-            self._compacted = {**self._in_flight_batch.compacted, **self._compacted}
+            self._compaction.take_back(self._in_flight_batch, current)
         for commit in failed:
             if not commit.done.done():
                 commit.done.set_exception(StorageFailedError(f"the log cannot be written: {error}"))
-
-    # ---------------------------------------------------------------- the past
 
     def _collection(self, resource: GroupResource) -> Collection:
         collection = self._collections.get(resource)
@@ -348,40 +337,6 @@ class ObjectStorage:
                 history.oldest = self._first_revision
             collection = self._collections[resource] = Collection(resource, history, volatile=volatile)
         return collection
-
-    def _compact_by_age(self) -> None:
-        now = self._clock.monotonic()
-        marks = self._marks
-        if now - marks[-1][0] < _COMPACTION_SECONDS:
-            return
-        marks.append((now, self._revision))
-        oldest = self._oldest
-        # A mark says what was there already at its time: all of that is at least as old.
-        while now - marks[0][0] >= self._settings.history_seconds:
-            oldest = marks.popleft()[1]
-            if not marks:
-                marks.append((now, self._revision))
-                break
-        if oldest > self._oldest:
-            self._oldest = oldest
-        for collection in self._collections.values():
-            collection.forget_snapshots()
-            history = collection.history
-            self._drop(collection, history.older_than(self._oldest))
-            history.oldest = max(history.oldest, self._oldest)
-
-    def _drop(self, collection: Collection, count: int) -> None:
-        if not count:
-            return
-        dropped = collection.history.drop(count)
-        if collection.volatile:
-            return
-        self._compacted[collection.resource] = dropped[-1].revision
-        for change in dropped:
-            if change.before is not None:
-                self._stale.append(change.before.revision)
-            if change.type == "DELETED":
-                self._stale.append(change.revision)
 
     # ---------------------------------------------------------------- the end
 
