@@ -34,8 +34,7 @@ class PodRun(msgspec.Struct, frozen=True):
 
 def new_run(pod: SimulatedPod, now: float, moment: str) -> PodRun:
     """Return the beginning of a pod's life: nothing runs."""
-    crash = steering(pod.metadata.annotations).crash
-    fresh = ContainerRun(since=now, crash_seen=crash)
+    fresh = ContainerRun(since=now)
     return PodRun(
         inits=(fresh,) * len(pod.spec.init_containers or ()),
         containers=(fresh,) * len(pod.spec.containers),

@@ -203,3 +203,15 @@ def test_a_pod_is_taken_up_where_its_status_left_it() -> None:
     again = Life(pod, run_of_status(pod, 0.0, lambda _: 47.0, ""))
     assert again.at(0.0) == status
     assert again.next == math.inf
+
+
+def test_a_pod_that_is_born_with_a_crash_crashes_once_and_one_that_loops_again_and_again() -> None:
+    prefix = "simulate.endpointd.dev/"
+    once = Life(make({"annotations": {f"{prefix}crash": "1"}}))
+    status = once.at(100.0)
+    assert (status.container_statuses or ())[0].restart_count == 1
+    assert conditions(status)["Ready"] == "True"
+    looping = Life(make({"annotations": {f"{prefix}crash": "loop"}}))
+    status = looping.at(100.0)  # starts at 2, 3, 14, 35, 76, each a second long
+    assert (status.container_statuses or ())[0].restart_count == 4
+    assert states(status) == {"main": "CrashLoopBackOff"}
