@@ -23,13 +23,14 @@ from endpointd.apiserver.http.dispatch import Dispatcher
 from endpointd.apiserver.http.identity import Identity
 from endpointd.apiserver.http.listener import Listener
 from endpointd.apiserver.http.openapi import OpenApi
-from endpointd.apiserver.http.plain_decoder import PlainDecoder
 from endpointd.apiserver.http.resources import Resources
 from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.lifecycle.manager import Lifecycle
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.patch.service import TypedPatches
 from endpointd.apiserver.registry.definition import Registry, Strategy
+from endpointd.apiserver.schema.decoder import TypedDecoder
+from endpointd.apiserver.schema.openapi import TypeOpenApi
 from endpointd.apiserver.schema.service import TypeSchema
 from endpointd.apiserver.settings import ServerSettings
 from endpointd.apiserver.storage.store import ObjectStorage, open_storage
@@ -157,9 +158,9 @@ class ApiServer:
     def _dispatcher(self, backend: Backend) -> Dispatcher:
         return Dispatcher(
             registry=self._registry,
-            resources=Resources(backend, PlainDecoder(), self._streams),
+            resources=Resources(backend, TypedDecoder(), self._streams),
             identity=Identity(self._token, self._settings.user),
-            openapi=OpenApi(self._registry, None),
+            openapi=OpenApi(self._registry, TypeOpenApi()),
             version=_version(),
             rng=self._rng,
             is_ready=lambda: self._is_ready,

@@ -41,17 +41,23 @@ def decode_object(
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """Return the object of a body, and what strict decoding finds wrong. Raises 400 and 415."""
     media = media_type(content_type)
-    if media == JSON_TYPE:
-        value, problems = decoder.json(body)
-    elif media == YAML_TYPE:
-        value, problems = decoder.yaml(body)
-    elif media == PROTOBUF_TYPE:
-        return decoder.protobuf(body, group, version, kind), ()
-    else:
+    if media not in (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE):
         raise unsupported(content_type, (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE))
+    try:
+        if media == PROTOBUF_TYPE:
+            return decoder.protobuf(body, group, version, kind), ()
+        value, problems = decoder.json(body) if media == JSON_TYPE else decoder.yaml(body)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        raise _unrecognized(kind, error.message) from None
     if not isinstance(value, dict):
-        raise bad_request(f"the body is no object: a {kind} is wanted, as a JSON or YAML object")
+        raise _unrecognized(kind, "couldn't get version/kind; json parse error: an object is wanted")
     return value, problems
+
+
+def _unrecognized(kind: str, why: str) -> StatusError:
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why}")
 
 
 def unsupported(content_type: str, accepted: tuple[str, ...]) -> StatusError:

@@ -24,7 +24,7 @@ class OpenApiSource(Protocol):
 class OpenApi:
     """Serves the documents; each is made when first asked for, and made again when the registry has changed."""
 
-    def __init__(self, registry: Registry, source: OpenApiSource | None) -> None:
+    def __init__(self, registry: Registry, source: OpenApiSource) -> None:
         self._registry = registry
         self._source = source
         self._revision = -1
@@ -32,8 +32,6 @@ class OpenApi:
 
     def answer(self, asked: Asked, rest: list[str]) -> web.Response:
         """Return the index, or one document."""
-        if self._source is None:
-            return text(404, "404 page not found\n", audit_id=asked.audit_id)
         if self._revision != self._registry.revision:
             self._bodies.clear()
             self._revision = self._registry.revision
@@ -73,7 +71,7 @@ class OpenApi:
                 pass
             case _:
                 return None
-        if self._source is None or version not in self._registry.versions().get(group, ()):
+        if version not in self._registry.versions().get(group, ()):
             return None
         body = encode_json(self._source.document(self._registry, group, version))
         made = self._bodies[name] = (body, hashlib.sha256(body).hexdigest().upper())
