@@ -35,6 +35,7 @@ from endpointd.apiserver.schema.service import TypeSchema
 from endpointd.apiserver.settings import ServerSettings
 from endpointd.apiserver.storage.store import ObjectStorage, open_storage
 from endpointd.apiserver.verbs.context import Backend, Caller, new_request
+from endpointd.apiserver.verbs.reviews import REVIEWS
 from endpointd.clock import Clock, SystemClock
 
 _LOG = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class ApiServer:
         settings.check()
         self._settings = settings
         self._registry = registry
+        for review in REVIEWS:
+            registry.add(review)
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
         self._closing = AsyncExitStack()
@@ -256,6 +259,10 @@ def _version() -> JsonObject:
     return {
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": minor,
         "gitVersion": f"{KUBERNETES_VERSION}+endpointd",
         "gitCommit": "",
         "gitTreeState": "clean",

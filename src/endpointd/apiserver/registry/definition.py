@@ -197,6 +197,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     stored_as: GroupResource | None = None
     """Where it is kept, if not under its own name; with ``view``."""
     view: View | None = None
+    answers: Callable[[Request, JsonObject], JsonObject] | None = None
+    """What a create answers with where nothing is stored (reviews); ``None`` for all others."""
     lifetime_seconds: float | None = None
     """After which an object is removed (events)."""
     deprecation: str = ""

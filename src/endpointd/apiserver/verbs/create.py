@@ -34,6 +34,8 @@ async def create(
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
     conform(backend.schema, request, options, group, version, kind, body, problems)
+    if definition.answers is not None:
+        return Result(201, document=definition.answers(request, body))
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     check_namespace_accepts(backend.storage, target, str(metadata.get("name") or ""))

@@ -347,6 +347,21 @@ async def test_the_checks_are_listed_where_asked_for() -> None:
         assert (await door("GET", "/readyz/nothing")).code == 404
 
 
+async def test_a_review_is_answered_and_not_stored() -> None:
+    async with a_server() as door:
+        revision = door.server.backend.storage.revision
+        for group, plural, member in (
+            ("authorization", "selfsubjectaccessreviews", "allowed"),
+            ("authorization", "selfsubjectrulesreviews", "resourceRules"),
+            ("authentication", "selfsubjectreviews", "userInfo"),
+        ):
+            answer = await door("POST", f"/apis/{group}.k8s.io/v1/{plural}", {"spec": {}})
+            assert answer.code == 201
+            assert answer.json()["status"][member]
+            assert (await door("GET", f"/apis/{group}.k8s.io/v1/{plural}")).code == 405
+        assert door.server.backend.storage.revision == revision
+
+
 # ----------------------------------------------------------------------------------------------- bootstrap
 
 
