@@ -73,7 +73,7 @@ def message_and_values(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
         message = message % arguments[: template.places]
     values: dict[str, Any] = {}
     for (key, directive), value in zip(template.pairs, arguments[template.places :], strict=True):
-        shown = directive % value
+        shown = directive % (value,)  # which may be a tuple itself
         if isinstance(value, bool | int):
             values[key] = value
         elif isinstance(value, float):

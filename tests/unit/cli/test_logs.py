@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from endpointd.api.meta import ObjectKey
 from endpointd.cli import logs
 from endpointd.cli.logs import JsonFormatter, KlogFormatter, parse_template
 from endpointd.cli.redaction import redact
@@ -62,6 +63,11 @@ def test_a_line_of_json_has_the_same_with_its_types() -> None:
         "ok": False,
         "error": 'a "b"',
     }
+
+
+def test_a_value_may_be_a_tuple() -> None:
+    key = ObjectKey("shop", "web")
+    assert KlogFormatter().format(record("done: key=%s", key)).endswith('] "done" key="shop/web"')
 
 
 def test_what_is_in_a_value_cannot_begin_another_line() -> None:
