@@ -31,6 +31,7 @@ from endpointd.simulate.simulation import run_simulation
 
 _LOOK_SECONDS = 0.3
 _LOOKS_IN_A_ROW = 2
+_MOST_LOOKS = 50
 _REDRAW_SECONDS = 0.5
 
 
@@ -95,7 +96,7 @@ async def _run(
                 await _settle(settings, client, clock, stop)
                 click.echo(_printed(await board.settled_view(), settings.output))
             else:
-                await _show(board, clock, stop)
+                await _show(settings, board, client, clock, stop)
         finally:
             stop.set()
             await asyncio.gather(*running, return_exceptions=True)
@@ -169,13 +170,19 @@ def _printed(found: Overview, output: str) -> str:
     return {"json": as_json, "yaml": as_yaml}.get(output, as_text)(found)
 
 
-async def _show(board: "Board", clock: Clock, stop: asyncio.Event) -> None:
-    """Draw the table anew whenever something has changed, on a terminal; print it once elsewhere."""
+async def _show(
+    settings: UpSettings, board: "Board", client: Client, clock: Clock, stop: asyncio.Event
+) -> None:
+    """Draw the table anew whenever something has changed, on a terminal; print it once, settled, elsewhere."""
     from rich.console import Console
 
     console = Console()
     if not console.is_terminal:
-        click.echo(as_text(board.view()))
+        try:
+            await _settle(settings, client, clock, stop)
+        except NotSettledError as error:
+            click.echo(f"{error}", err=True)
+        click.echo(as_text(await board.settled_view()))
         await stop.wait()
         return
     from rich.live import Live
@@ -226,9 +233,10 @@ class Board:
         return overview(self._services.lister.values(), self._slices.lister.values())
 
     async def settled_view(self) -> Overview:
-        """Return the table once it has stopped changing: what was settled has then come through the watch."""
+        """Return the table once it has stopped changing for a moment: what was settled has then come through the watch."""
         self.take_changed()
-        while True:
+        for _ in range(_MOST_LOOKS):
             await self._clock.sleep(_LOOK_SECONDS / 3)
             if not self.take_changed():
-                return self.view()
+                break
+        return self.view()
