@@ -72,4 +72,5 @@ def address_pool(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Pool
     """Return the pool of a network's addresses, as numbers; without its own, and IPv4's broadcast address."""
     base = int(network.network_address)
     last = int(network.broadcast_address) - (1 if network.version == 4 else 0)
-    return Pool(base + 1, last, drawn_from=base + band(network.num_addresses, step=16, most=256))
+    kept = band(network.num_addresses, step=16, most=256)
+    return Pool(base + 1, last, drawn_from=base + max(kept, 1))
