@@ -67,6 +67,8 @@ class FakeApi:
         self.history: list[tuple[float, str, str, str]] = []
         """When what was done to which object, and what came of it."""
         self.after_each: Callable[[], None] = lambda: None
+        self.fault: Callable[[], Exception | None] = lambda: None
+        """What a request fails with, before it acts."""
 
     # --------------------------------------------------------------------------------- for the test
 
@@ -107,7 +109,7 @@ class FakeApi:
         return source
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        await asyncio.sleep(self._delay())
+        await self._arrive()
         found: T = self._decoded(resource.plural, self._existing(resource.plural, key))
         return found
 
@@ -122,7 +124,7 @@ class FakeApi:
         field_manager: str = "",
         force: bool = False,
     ) -> T:
-        await asyncio.sleep(self._delay())
+        await self._arrive()
         assert isinstance(body, bytes)
         document = self._patch(resource.plural, key, msgspec.json.decode(body), subresource)
         written: T = self._decoded(resource.plural, document)
@@ -137,12 +139,12 @@ class FakeApi:
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        await asyncio.sleep(self._delay())
+        await self._arrive()
         self._same(self._existing(resource.plural, key), uid or "", "")
         self._delete(resource.plural, key, grace_period_seconds)
 
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
-        await asyncio.sleep(self._delay())
+        await self._arrive()
         found = _PATH.fullmatch(path)
         assert found is not None
         assert method == "POST"
@@ -152,6 +154,12 @@ class FakeApi:
             self._bind(ObjectKey(found["namespace"], found["name"]), document)
             return b"{}"
         return msgspec.json.encode(self._create(found["plural"], found["namespace"] or "", document))
+
+    async def _arrive(self) -> None:
+        await asyncio.sleep(self._delay())
+        fault = self.fault()
+        if fault is not None:
+            raise fault
 
     # ---------------------------------------------------------------------------------------- registry
 
@@ -265,10 +273,14 @@ def merged(old: Any, change: Any) -> Any:
 class SimulatedWorld:
     """A simulation at work on a :class:`FakeApi`."""
 
-    def __init__(self, settings: SimulateSettings, *, longest_delay: float = 0.0, chance: int = 0) -> None:
+    def __init__(
+        self, settings: SimulateSettings, api: FakeApi | None, longest_delay: float, chance: int
+    ) -> None:
         rng = random.Random(chance)
         self.clock = FakeClock()
-        self.api = FakeApi(self.clock, lambda: rng.uniform(0.0, longest_delay) if longest_delay else 0.001)
+        self.api = api or FakeApi(
+            self.clock, lambda: rng.uniform(0.0, longest_delay) if longest_delay else 0.001
+        )
         parts = Simulation(self.api, settings, self.clock, random.Random(0)).parts()
         self._controllers = parts.controllers
         self.manager = Manager(clock=self.clock, informers=parts.informers, controllers=parts.controllers)
@@ -294,10 +306,10 @@ class SimulatedWorld:
 
 @asynccontextmanager
 async def simulated(
-    settings: SimulateSettings, *, longest_delay: float = 0.0, chance: int = 0
+    settings: SimulateSettings, *, api: FakeApi | None = None, longest_delay: float = 0.0, chance: int = 0
 ) -> AsyncIterator[SimulatedWorld]:
-    """Run a simulation while the block runs."""
-    world = SimulatedWorld(settings, longest_delay=longest_delay, chance=chance)
+    """Run a simulation while the block runs, on a server of its own where none is given."""
+    world = SimulatedWorld(settings, api, longest_delay, chance)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(world.manager.run(stop), name="simulation")

@@ -1,6 +1,7 @@
 """A simulation in virtual time: rollouts within their limits, one status a transition, the same again from a seed."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.scenario.simulate_world import (
     workload,
 )
 
+from endpointd.api.status import Status
+from endpointd.client.errors import api_error
 from endpointd.simulate.annotations import CRASH, PREFIX, READY, READY_AFTER
 from endpointd.simulate.settings import SimulateSettings
 from endpointd.testing.virtual_time import run_virtual
@@ -160,7 +163,6 @@ def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None
 @in_virtual_time
 async def test_a_pod_is_bound_once_and_its_status_written_once_for_each_transition() -> None:
     async with simulated(QUICK) as world:
-        await asyncio.sleep(1)
         world.api.make(lone_pod())
         await asyncio.sleep(600)
         steps = [(verb, what) for _, verb, what, _ in world.api.history if what == f"{PODS}/default/alone"]
@@ -321,3 +323,49 @@ async def test_ten_quiet_minutes_cost_no_request_and_no_timer() -> None:
         await asyncio.sleep(600)
         assert len(world.api.history) == before
         assert world.reconciles() == succeeded
+
+
+@in_virtual_time
+async def test_after_a_restart_what_runs_goes_on_and_nothing_is_written() -> None:
+    async with simulated(QUICK) as world:
+        world.api.make(workload("Deployment", replicas=3, template=slow_template()))
+        world.api.make(workload("StatefulSet", "db", replicas=2, serviceName="db"))
+        world.api.make(workload("DaemonSet", "agent"))
+        world.api.make(lone_pod(annotations={CRASH: "1", READY_AFTER: "3s"}))
+        await asyncio.sleep(120)
+    before = len(world.api.history)
+    async with simulated(QUICK, api=world.api) as again:
+        await asyncio.sleep(120)
+        assert [what for _, _, what, _ in again.api.history[before:]] == []
+        taken = {each["status"]["podIP"] for each in again.api.documents(PODS)}
+        again.api.make(lone_pod("later"))
+        await asyncio.sleep(10)
+        assert is_ready(again.pod("later"))
+        assert again.pod("later")["status"]["podIP"] not in taken
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_server_that_fails_every_third_request_only_delays_what_comes(seed: int) -> None:
+    async def scenario() -> None:
+        async with simulated(QUICK, longest_delay=0.2, chance=seed) as world:
+            chance = random.Random(seed)
+            error = api_error(Status(code=500, reason="InternalError", message="etcd has no leader"))
+            world.api.fault = lambda: error if chance.random() < 1 / 3 else None
+            world.api.make(workload("Deployment", replicas=4, template=slow_template()))
+            world.api.make(workload("StatefulSet", "db", replicas=2, serviceName="db"))
+            world.api.make(workload("DaemonSet", "agent"))
+            await asyncio.sleep(300)
+            world.api.edit("deployments", "web", {"spec": {"template": slow_template("main:2")}})
+            world.api.edit("statefulsets", "db", {"spec": {"template": slow_template("main:2")}})
+            world.api.edit(
+                "statefulsets", "db", {"spec": {"template": {"metadata": {"labels": {"app": "db"}}}}}
+            )
+            await asyncio.sleep(600)
+            for app, count in (("web", 4), ("db", 2), ("agent", 3)):
+                assert [is_ready(pod) for pod in world.pods(app)] == [True] * count
+            found = {
+                pod["spec"]["containers"][0]["image"] for app in ("web", "db") for pod in world.pods(app)
+            }
+            assert found == {"main:2"}
+
+    run_virtual(scenario(), seed=seed)

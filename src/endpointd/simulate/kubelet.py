@@ -20,6 +20,7 @@ from endpointd.simulate.pod_status import OWN_CONDITIONS, pod_status, run_of_sta
 from endpointd.simulate.pods import (
     SIMULATED_PODS,
     Container,
+    PodCondition,
     PodStatus,
     SimulatedPod,
     is_finished,
@@ -58,12 +59,24 @@ class Kubelet:
             has_its_own = bool(new.status.pod_ips) and not new.spec.host_network
             if old is None and has_its_own and self._addresses.of(uid) is None:
                 self._addresses.keep(uid, [each.ip for each in new.status.pod_ips or ()])
-            self._queue.add(key_of(new))
+            if old is None or not self._is_echo(old, new):
+                self._queue.add(key_of(new))
         elif new is None and old is not None:
             uid = old.metadata.uid
             self._addresses.release(uid)
             for memory in (self._runs, self._homeless, self._written):
                 memory.pop(uid, None)
+
+    def _is_echo(self, old: SimulatedPod, new: SimulatedPod) -> bool:
+        """Tell whether a change is what was just written here, and nothing else with it."""
+        _, version = self._written.get(new.metadata.uid, (None, ""))
+        meta = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
+        return (
+            version == new.metadata.resource_version
+            and meta == new.metadata
+            and old.spec == new.spec
+            and _foreign(old.status) == _foreign(new.status)
+        )
 
     def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if new is None and old is not None:
@@ -187,3 +200,8 @@ def _own(status: PodStatus) -> tuple[object, ...]:
     """Return the part of a status that is a kubelet's own, in an order of its own."""
     conditions = {each.type: each for each in status.conditions or () if each.type in OWN_CONDITIONS}
     return msgspec.structs.replace(status, conditions=None), conditions
+
+
+def _foreign(status: PodStatus) -> list[PodCondition]:
+    """Return the conditions that others have set."""
+    return [each for each in status.conditions or () if each.type not in OWN_CONDITIONS]

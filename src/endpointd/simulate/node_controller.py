@@ -63,6 +63,8 @@ class NodeController:
                 return  # the watch will tell of it
             store.record_write(node)
         self._seen.add(name)
+        if not world.nodes_made and self._seen.issuperset(self._numbers):
+            world.tell_nodes_made()
         if not node.is_real and node.metadata.deletion_timestamp is None:
             await self._keep(node)
 

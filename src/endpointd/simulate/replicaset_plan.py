@@ -6,14 +6,13 @@ from datetime import datetime
 import msgspec
 
 from endpointd.api.apps import ReplicaSet, ReplicaSetStatus
-from endpointd.api.selectors import Selector, matches, selector_of
+from endpointd.api.selectors import matches, selector_of
 from endpointd.simulate.pods import (
     SimulatedPod,
     available_in,
     controller_of,
     deletion_order,
     is_finished,
-    is_ready,
     is_terminating,
 )
 
@@ -61,7 +60,7 @@ def plan_replica_set(
             elif active:
                 ours.append(pod)
     missing = 0 if deleted else replica_set.spec.replicas - len(ours)
-    doomed = sorted(ours, key=deletion_order)[: max(-missing, 0)]
+    doomed = sorted(ours, key=deletion_order)[:-missing] if missing < 0 else []
     status, look_again = _status(replica_set, ours, now, min_ready_seconds)
     return ReplicaSetPlan(
         adopt=tuple(adopt),
@@ -83,12 +82,7 @@ def _status(
         observed_generation=replica_set.metadata.generation or 0,
         replicas=len(pods),
         fully_labeled_replicas=sum(matches(template_labels, pod.metadata.labels or {}) for pod in pods),
-        ready_replicas=sum(map(is_ready, pods)),
+        ready_replicas=len(times),
         available_replicas=sum(left <= 0 for left in times),
     )
     return status, min((left for left in times if left > 0), default=None)
-
-
-def selects(selector: Selector, pod: SimulatedPod) -> bool:
-    """Tell whether a pod without an owner would be adopted."""
-    return controller_of(pod.metadata) is None and selector.matches(pod.metadata.labels or {})

@@ -24,7 +24,7 @@ NAME = "simulate-scheduler"
 class Scheduler:
     """Keys are pods. One that no node will have is told so, and tried again when a node changes or a pod goes.
 
-    One worker: each placement sees those before it, though the watch may not have told of them.
+    Each placement sees those before it, though the server may not have answered, and the watch not told of them.
     """
 
     def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
@@ -36,6 +36,7 @@ class Scheduler:
         self._groups: dict[str, dict[str, int]] = {}  # by group and node
         world.pods.store.subscribe(self._on_pod)
         world.nodes.store.subscribe(self._on_node)
+        world.when_nodes_are_made.append(self._wake)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
@@ -85,6 +86,9 @@ class Scheduler:
         world = self._world
         pod = world.pods.store.get(key)
         if pod is None or pod.spec.node_name or key in self._assumed or is_terminating(pod):
+            return
+        if not world.nodes_made:
+            self._pending[key] = None
             return
         nodes = sorted(world.nodes.store.values(), key=lambda node: node.metadata.name)
         load = Load(self._pods, self._groups.get(_group(pod), {}))

@@ -56,7 +56,7 @@ class Simulation:
         nodes = node_controller.NodeController(world, nodes_queue)
         controllers: list[Part] = [
             _Starting(self._controller(nodes_queue, nodes.reconcile, 1), nodes.start),
-            self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(world, queue).reconcile, 1),
+            self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(world, queue).reconcile, 8),
             self._made(kubelet.NAME, lambda queue: kubelet.Kubelet(world, queue).reconcile, 8),
             self._made(
                 replicaset_controller.NAME,

@@ -22,7 +22,8 @@ T = TypeVar("T", bound=KubernetesObject)
 _AT_ONCE = 16
 _LONGEST_BASE = 57
 _BATCH_SECONDS = 0.02
-"""For how long changes of pods are gathered before their owner is looked at: a thousand pods are not a thousand looks."""
+_BATCH_SECONDS_PER_POD = 0.0001
+"""For how long changes of pods are gathered before their owner is looked at: the longer, the more a look costs."""
 
 
 def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, object]:
@@ -52,7 +53,8 @@ def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[Ob
             namespace = pod.metadata.namespace
             if owner is not None:
                 if owner.kind == kind:
-                    queue.add_after(ObjectKey(namespace, owner.name), _BATCH_SECONDS)
+                    delay = _BATCH_SECONDS + _BATCH_SECONDS_PER_POD * world.count_of(owner.uid)
+                    queue.add_after(ObjectKey(namespace, owner.name), delay)
             elif pod is new and (old is None or old.metadata.labels != new.metadata.labels):
                 for each in owners.in_namespace(namespace):
                     if suits(each, pod):

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from collections.abc import Callable
 from typing import Any
 
 from endpointd.api.apps import (
@@ -68,6 +69,9 @@ class World:
         """Uids of pods whose deletion the server has accepted, and the watch has not told of."""
         self.making: dict[str, int] = {}
         """How many pods are just being created, by the uid of their owner."""
+        self.nodes_made = settings.nodes == 0
+        """Whether the nodes of the start are there; before that, pods would crowd on the first."""
+        self.when_nodes_are_made: list[Callable[[], None]] = []
         self.pods.store.subscribe(self._on_pod)
 
     def informers(self) -> list[Informer[Any]]:
@@ -97,6 +101,12 @@ class World:
         then = parse_time(moment)
         return 0.0 if then is None else (self.clock.wall() - then).total_seconds() * self.settings.speed
 
+    def tell_nodes_made(self) -> None:
+        """Take note that the nodes of the start are there."""
+        self.nodes_made = True
+        for told in self.when_nodes_are_made:
+            told()
+
     # ---------------------------------------------------------------------------------------------- pods
 
     def pods_of(self, uid: str, namespace: str | None = None) -> list[SimulatedPod]:
@@ -105,14 +115,14 @@ class World:
         found = (pods.get(key) for key in self._owned.get(uid, ()) if namespace in (None, key.namespace))
         return [pod for pod in found if pod is not None]
 
+    def count_of(self, uid: str) -> int:
+        """Return how many pods a controller owns."""
+        return len(self._owned.get(uid, ()))
+
     def pods_on(self, node: str) -> list[SimulatedPod]:
         """Return the pods that are bound to a node."""
         found = (self.pods.store.get(key) for key in self._by_node.get(node, ()))
         return [pod for pod in found if pod is not None]
-
-    def count_on(self, node: str) -> int:
-        """Return how many pods are bound to a node."""
-        return len(self._by_node.get(node, ()))
 
     async def delete_pod(self, pod: SimulatedPod, grace_period_seconds: int | None = None) -> None:
         """Delete a pod; one that is gone, or another by now, is no error."""
