@@ -25,6 +25,11 @@ _MARKS: dict[Weight, tuple[str, Colour]] = {
 }
 
 
+_MOST_FINE = 10
+_FINE_SHOWN = 3
+"""Of pods that nothing is to be said of, more than a few are counted."""
+
+
 class Style:
     """Paints, or not."""
 
@@ -67,10 +72,16 @@ def _lines(found: ServiceExplanation, style: Style) -> Iterator[str]:
         yield from _reason(reason, style, "  ")
     taken = [pod for pod in found.pods if pod.is_selected or pod.verdict != "out"]
     near = [pod for pod in found.pods if pod not in taken]
-    if taken:
+    fine = [pod for pod in taken if pod.verdict == "ready" and not pod.reasons]
+    if len(fine) > _MOST_FINE:
         yield ""
-        for pod in taken:
-            yield from _pod(pod, style)
+        shown = ", ".join(pod.pod for pod in fine[:_FINE_SHOWN])
+        counted = style.paint(f"{len(fine):,} pods are in, ready", "green")
+        yield f"{counted}: {shown} and {len(fine) - _FINE_SHOWN:,} more"
+        taken = [pod for pod in taken if pod not in fine]
+    for pod in taken:
+        yield ""
+        yield from _pod(pod, style)
     if near:
         yield ""
         left_out = found.near_misses - len(near)
