@@ -24,6 +24,10 @@ class TypeSchema:
             raise bad_request(
                 f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
             ) from None
+        except RecursionError:
+            raise bad_request(
+                f'{kind} in version "{version}" cannot be handled as a {kind}: it is nested too deeply'
+            ) from None
 
     def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
         """Fill in the fixed defaults of a conformed document, in place."""

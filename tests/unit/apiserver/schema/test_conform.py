@@ -221,3 +221,13 @@ def test_conforming_twice_changes_nothing() -> None:
     once = copy.deepcopy(document)
     assert conform(POD, document) == []
     assert document == once
+
+
+def test_a_document_that_is_nested_without_end_is_an_answer_of_400() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(800):
+        schema = {"properties": {"a": schema}}
+    document = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
+    with pytest.raises(StatusError, match="nested too deeply") as caught:
+        TypeSchema().conform("apiextensions.k8s.io", "v1", "CustomResourceDefinition", document)
+    assert caught.value.code == 400
