@@ -10,6 +10,7 @@ from endpointd.apiserver.objects import JsonObject
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
 PROTOBUF_TYPE = "application/vnd.kubernetes.protobuf"
+DELETE_OPTIONS = "DeleteOptions"
 LARGEST_BODY_BYTES = 3 * 1024 * 1024
 
 _ENCODER = msgspec.json.Encoder()
@@ -48,7 +49,7 @@ def decode_object(
             return decoder.protobuf(body, group, version, kind), ()
         value, problems = decoder.json(body) if media == JSON_TYPE else decoder.yaml(body)
     except StatusError as error:
-        if error.code != 400:
+        if error.code != 400 or kind == DELETE_OPTIONS:
             raise
         raise _unrecognized(kind, error.message) from None
     if not isinstance(value, dict):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from endpointd.apiserver.errors import StatusError, already_exists, invalid
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request
-from endpointd.apiserver.storage.model import WriteConflictError
+from endpointd.apiserver.storage.model import Stored, WriteConflictError
 from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.commit import commit_one, give_back, note_created
 from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, copied, shown
@@ -79,6 +79,16 @@ async def create_decided(backend: Backend, target: Target, request: Request, bod
     return result
 
 
+def _taken(target: Target, name: str, existing: Stored | None) -> StatusError:
+    error = already_exists(target.resource, name)
+    if existing is None or "deletionTimestamp" not in existing.decode()["metadata"]:
+        return error
+    # Whoever recreates what goes away can tell that it is only a matter of time.
+    return StatusError(
+        error.code, error.reason, f"object is being deleted: {error.message}", details=error.details
+    )
+
+
 async def _create(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
     definition, strategy = target.definition, target.definition.strategy
     metadata = meta.begin(request, body)
@@ -95,13 +105,14 @@ async def _create(backend: Backend, target: Target, request: Request, body: Json
     for text in strategy.warnings(request, obj):
         request.warn(text)
     key = target.key(name)
-    if backend.storage.latest(key) is not None:
-        raise already_exists(target.resource, name)
+    existing = backend.storage.latest(key)
+    if existing is not None:
+        raise _taken(target, name, existing)
     if request.dry_run:
         return Result(201, document=shown(definition, obj))
     try:
         change = await commit_one(backend.storage, request, key, obj, 0)
     except WriteConflictError:
-        raise already_exists(target.resource, name) from None
+        raise _taken(target, name, None) from None
     note_created(strategy, request, change.after)
     return answer(201, definition, change.after)
