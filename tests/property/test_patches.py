@@ -80,7 +80,9 @@ def test_the_difference_of_two_documents_as_a_json_patch_makes_one_of_the_other(
     def pointer(name: str) -> str:
         return "/" + name.replace("~", "~0").replace("/", "~1")
 
-    patch = [{"op": "remove", "path": pointer(name)} for name in document if name not in wanted]
+    patch: list[dict[str, Any]] = [
+        {"op": "remove", "path": pointer(name)} for name in document if name not in wanted
+    ]
     patch += [{"op": "add", "path": pointer(name), "value": value} for name, value in wanted.items()]
     patch += [{"op": "test", "path": "", "value": wanted}]
     assert same(apply_json_patch(document, patch), wanted)
