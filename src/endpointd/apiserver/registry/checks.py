@@ -1,6 +1,7 @@
 """What texts and numbers may look like in specs; each check returns its complaints, worded as the real server's."""
 
 import re
+from collections.abc import Iterable
 
 from endpointd.apiserver.errors import FieldError, invalid_value, not_supported, required
 from endpointd.apiserver.registry.names import dns_subdomain_problem
@@ -13,6 +14,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _PORT_NAME = re.compile(r"[-a-z0-9]+")
 _PERCENT = re.compile(r"[0-9]+%")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
+_ENVIRONMENT_NAME = re.compile(r"[ -<>-~]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _LONGEST_PART = 63
 _LONGEST_SUBDOMAIN = 253
@@ -117,13 +119,13 @@ def config_key_problems(key: str) -> list[str]:
 
 def environment_name_problems(name: str) -> list[str]:
     """Return what keeps a text from being the name of an environment variable."""
+    if _ENVIRONMENT_NAME.fullmatch(name):
+        return []
     if not name:
         return ["environment variable name must be non-empty"]
-    if any(not " " <= letter <= "~" or letter == "=" for letter in name):
-        return [
-            "a valid environment variable name must consist only of printable ASCII characters other than '='"
-        ]
-    return []
+    return [
+        "a valid environment variable name must consist only of printable ASCII characters other than '='"
+    ]
 
 
 def header_name_problems(name: str) -> list[str]:
@@ -150,7 +152,7 @@ def percent_problems(value: str) -> list[str]:
     ]
 
 
-def each(field: str, value: object, problems: list[str]) -> list[FieldError]:
+def each(field: str, value: object, problems: Iterable[str]) -> list[FieldError]:
     """Return one error of the field for each complaint about its value."""
     return [invalid_value(field, value, problem) for problem in problems]
 

@@ -1,7 +1,8 @@
 """Addresses in specs: what may stand there, and what the client is warned of."""
 
 import ipaddress
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from endpointd.apiserver.errors import FieldError, invalid_value
 
@@ -39,60 +40,69 @@ def _parse_strict(text: str) -> Address | None:
 
 def family_of(text: str) -> Family | None:
     """Return the family of an address; None where it is none."""
-    address = parse_sloppy(text)
-    if address is None:
-        return None
-    return "IPv4" if address.version == 4 else "IPv6"
+    return _judge(text).family
 
 
 def _is_mapped(address: Address | None) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
+class _Judgement(NamedTuple):
+    """All that is to be said of one address."""
+
+    family: Family | None
+    canonical: str
+    problem: str
+    elsewhere: tuple[str, ...]
+    """Why nobody else can have it."""
+    warning: str
+
+
+@lru_cache(maxsize=16_384)  # the addresses of a slice are judged with each of its updates
+def _judge(value: str) -> _Judgement:
+    address = parse_sloppy(value)
+    if address is None:
+        problem = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        return _Judgement(None, "", problem, ("must be a valid IP address",), "")
+    strict = _parse_strict(value)
+    problem = warning = ""
+    if strict is None or _is_mapped(strict):
+        problem = "must not have leading 0s" if strict is None else "must not be an IPv4-mapped IPv6 address"
+        warning = f'non-standard IP address "{value}" is invalid: use "{address}"'
+    elif strict.version == 6 and str(strict) != value:
+        warning = f'IPv6 address "{value}" should be in RFC 5952 canonical format ("{strict}")'
+    elsewhere = []
+    if address.is_unspecified:
+        elsewhere.append(f"may not be unspecified ({value})")
+    if address.is_loopback:
+        elsewhere.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if address.is_link_local:
+        elsewhere.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if any(address in network for network in _LINK_LOCAL_MULTICAST):
+        elsewhere.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    family: Family = "IPv4" if address.version == 4 else "IPv6"
+    return _Judgement(family, str(address), problem, tuple(elsewhere), warning)
+
+
 def address_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[FieldError]:
     """Check an address as fields that are older than the strict rules do; ``known`` values pass, whatever they are."""
-    if value in known:
-        return []
-    if parse_sloppy(value) is None:
-        return [invalid_value(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
-    strict = _parse_strict(value)
-    if strict is None:
-        return [invalid_value(field, value, "must not have leading 0s")]
-    if _is_mapped(strict):
-        return [invalid_value(field, value, "must not be an IPv4-mapped IPv6 address")]
-    return []
+    problem = _judge(value).problem
+    return [invalid_value(field, value, problem)] if problem and value not in known else []
 
 
 def canonical_address_errors(field: str, value: str) -> list[FieldError]:
     """Check an address that has to be in its canonical form."""
-    errors = address_errors(field, value)
-    address = parse_sloppy(value)
-    if not errors and address is not None and str(address) != value:
-        errors.append(invalid_value(field, value, f'must be in canonical form ("{address}")'))
-    return errors
+    judged = _judge(value)
+    if judged.problem:
+        return [invalid_value(field, value, judged.problem)]
+    if judged.canonical != value:
+        return [invalid_value(field, value, f'must be in canonical form ("{judged.canonical}")')]
+    return []
 
 
 def endpoint_address_errors(field: str, value: str) -> list[FieldError]:
     """Check that an address can be somebody else's: not unspecified, of this machine or of this link alone."""
-    address = parse_sloppy(value)
-    if address is None:
-        return [invalid_value(field, value, "must be a valid IP address")]
-    errors = []
-    if address.is_unspecified:
-        errors.append(invalid_value(field, value, f"may not be unspecified ({value})"))
-    if address.is_loopback:
-        errors.append(invalid_value(field, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
-    if address.is_link_local:
-        errors.append(
-            invalid_value(field, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-        )
-    if any(address in network for network in _LINK_LOCAL_MULTICAST):
-        errors.append(
-            invalid_value(
-                field, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
-            )
-        )
-    return errors
+    return [invalid_value(field, value, problem) for problem in _judge(value).elsewhere]
 
 
 def network_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[FieldError]:
@@ -119,15 +129,8 @@ def network_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[
 
 def address_warnings(field: str, value: str) -> list[str]:
     """Return what a client is told of an address that passes but is not in its canonical form."""
-    address = parse_sloppy(value)
-    if address is None:
-        return []
-    strict = _parse_strict(value)
-    if strict is None or _is_mapped(strict):
-        return [f'{field}: non-standard IP address "{value}" is invalid: use "{address}"']
-    if strict.version == 6 and str(strict) != value:
-        return [f'{field}: IPv6 address "{value}" should be in RFC 5952 canonical format ("{strict}")']
-    return []
+    warning = _judge(value).warning
+    return [f"{field}: {warning}"] if warning else []
 
 
 def is_dual_stack(values: list[str]) -> bool:
