@@ -1,0 +1,124 @@
+"""Questions with bad input, or without the right to ask: a clear line, and exit code 2; the diff of a cluster in words."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.cluster.setups import Json, connected, make, make_nodes, pod, post, service
+
+from endpointd.cli.main import cli
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.kubeconfig import write_kubeconfig
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+NAMESPACE = "questions"
+READER: Json = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "questions-reader"},
+    "rules": [{"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["list"]}],
+}
+BINDING: Json = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "questions-reader"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "questions-reader"},
+    "subjects": [{"kind": "User", "name": "questions-reader", "apiGroup": "rbac.authorization.k8s.io"}],
+}
+
+
+@pytest.fixture(scope="module")
+def config(control_plane: ControlPlane) -> Path:
+    """A namespace with a service and a pod that nobody has published."""
+
+    async def build() -> None:
+        async with connected(control_plane.kubeconfig_path) as client:
+            await make_nodes(client)
+            await make(client, NAMESPACE, [service(), pod(ips=("10.79.0.1",))])
+            rbac = "/apis/rbac.authorization.k8s.io/v1"
+            await post(client, f"{rbac}/clusterroles", READER)
+            await post(client, f"{rbac}/clusterrolebindings", BINDING)
+
+    asyncio.run(build())
+    return control_plane.kubeconfig_path
+
+
+def invoke(config: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, f"--kubeconfig={config}"])
+
+
+def refused(result: Result, words: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["explain", "service", f"{NAMESPACE}/wbe"],
+            f"there is no service wbe in namespace {NAMESPACE}; did you mean web?",
+        ),
+        (
+            ["explain", "service", "web"],
+            f"there is no service web in namespace default; there is one in namespace {NAMESPACE}",
+        ),
+        (["explain", "service", f"{NAMESPACE}/web", "--pod", "web-9"], "there is no pod web-9"),
+        (["explain", "service", "a/b/c"], "'a/b/c' is no name"),
+        (["explain", "service", f"{NAMESPACE}/web", "-n", "other"], "which one is it?"),
+        (["explain", "service", "x", "-f", "/nowhere.yaml"], "/nowhere.yaml: No such file or directory"),
+        (["diff", "-A", "-n", "x"], "exclude each other"),
+        (["diff", "-f", "/nowhere.yaml"], "/nowhere.yaml: No such file or directory"),
+        (["check", "--context", "nobody"], "nobody"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_a_clear_line(
+    arguments: Sequence[str], words: str, config: Path
+) -> None:
+    refused(invoke(config, *arguments), words)
+
+
+@pytest.mark.parametrize("command", [["explain", "service", "x/y"], ["check"], ["diff"]])
+def test_who_may_not_read_is_told_what_is_forbidden(
+    command: Sequence[str], config: Path, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    stranger = control_plane.kubeconfig_for("questions-stranger")
+    refused(invoke(stranger, *command), 'User "questions-stranger" cannot list resource')
+    unknown = write_kubeconfig(
+        tmp_path / "config",
+        server=control_plane.url,
+        certificate_authority=control_plane.certificate_authority,
+        token="wrong",
+    )
+    refused(invoke(unknown, *command), "Unauthorized")
+
+
+def test_who_may_read_but_a_part_gets_the_answer_with_what_is_missing_in_it(
+    config: Path, control_plane: ControlPlane
+) -> None:
+    reader = control_plane.kubeconfig_for("questions-reader")
+    result = invoke(reader, "explain", "service", f"{NAMESPACE}/web")
+    assert result.exit_code == 0, result.output
+    assert "endpointslices could not be read" in " ".join(result.output.split())
+    assert "not looked at: endpointslices" in invoke(reader, "check", "-n", NAMESPACE).output
+
+
+def test_a_diff_shows_what_would_be_written_and_says_so_by_its_exit_code(config: Path) -> None:
+    result = invoke(config, "diff", "-n", NAMESPACE)
+    assert result.exit_code == 1
+    assert f"+ EndpointSlice {NAMESPACE}/web-* (endpointslice, create)" in result.output
+    assert '+endpoint {"addresses":["10.79.0.1"]' in result.output
+    assert "2 to create, 0 to update, 0 to delete" in result.output
+    document = json.loads(invoke(config, "diff", "-n", NAMESPACE, "-o", "json").output)
+    assert [(one["kind"], one["operation"]) for one in document["changes"]] == [
+        ("EndpointSlice", "create"),
+        ("Endpoints", "create"),
+    ]
+    nothing = invoke(config, "diff", "-n", "kube-public")
+    assert (nothing.exit_code, nothing.output) == (0, "nothing would be changed\n")
