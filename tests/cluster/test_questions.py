@@ -67,7 +67,7 @@ def refused(result: Result, words: str) -> None:
         ),
         (
             ["explain", "service", "web"],
-            f"there is no service web in namespace default; there is one in namespace {NAMESPACE}",
+            "there is no service web in namespace default",
         ),
         (["explain", "service", f"{NAMESPACE}/web", "--pod", "web-9"], "there is no pod web-9"),
         (["explain", "service", "a/b/c"], "'a/b/c' is no name"),

@@ -18,7 +18,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("endpointd.cli.explain:explain", "Say why a pod is, or is not, in a service."),
     "check": ("endpointd.cli.check:check", "Compare a whole cluster with what it should be."),
     "diff": ("endpointd.cli.diff:diff", "Show what endpointd would change in a cluster now."),
-    "plan": ("endpointd.cli.plan:plan", "Show, offline, what manifests will have; simulate a rolling update."),
+    "plan": (
+        "endpointd.cli.plan:plan",
+        "Show, offline, what manifests will have; simulate a rolling update.",
+    ),
     "version": ("endpointd.cli.version:version", "Print the version."),
 }
 
