@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.schema_support import Wire, wire_to
 
 from endpointd.apiserver.schema.conform import conform
+from endpointd.apiserver.schema.defaults import apply_defaults
 from endpointd.apiserver.schema.errors import ConformError
 from endpointd.apiserver.schema.loader import PACKAGES, kind_type, package
 from endpointd.apiserver.schema.openapi_schemas import Schemas
@@ -199,6 +200,119 @@ def test_an_object_is_the_same_in_protobuf_and_needs_no_conforming(
         one.pop("status", None)
     assert read == document
     wire.json("DELETE", f"{path}/{name}?gracePeriodSeconds=0")
+
+
+RICH_SPEC: dict[str, Any] = {
+    "volumes": [
+        {"name": "nothing"},
+        {"name": "secret", "secret": {"secretName": "s"}},
+        {"name": "host", "hostPath": {"path": "/x"}},
+        {
+            "name": "down",
+            "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]},
+        },
+        {
+            "name": "all",
+            "projected": {"sources": [{"downwardAPI": {"items": []}}, {"configMap": {"name": "c"}}]},
+        },
+        {"name": "iscsi", "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2020-01.a.b:c", "lun": 0}},
+        {"name": "rbd", "rbd": {"monitors": ["m"], "image": "i"}},
+        {"name": "azure", "azureDisk": {"diskName": "d", "diskURI": "https://x/y.vhd"}},
+        {"name": "scale", "scaleIO": {"gateway": "g", "system": "s", "secretRef": {}, "volumeName": "v"}},
+        {
+            "name": "eph",
+            "ephemeral": {
+                "volumeClaimTemplate": {
+                    "spec": {
+                        "accessModes": ["ReadWriteOnce"],
+                        "resources": {"requests": {"storage": "1Gi"}},
+                    }
+                }
+            },
+        },
+    ],
+    "initContainers": [{"name": "i", "image": "x:1", "resources": {"requests": {"cpu": "0.1", "memory": 1}}}],
+    "containers": [
+        {
+            "name": "a",
+            "image": "x:1",
+            "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
+            "livenessProbe": {"httpGet": {"port": 80}},
+            "readinessProbe": {"grpc": {"port": 5}},
+            "startupProbe": {"exec": {"command": ["x"]}, "periodSeconds": 3},
+            "lifecycle": {"postStart": {"httpGet": {"port": "x", "path": "/y"}}},
+            "env": [
+                {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                {"name": "C", "value": ""},
+            ],
+        }
+    ],
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"a": "b"}},
+        }
+    ],
+}
+RICH: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": RICH_SPEC}
+CHOSEN: dict[str, Any] = {"selector": {"matchLabels": {"a": "b"}}, "template": RICH}
+APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
+DEFAULTED: list[tuple[str, str, str, dict[str, Any]]] = [
+    (f"{APPS}/deployments", "apps", "Deployment", {"spec": CHOSEN}),
+    (f"{APPS}/deployments", "apps", "Deployment", {"spec": {**CHOSEN, "strategy": {"type": "Recreate"}}}),
+    (f"{APPS}/replicasets", "apps", "ReplicaSet", {"spec": CHOSEN}),
+    (f"{APPS}/daemonsets", "apps", "DaemonSet", {"spec": CHOSEN}),
+    (f"{APPS}/daemonsets", "apps", "DaemonSet", {"spec": {**CHOSEN, "updateStrategy": {"type": "OnDelete"}}}),
+    (f"{APPS}/statefulsets", "apps", "StatefulSet", {"spec": CHOSEN}),
+    (
+        f"{APPS}/statefulsets",
+        "apps",
+        "StatefulSet",
+        {"spec": {**CHOSEN, "updateStrategy": {"type": "RollingUpdate"}}},
+    ),
+    (f"{CORE}/podtemplates", "", "PodTemplate", {"template": RICH}),
+    (f"{CORE}/secrets", "", "Secret", {}),
+    (
+        f"{CORE}/persistentvolumeclaims",
+        "",
+        "PersistentVolumeClaim",
+        {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1.5Gi"}}}},
+    ),
+    (
+        f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices",
+        "discovery.k8s.io",
+        "EndpointSlice",
+        {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]},
+    ),
+    (
+        f"{CORE}/endpoints",
+        "",
+        "Endpoints",
+        {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "group", "kind", "body"), DEFAULTED)
+def test_the_fixed_defaults_are_those_of_the_server(
+    wire: Wire, path: str, group: str, kind: str, body: dict[str, Any]
+) -> None:
+    code, answer = wire.json("POST", f"{path}?dryRun=All", {"metadata": {"name": "x"}, **body})
+    assert code == 201, answer["message"]
+    ours = copy.deepcopy(body)
+    conform(kind_type(group, "v1", kind), ours)
+    apply_defaults(kind_type(group, "v1", kind), ours)
+    for document in (ours, answer):
+        for name in ("apiVersion", "kind", "metadata"):
+            document.pop(name, None)
+        holder = document if kind == "PodTemplate" else document.get("spec", {})
+        spec = holder.get("template", {}).get("spec", {})
+        for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            one.pop("imagePullPolicy", None)  # hangs on the image
+    assert ours == answer
 
 
 WRONG: list[dict[str, Any]] = [
