@@ -1,7 +1,7 @@
 """A snapshot of a cluster, read from its API server or from files; what may not be read is noted, not guessed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject
 from endpointd.api.resource import Resource
 from endpointd.cli.manifests import Manifest, ManifestError
-from endpointd.client.errors import ForbiddenError, NotFoundError
+from endpointd.client.errors import ClientError, ForbiddenError, NotFoundError
 from endpointd.client.rest import Client
 from endpointd.diagnose.details import POD_DETAILS
 from endpointd.diagnose.snapshot import Snapshot, Unread
@@ -31,24 +31,46 @@ async def read_cluster(client: Client, namespace: str = "", *, details: bool = F
     """
     unread: list[Unread] = []
     async with asyncio.TaskGroup() as group:
-        pods = group.create_task(_list(client, PODS, namespace), name="pods")
-        services = group.create_task(_list(client, SERVICES, namespace), name="services")
-        nodes = group.create_task(_optional(client, NODES, "", unread), name="nodes")
-        endpoints = group.create_task(_optional(client, ENDPOINTS, namespace, unread), name="endpoints")
-        slices = group.create_task(_optional(client, ENDPOINT_SLICES, namespace, unread), name="slices")
-        explained = (
-            group.create_task(_list(client, POD_DETAILS, namespace), name="details") if details else None
+        # What fails is looked at when all have ended: a request that is cut off leaves its connection half closed.
+        pods = group.create_task(_tried(_list(client, PODS, namespace)), name="pods")
+        services = group.create_task(_tried(_list(client, SERVICES, namespace)), name="services")
+        nodes = group.create_task(_tried(_optional(client, NODES, "", unread)), name="nodes")
+        endpoints = group.create_task(
+            _tried(_optional(client, ENDPOINTS, namespace, unread)), name="endpoints"
         )
+        slices = group.create_task(
+            _tried(_optional(client, ENDPOINT_SLICES, namespace, unread)), name="slices"
+        )
+        wanted = _list(client, POD_DETAILS, namespace) if details else _nothing()
+        explained = group.create_task(_tried(wanted), name="details")
     return Snapshot(
-        services=services.result(),
-        pods=pods.result(),
-        nodes=nodes.result(),
-        endpoints=endpoints.result(),
-        slices=slices.result(),
-        details=explained.result() if explained is not None else (),
+        services=_result(services),
+        pods=_result(pods),
+        nodes=_result(nodes),
+        endpoints=_result(endpoints),
+        slices=_result(slices),
+        details=_result(explained),
         namespace=namespace,
         unread=tuple(sorted(unread, key=lambda one: one.resource)),
     )
+
+
+async def _tried(reading: Coroutine[Any, Any, tuple[T, ...]]) -> tuple[T, ...] | ClientError:
+    try:
+        return await reading
+    except ClientError as error:
+        return error
+
+
+async def _nothing() -> tuple[Any, ...]:
+    return ()
+
+
+def _result(task: asyncio.Task[tuple[T, ...] | ClientError]) -> tuple[T, ...]:
+    result = task.result()
+    if isinstance(result, ClientError):
+        raise result
+    return result
 
 
 async def _list(client: Client, resource: Resource[T], namespace: str) -> tuple[T, ...]:
