@@ -67,6 +67,8 @@ class FakeApi:
         self.history: list[tuple[float, str, str, str]] = []
         """When what was done to which object, and what came of it."""
         self.after_each: Callable[[], None] = lambda: None
+        self.slow: Callable[[str], float] = lambda path: 0.0
+        """How much longer a POST to a path takes."""
         self.fault: Callable[[], Exception | None] = lambda: None
         """What a request fails with, before it acts."""
 
@@ -77,6 +79,14 @@ class FakeApi:
 
     def document(self, plural: str, name: str, namespace: str = "default") -> Document | None:
         return self._documents[plural].get(ObjectKey(namespace, name))
+
+    def hold(self, plural: str) -> None:
+        """Let the watches of a resource fall behind."""
+        self._sources[plural].hold()
+
+    def release(self, plural: str) -> None:
+        """Let the watches of a resource catch up."""
+        self._sources[plural].release()
 
     def make(self, document: Document) -> Document:
         """Create an object as a user does."""
@@ -145,6 +155,7 @@ class FakeApi:
 
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
         await self._arrive()
+        await asyncio.sleep(self.slow(path))
         found = _PATH.fullmatch(path)
         assert found is not None
         assert method == "POST"

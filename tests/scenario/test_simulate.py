@@ -369,3 +369,65 @@ def test_a_server_that_fails_every_third_request_only_delays_what_comes(seed: in
             assert found == {"main:2"}
 
     run_virtual(scenario(), seed=seed)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_update_of_a_daemon_set_misses_no_more_pods_than_it_may(seed: int) -> None:
+    async def scenario() -> None:
+        async with simulated(SimulateSettings(nodes=6), longest_delay=1.0, chance=seed) as world:
+            rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+            world.api.make(workload("DaemonSet", updateStrategy=rolling, template=slow_template()))
+            await asyncio.sleep(60)
+            limits = Limits(world, most=6, fewest=4)
+            world.api.edit("daemonsets", "web", {"spec": {"template": slow_template("main:2")}})
+            await asyncio.sleep(200)
+            assert not limits.broken
+            assert limits.lowest == 4
+            assert [pod["spec"]["containers"][0]["image"] for pod in world.pods()] == ["main:2"] * 6
+            assert len({pod["spec"]["nodeName"] for pod in world.pods()}) == 6
+
+    run_virtual(scenario(), seed=seed)
+
+
+@in_virtual_time
+async def test_pods_that_are_being_made_have_their_place_in_a_rollout() -> None:
+    async with simulated(QUICK) as world:
+        strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+        world.api.make(workload("Deployment", replicas=3, strategy=strategy))
+        await asyncio.sleep(20)
+        slow = [5.0]
+        world.api.slow = lambda path: slow.pop() if path.endswith("/pods") and slow else 0.0
+        world.api.edit("deployments", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(1)
+        limits = Limits(world, most=4, fewest=2)
+        world.api.edit("deployments", "web", {"spec": {"template": slow_template("main:2")}})
+        await asyncio.sleep(60)
+        assert not limits.broken
+        assert [pod["spec"]["containers"][0]["image"] for pod in world.alive()] == ["main:2"] * 4
+
+
+@in_virtual_time
+async def test_a_pod_whose_deletion_was_accepted_counts_no_more_however_late_the_watch_is() -> None:
+    async with simulated(QUICK) as world:
+        world.api.make(workload("ReplicaSet", replicas=4))
+        await asyncio.sleep(20)
+        world.api.hold(PODS)
+        world.api.edit("replicasets", "web", {"spec": {"replicas": 3}})
+        await asyncio.sleep(5)
+        world.api.edit("replicasets", "web", {"metadata": {"labels": {"look": "again"}}})
+        await asyncio.sleep(5)
+        assert len(world.alive()) == 3
+        world.api.release(PODS)
+        await asyncio.sleep(20)
+        assert len(world.pods()) == 3
+
+
+@in_virtual_time
+async def test_a_condition_of_others_that_our_own_write_brings_along_is_not_overlooked() -> None:
+    async with simulated(QUICK) as world:
+        world.api.make(lone_pod(readinessGates=[{"conditionType": "example.com/gate"}]))
+        await asyncio.sleep(0.1)
+        world.api.hold(PODS)
+        world.api.edit_status(PODS, "alone", {"conditions": [{"type": "example.com/gate", "status": "True"}]})
+        await asyncio.sleep(10)
+        assert is_ready(world.pod("alone")), "the watch has told of nothing, but the answer to a write has"

@@ -207,7 +207,10 @@ def _liveness(probe: Probe | None, run: ContainerRun, live: bool, now: float) ->
 def _readiness(
     probe: Probe | None, run: ContainerRun, wanted: bool, good_at: float, now: float
 ) -> tuple[ContainerRun, float]:
-    """Let what the container answers, and then what the probe makes of it, become what it should be by now."""
+    """Let what the container answers, and then what the probe makes of it, become what it should be by now.
+
+    An answer that comes and goes between two questions begins the count of the other anew, though nobody heard it.
+    """
     answer = wanted and now >= good_at
     if answer != run.answer:
         run = msgspec.structs.replace(run, answer=answer, answer_since=now)
