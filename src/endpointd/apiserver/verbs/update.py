@@ -67,7 +67,10 @@ async def update(
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise  # else somebody has created it meanwhile: replace it
-    return await modify(backend, target, request, lambda _: copied(body))
+    if meta.own_metadata(body).get("resourceVersion") not in (None, "", "0"):
+        # It is this version or none: there is no second attempt that would need the body as it came.
+        return await _modify(backend, target, request, lambda _: body)
+    return await _modify(backend, target, request, lambda _: copied(body))
 
 
 async def _create_by_update(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
@@ -88,6 +91,16 @@ async def modify(backend: Backend, target: Target, request: Request, make: Make)
 
     Raises what ``make`` raises, 404, 409 for a resource version or uid that is another's, 422.
     """
+
+    def made(stored: Stored) -> JsonObject:
+        return make(shown(target.definition, stored.decode()))
+
+    return await _modify(backend, target, request, made)
+
+
+async def _modify(
+    backend: Backend, target: Target, request: Request, make: Callable[[Stored], JsonObject]
+) -> Result:
     for _ in range(_ATTEMPTS):
         stored = backend.storage.latest(target.key())
         if stored is None:
@@ -103,11 +116,15 @@ async def modify(backend: Backend, target: Target, request: Request, make: Make)
 
 
 async def _modify_once(
-    backend: Backend, target: Target, request: Request, stored: Stored, make: Make
+    backend: Backend,
+    target: Target,
+    request: Request,
+    stored: Stored,
+    make: Callable[[Stored], JsonObject],
 ) -> Result:
     definition = target.definition
     old = stored.decode()
-    made = make(shown(definition, stored.decode()))
+    made = make(stored)
     obj = made if definition.view is None else definition.view.to_storage(made)
     metadata = meta.own_metadata(obj)
     _check_preconditions(target, metadata, old["metadata"], stored)
