@@ -13,6 +13,12 @@ _LONGEST_PACE_SECONDS = 0.05
 _SHORTEST_PACE_SECONDS = 0.003
 
 
+def pace_seconds(watches: int) -> float:
+    """Return how long a watch waits after it was written to, with so many of them open."""
+    pace = min(watches * _PACE_SECONDS_A_WATCH, _LONGEST_PACE_SECONDS)
+    return pace if pace >= _SHORTEST_PACE_SECONDS else 0.0
+
+
 class Streams:
     """The watches that are being served, so that the server can end them all.
 
@@ -78,9 +84,9 @@ class Streams:
                     break
                 transport.write(chunk(framer.frame(batch)))
                 await writer.drain()
-                pace_seconds = min(len(self._open) * _PACE_SECONDS_A_WATCH, _LONGEST_PACE_SECONDS)
-                if pace_seconds >= _SHORTEST_PACE_SECONDS and not self._closing:
-                    await self._clock.sleep(pace_seconds)
+                pace = pace_seconds(len(self._open))
+                if pace and not self._closing:
+                    await self._clock.sleep(pace)
         finally:
             connection.on_lost = None
             self._open.discard(opened)
