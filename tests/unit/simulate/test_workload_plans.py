@@ -154,6 +154,8 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition_one_by_one
     assert steps(item, *old[:2], numbered(2, "r2"), update="r2") == ([], ["web-1"])
     assert steps(item, old[0], numbered(1, "r2"), numbered(2, "r2"), update="r2") == ([], [])
     assert steps(item, numbered(1, "r2"), numbered(2, "r2"), update="r2") == ([(0, "r1")], [])
+    parallel = stateful_set(3, podManagementPolicy="Parallel")
+    assert steps(parallel, *old[:2], numbered(2, "r2", ready=False), update="r2") == ([], [])
     by_hand = stateful_set(3, updateStrategy={"type": "OnDelete"})
     assert steps(by_hand, *old, update="r2") == ([], [])
 
