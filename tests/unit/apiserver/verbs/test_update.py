@@ -135,6 +135,21 @@ async def test_the_last_finalizer_takes_a_deleted_object_with_it() -> None:
         assert (await refusal(world.get("a"))).code == 404
 
 
+async def test_what_is_being_deleted_stays_while_a_finalizer_or_its_grace_keeps_it() -> None:
+    async with a_world() as world:
+        await created(world, finalizers=["x.io/one", "x.io/two"])
+        await world.delete("a")
+        await world.update("a", config_map("a", finalizers=["x.io/two"]))
+        assert (await world.get("a"))["metadata"]["finalizers"] == ["x.io/two"]
+        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+        await world.create({"metadata": {"name": "p"}, "spec": spec}, "pods")
+        await world.delete("p", "pods")
+        pod = await world.get("p", "pods")
+        pod["metadata"]["labels"] = {"a": "b"}
+        await world.update("p", pod, "pods")
+        assert (await world.get("p", "pods"))["metadata"]["labels"] == {"a": "b"}
+
+
 async def test_no_finalizer_comes_to_what_is_being_deleted() -> None:
     async with a_world() as world:
         await created(world, finalizers=["x.io/one"])
