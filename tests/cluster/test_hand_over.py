@@ -1,0 +1,159 @@
+"""kube-controller-manager hands its three controllers over to endpointd, and takes them back, as docs/guide/hand-over.md says."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from tests.cluster.leader_support import CLOCK, received, until
+from tests.cluster.shop import Shop, Watcher
+
+from endpointd.client.rest import Client
+from endpointd.testing.audit import AuditLog, Write
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.processes import ChildProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+THREE = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
+# Where there is no kubelet, these would take the nodes for dead and the pods with them.
+NEEDS_KUBELETS = (
+    "-node-lifecycle-controller",
+    "-taint-eviction-controller",
+    "-pod-garbage-collector-controller",
+)
+LEASE = "hand-over"
+QUIET_SECONDS = 2.5
+
+
+@pytest.fixture
+def plane() -> Iterator[ControlPlane]:
+    """One of its own: all the other controllers run here, too."""
+    with ControlPlane(audit=True) as made:
+        yield made
+
+
+class HandOver:
+    """Both programs, and who has written what."""
+
+    def __init__(self, plane: ControlPlane, command: tuple[str, ...]) -> None:
+        self._plane = plane
+        self._command = command
+        self._audit = AuditLog(plane.audit_log_path)
+        self._writes: list[Write] = []
+        self._runs = 0
+        self.upstream: ChildProcess | None = None
+
+    def start_upstream(self, *, with_three: bool) -> None:
+        self._runs += 1
+        off = () if with_three else tuple(f"-{name}" for name in THREE)
+        controllers = ["*", *off, *NEEDS_KUBELETS]
+        self.upstream = self._plane.start_controller_manager(controllers, name=f"upstream-{self._runs}")
+
+    def stop_upstream(self) -> None:
+        assert self.upstream is not None
+        self.upstream.stop()
+
+    def start_endpointd(self) -> ChildProcess:
+        self._runs += 1
+        command = [
+            *self._command,
+            f"--kubeconfig={self._plane.kubeconfig_for('endpointd', ['system:masters'])}",
+            f"--leader-elect-resource-name={LEASE}",
+        ]
+        return self._plane.start_child(f"endpointd-{self._runs}", command)
+
+    def hold_the_lease(self) -> None:
+        """Hold it in the name of nobody who would write, for an hour."""
+        spec = {"holderIdentity": "hand-over", "leaseDurationSeconds": 3600}
+        spec |= {"renewTime": CLOCK.wall().strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": "kube-system"},
+            "spec": spec,
+        }
+        self._plane.kubectl("apply", "-f", "-", document=json.dumps(lease))
+
+    def let_the_lease_go(self) -> None:
+        self._plane.kubectl("-n", "kube-system", "delete", "lease", LEASE)
+
+    def by_endpointd(self, since: datetime) -> list[Write]:
+        return [write for write in self._new(since) if write.user == "endpointd"]
+
+    def by_upstream(self, since: datetime) -> list[Write]:
+        return [
+            write
+            for write in self._new(since)
+            if write.user_agent.startswith("kube-controller-manager/") and write.resource != "leases"
+        ]
+
+    def _new(self, since: datetime) -> list[Write]:
+        self._writes += self._audit.new_writes()
+        return [write for write in self._writes if received(write) >= since]
+
+
+async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothing_is_written_in_vain(
+    plane: ControlPlane,
+    endpointd_command: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    programs = HandOver(plane, endpointd_command)
+    async with Client.from_config(plane.client_config(), clock=CLOCK, user_agent="shop") as client:
+        shop = Shop(plane, client, "hand-over")
+        programs.start_upstream(with_three=True)
+        await shop.open()
+        await shop.published()
+        async with Watcher(shop).watching() as watcher:
+            async with shop.churning():
+                # To endpointd. It waits, with warm caches, for a lease that is held on nobody's behalf.
+                programs.hold_the_lease()
+                endpointd = programs.start_endpointd()
+                await until(lambda: "is held by" in endpointd.log(), within=30, what="waiting")
+                await shop.flips_more()
+                programs.stop_upstream()
+                upstream_ended = CLOCK.wall()
+                programs.start_upstream(with_three=False)
+                switched = CLOCK.wall()
+                assert programs.by_endpointd(upstream_ended) == []
+                programs.let_the_lease_go()
+                await until(lambda: programs.by_endpointd(switched), within=10, what="taken over")
+                there = (received(programs.by_endpointd(switched)[0]) - switched).total_seconds()
+                await shop.flips_more()
+            await shop.published()
+            assert programs.by_upstream(upstream_ended) == []
+
+            async with shop.churning():
+                # And back. Nothing of upstream's three runs before endpointd has ended.
+                await shop.flips_more()
+                assert endpointd.stop(20) == 0
+                ended = CLOCK.wall()
+                programs.stop_upstream()
+                programs.start_upstream(with_three=True)
+                await until(lambda: programs.by_upstream(ended), within=30, what="taken back")
+                back = (received(programs.by_upstream(ended)[0]) - ended).total_seconds()
+                await shop.flips_more()
+            await shop.published()
+            assert programs.by_endpointd(ended) == []
+            assert watcher.vanished == []
+            assert watcher.needless == []
+            assert watcher.changes > 100
+            writes = [*programs.by_endpointd(upstream_ended), *programs.by_upstream(upstream_ended)]
+            assert {write.verb for write in writes} == {"update"}, "no slice was made anew or deleted"
+            changed = {write.key.name for write in writes}
+            assert all(name == "web" or name.startswith("web-") for name in changed), changed
+
+            # The same where nothing changes: nobody writes anything.
+            programs.stop_upstream()
+            quiet = CLOCK.wall()
+            endpointd = programs.start_endpointd()
+            await until(lambda: '"running" controllers=' in endpointd.log(), within=30, what="running")
+            await CLOCK.sleep(QUIET_SECONDS)
+            assert programs.by_endpointd(quiet) == []
+            assert endpointd.stop(20) == 0
+            programs.start_upstream(with_three=True)
+            await CLOCK.sleep(QUIET_SECONDS)
+            assert programs.by_upstream(quiet) == []
+            assert programs.by_endpointd(quiet) == []
+    with capsys.disabled():
+        print(f"\n  first write after the hand-over: {there:.2f} s; after the way back: {back:.2f} s")
