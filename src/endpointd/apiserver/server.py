@@ -86,6 +86,7 @@ class ApiServer:
         self._token = ""
         self._certificate: ServingCertificate | None = None
         self._backend: Backend | None = None
+        self._listener: Listener | None = None
 
     # ------------------------------------------------------------------------------------------- its life
 
@@ -118,7 +119,7 @@ class ApiServer:
         backend = self._backend = self._composed(storage)
         self._note_stored(backend)
         await self._start_lifecycle(backend)
-        listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
+        listener = self._listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
         self._closing.push_async_callback(self._stop_serving, listener)
         self._port = await listener.start(settings.host, settings.port)
         await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)

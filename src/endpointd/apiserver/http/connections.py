@@ -13,7 +13,24 @@ from endpointd.apiserver.http.codec import LARGEST_BODY_BYTES
 
 _LOG = logging.getLogger(__name__)
 
+_READ_BUFFER_BYTES = 16 * 1024
+
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def _shrink_read_buffer(transport: asyncio.BaseTransport) -> None:
+    """Give back the 256 KiB that asyncio keeps for reading on each TLS connection; watchers never send anything.
+
+    asyncio has no setting for it, so this reaches into its TLS protocol, and leaves alone what does not look as known.
+    """
+    protocol = getattr(transport, "_ssl_protocol", None)
+    buffer = getattr(protocol, "_ssl_buffer", None)
+    if protocol is None or not isinstance(buffer, bytearray) or len(buffer) <= _READ_BUFFER_BYTES:
+        return
+    small = bytearray(_READ_BUFFER_BYTES)
+    protocol.max_size = _READ_BUFFER_BYTES
+    protocol._ssl_buffer = small  # noqa: SLF001
+    protocol._ssl_buffer_view = memoryview(small)  # noqa: SLF001
 
 
 class Connection(RequestHandler):
@@ -24,6 +41,11 @@ class Connection(RequestHandler):
     def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
         super().__init__(manager, loop=loop, **settings)
         self.on_lost: Callable[[], None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve a client, with a read buffer of the size that requests have."""
+        _shrink_read_buffer(transport)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell whoever writes to this client that nobody reads any more."""

@@ -2,7 +2,10 @@
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import Any
+
+from aiohttp.web_protocol import RequestHandler
 
 from endpointd.apiserver.http.connections import Connections, Handler
 
@@ -42,6 +45,11 @@ class Listener:
         )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
+
+    @property
+    def connections(self) -> Sequence[RequestHandler]:
+        """The connections there are."""
+        return () if self._connections is None else self._connections.connections
 
     def stop_accepting(self) -> None:
         """Take no new connections; those there are go on."""

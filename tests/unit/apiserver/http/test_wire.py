@@ -5,6 +5,7 @@ import io
 import json
 import ssl
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -293,6 +294,16 @@ async def test_a_client_that_goes_away_takes_its_watch_with_it() -> None:
                 break
             await asyncio.sleep(0.01)
         assert len(door.server._streams) == 0
+
+
+async def test_a_watcher_does_not_cost_a_large_read_buffer() -> None:
+    async with a_server() as door:
+        async with door.session.get(f"{MAPS}?watch=1"):
+            listener: Any = door.server._listener
+            sizes = [len(one.transport._ssl_protocol._ssl_buffer) for one in listener.connections]
+            assert sizes == [16 * 1024]
+        big = await door("POST", MAPS, a_map("big", x="x" * 700_000))
+        assert (big.code, len(big.json()["data"]["x"])) == (201, 700_000)
 
 
 # ----------------------------------------------------------------------------------------------- discovery
