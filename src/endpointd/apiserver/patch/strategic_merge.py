@@ -65,10 +65,9 @@ def _merge_value(original: JsonObject, name: str, value: Any, ref: TypeRef | Non
             original.pop(name, None)
         return
     field = _field(ref, name)
-    strategy = next((one for one in field.patch_strategies if one != "retainKeys"), "")
     if isinstance(value, dict):
-        original[name] = value if strategy == "replace" else _merge(present, value, field.type)
-    elif strategy == "merge":
+        original[name] = _merge(present, value, field.type)
+    elif "merge" in field.patch_strategies:
         original[name] = _merge_list(present, value, field)
     else:
         original[name] = value

@@ -114,7 +114,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     list_keys: tuple[str, ...] = ()
     map_type: MapType = ""
     patch_strategies: tuple[str, ...] = ()
-    """Of a strategic merge patch: ``merge``, ``replace``, ``retainKeys``."""
+    """Of a strategic merge patch: ``merge`` (of lists; without it they are replaced), ``retainKeys``."""
     merge_key: str = ""
 
 

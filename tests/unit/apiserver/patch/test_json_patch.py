@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from endpointd.apiserver.patch.errors import PatchError
-from endpointd.apiserver.patch.json_patch import MAX_OPERATIONS, apply_json_patch
+from endpointd.apiserver.patch.json_patch import MAX_COPIED_BYTES, MAX_OPERATIONS, apply_json_patch
 
 DOCUMENT: dict[str, Any] = {
     "data": {"a": "1", "b": "2"},
@@ -61,6 +61,7 @@ def test_slashes_and_tildes_in_names_are_escaped() -> None:
         op("replace", "/metadata/annotations/a~1b", value="x"), op("remove", "/metadata/annotations/m~0n")
     )
     assert result["metadata"]["annotations"] == {"a/b": "x"}
+    assert apply_json_patch({"~1": "x", "/": "y"}, [op("remove", "/~01")]) == {"/": "y"}
 
 
 @pytest.mark.parametrize(
@@ -148,3 +149,11 @@ def test_copies_cannot_add_up_without_end() -> None:
     with pytest.raises(PatchError, match="bytes of data") as caught:
         apply_json_patch(document, doubling)
     assert caught.value.code == 422
+
+
+def test_small_copies_of_something_large_are_counted_together() -> None:
+    document = {"a": "x" * (MAX_COPIED_BYTES // 3), "b": {}}
+    copies = [op("copy", f"/b/{at}", **{"from": "/a"}) for at in range(3)]
+    assert len(apply_json_patch(document, copies[:2])["b"]) == 2
+    with pytest.raises(PatchError, match="bytes of data"):
+        apply_json_patch(document, copies)

@@ -105,6 +105,7 @@ def test_a_refusal_quotes_the_beginning_of_the_body() -> None:
         ("a: !!binary YQ==", {"a": "a"}),
         ("{5: a, true: b, 1.5: c}", {"5": "a", "true": "b", "1.5": "c"}),
         ("x: &x {a: b}\nz: {<<: *x, c: d}", {"x": {"a": "b"}, "z": {"a": "b", "c": "d"}}),
+        ("x: &x {a: b}\nz: {a: c, <<: *x}", {"x": {"a": "b"}, "z": {"a": "c"}}),
         ("a: 1\n---\nb: 2", {"a": 1}),
         ("- a", ["a"]),
         ("", None),

@@ -160,6 +160,13 @@ def test_bytes_that_are_no_message_are_refused(raw: bytes) -> None:
         decode_message(kind_type("", "v1", "ConfigMap"), raw)
 
 
+def test_a_text_that_is_cut_off_is_refused() -> None:
+    for number in (1, 2):
+        cut = varint(number << 3 | 2) + varint(10) + b"short"
+        with pytest.raises(ProtobufError, match="unexpected EOF"):
+            decode_message(kind_type("", "v1", "Secret"), field(1, cut) if number == 1 else cut)
+
+
 def test_a_body_without_the_prefix_is_answered_with_400_and_an_unknown_kind_with_415() -> None:
     decoder = TypedDecoder()
     with pytest.raises(StatusError, match="expected prefix") as caught:
