@@ -23,17 +23,15 @@ async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) 
                 if problem:
                     metadata = item["metadata"]
                     left.append(f"{plural} {metadata.get('namespace')}/{metadata.get('name')}: {problem}")
-        answer = msgspec.json.decode(await client.request("GET", "/api/v1/pods"))
-        left += [
-            f"pods {item['metadata'].get('namespace')}/{item['metadata'].get('name')}: it is being deleted"
-            for item in answer.get("items") or ()
-            if item["metadata"].get("deletionTimestamp")
-        ]
+    if left or not (with_workloads or with_slices):
+        return left  # the rest is looked at when that is done: it costs more
+    snapshot = await read_cluster(client)
+    if with_workloads:
+        left += [f"pods {pod.metadata.key}: it is being deleted" for pod in snapshot.pods if pod.terminating]
     if with_slices:
-        report = check(World(await read_cluster(client)))
         left += [
             f"{one.kind} of service {one.namespace}/{one.service}: {one.cause}"
-            for one in report.findings
+            for one in check(World(snapshot)).findings
             if one.severity == "error"
         ]
     return left

@@ -151,6 +151,7 @@ async def _settle(settings: UpSettings, client: Client, clock: Clock, stop: asyn
     deadline = clock.monotonic() + settings.timeout_seconds
     quiet = 0
     while quiet < _LOOKS_IN_A_ROW and not stop.is_set():
+        began = clock.monotonic()
         left = await unsettled(
             client, with_workloads=settings.simulation is not None, with_slices=settings.with_controllers
         )
@@ -162,7 +163,8 @@ async def _settle(settings: UpSettings, client: Client, clock: Clock, stop: asyn
                 + (f"\n  and {len(left) - 20} more" if len(left) > 20 else "")
             )
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_SECONDS):
+            # Looking takes time from those who are to settle: at most a quarter of it.
+            async with asyncio.timeout(max(_LOOK_SECONDS, 3 * (clock.monotonic() - began))):
                 await stop.wait()
 
 
