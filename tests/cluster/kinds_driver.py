@@ -117,6 +117,7 @@ _DRAWN_IPV6 = re.compile(r"\bfd00:10:96::[0-9a-f]{3,4}\b")
 _FIRST_DRAWN_PORT = 30_086
 _PORTS = {"nodePort", "healthCheckNodePort"}
 _DRAWN_PORT_TEXT = re.compile(r":3\d{4}/")
+_DRAWN_DUPLICATE = re.compile(r"Duplicate value: 3\d{4}\b")
 _AGE = re.compile(r"^\d+s$")
 
 
@@ -138,6 +139,7 @@ def comparable(value: Any, key: str = "") -> Any:
 
 
 def _text(text: str) -> str:
+    text = _DRAWN_DUPLICATE.sub("Duplicate value: drawn", text)
     return _DRAWN_IPV6.sub("IPv6", _DRAWN_IPV4.sub("IPv4", text))
 
 

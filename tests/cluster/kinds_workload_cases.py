@@ -197,6 +197,43 @@ def refused_pods() -> list[Case]:
                 },
             ]
         ),
+        "what is told of the pod": pod(
+            volumes=[
+                {
+                    "name": "a",
+                    "downwardAPI": {
+                        "items": [
+                            {"path": "", "fieldRef": {"fieldPath": "metadata.uid"}},
+                            {"path": "../x"},
+                            {"path": "..", "resourceFieldRef": {"resource": "limits.cpu"}},
+                            {"path": "a", "fieldRef": {"fieldPath": "status.podIP"}, "mode": 5000},
+                            {"path": "b", "resourceFieldRef": {"containerName": "c", "resource": "x"}},
+                        ]
+                    },
+                }
+            ]
+        ),
+        "projections": pod(
+            serviceAccountName="x",
+            volumes=[
+                {
+                    "name": "a",
+                    "projected": {
+                        "sources": [
+                            {"secret": {"items": [{"key": "k", "path": "p"}]}},
+                            {"configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}},
+                            {
+                                "downwardAPI": {
+                                    "items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]
+                                }
+                            },
+                            {"serviceAccountToken": {"path": "", "expirationSeconds": 5}},
+                            {"serviceAccountToken": {"path": "..x", "expirationSeconds": 5000000000}},
+                        ]
+                    },
+                }
+            ],
+        ),
         "a bad restart policy": pod(restartPolicy="Maybe"),
         "a bad DNS policy": pod(dnsPolicy="Maybe"),
         "DNS none": pod(dnsPolicy="None"),

@@ -53,9 +53,9 @@ def _source_errors(field: str, source: JsonObject, value: str) -> list[FieldErro
     for name in named:
         reference = source[name]
         if name == "fieldRef":
-            errors += _field_errors(f"{field}.{name}", reference)
+            errors += field_ref_errors(f"{field}.{name}", reference, _FIELDS)
         elif name == "resourceFieldRef":
-            errors += _resource_errors(f"{field}.{name}", reference)
+            errors += resource_ref_errors(f"{field}.{name}", reference)
         elif name in ("configMapKeyRef", "secretKeyRef"):
             errors += _key_errors(f"{field}.{name}", reference)
     if not named:
@@ -69,7 +69,8 @@ def _source_errors(field: str, source: JsonObject, value: str) -> list[FieldErro
     return errors
 
 
-def _field_errors(field: str, reference: JsonObject) -> list[FieldError]:
+def field_ref_errors(field: str, reference: JsonObject, fields: tuple[str, ...]) -> list[FieldError]:
+    """Check a reference to a field of the pod itself; ``fields`` are those that can be had."""
     path = text(reference, "fieldPath")
     if not path:
         return [required(f"{field}.fieldPath")]
@@ -77,16 +78,19 @@ def _field_errors(field: str, reference: JsonObject) -> list[FieldError]:
     if subscripted is not None:
         key = subscripted[2].lower() if subscripted[1].endswith("annotations") else subscripted[2]
         return checks.qualified_name(field, key)
-    if path in _FIELDS:
+    if path in fields:
         return []
     known = (*_FIELDS, "metadata.labels", "metadata.annotations", "spec.restartPolicy", "status.phase")
     if path not in known:
         detail = f"error converting fieldPath: field label not supported: {path}"
         return [invalid_value(f"{field}.fieldPath", path, detail)]
-    return [not_supported(f"{field}.fieldPath", path, _FIELDS)]
+    return [not_supported(f"{field}.fieldPath", path, tuple(sorted(fields)))]
 
 
-def _resource_errors(field: str, reference: JsonObject) -> list[FieldError]:
+def resource_ref_errors(field: str, reference: JsonObject, *, in_volume: bool = False) -> list[FieldError]:
+    """Check a reference to what a container asks for; one in a volume names the container."""
+    if in_volume and not text(reference, "containerName"):
+        return [required(f"{field}.containerName")]
     resource = text(reference, "resource")
     if not resource:
         return [required(f"{field}.resource")]

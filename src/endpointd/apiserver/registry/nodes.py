@@ -63,6 +63,28 @@ def _taint_errors(taints: list[JsonObject]) -> list[FieldError]:
     return errors
 
 
+def _network_errors(networks: list[str]) -> list[FieldError]:
+    field = "spec.podCIDRs"
+    errors: list[FieldError] = []
+    wrong: list[int] = []
+    for index, network in enumerate(networks):
+        found = network_errors(f"{field}[{index}]", network)
+        errors += found
+        if found:
+            wrong.append(index)
+    if len(networks) < 2:
+        return errors
+    if wrong:
+        why = f"invalid CIDR[{wrong[0]}]: <nil> (invalid CIDR address: {networks[wrong[0]]})"
+        text_of = f"invalid PodCIDRs. failed to check with dual stack with error:{why}"
+        errors.append(FieldError("InternalError", field, f"Internal error: {text_of}"))
+    families = {family_of(network.partition("/")[0]) for network in networks}
+    if wrong or len(networks) > 2 or len(families) < 2:
+        detail = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid_value(field, string_list(networks), detail))
+    return errors
+
+
 class _NodeStrategy(Strategy):
     """A new node carries the taint not-ready until somebody who knows better takes it away."""
 
@@ -96,14 +118,7 @@ class _NodeStrategy(Strategy):
         for name in ("capacity", "allocatable"):
             for resource, quantity in sorted(member(status, name).items()):
                 errors += quantity_errors(f"status.{name}.{resource}", resource, quantity)
-        networks = items(spec, "podCIDRs")
-        for index, network in enumerate(networks):
-            errors += network_errors(f"spec.podCIDRs[{index}]", network)
-        families = [family_of(network.partition("/")[0]) for network in networks]
-        if len(networks) > 1 and (len(networks) > 2 or len(set(families)) < 2):
-            detail = "may specify no more than one CIDR for each IP family"
-            errors.append(invalid_value("spec.podCIDRs", string_list(networks), detail))
-        return errors
+        return errors + _network_errors(items(spec, "podCIDRs"))
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
         spec, old_spec = member(obj, "spec"), member(old, "spec")

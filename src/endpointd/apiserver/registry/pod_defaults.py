@@ -1,10 +1,19 @@
 """What a pod (or the template of one) gets where it says nothing."""
 
+import re
 from typing import Any
 
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.documents import align, fill, items, made, member, number, text
 
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"{_PART}(?:/{_PART})*(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
+_HOST = re.compile(r"(?:[a-zA-Z0-9](?:[-.a-zA-Z0-9]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
+_IDENTIFIER = re.compile("[a-f0-9]{64}")  # the name of an image that is nowhere but here
 _GRACE_SECONDS = 30
 _FILE_MODE = 0o644
 _TOKEN_SECONDS = 3600
@@ -14,11 +23,15 @@ _VOLUMES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def pull_policy(image: str) -> str:
-    """Return when an image is pulled by default: always, where its tag moves."""
-    name = image.partition("@")[0]
-    tag = name.rpartition("/")[2].partition(":")[2]
-    has_digest = "@" in image
-    return "Always" if tag == "latest" or (not tag and not has_digest) else "IfNotPresent"
+    """Return when an image is pulled by default: always, where its tag moves. What is no image name has no tag."""
+    host, slash, rest = image.partition("/")
+    if not slash or not (set(host) & {".", ":"} or host == "localhost" or host != host.lower()):
+        host, rest = "", image
+    named = _IMAGE.fullmatch(rest)
+    if named is None or (slash and host and not _HOST.fullmatch(host)) or _IDENTIFIER.fullmatch(image):
+        return "IfNotPresent"
+    moves = named["tag"] == "latest" or (named["tag"] is None and named["digest"] is None)
+    return "Always" if moves else "IfNotPresent"
 
 
 def _default_get(action: JsonObject | None) -> None:

@@ -14,7 +14,11 @@ def _containers(spec: JsonObject, path: str) -> list[tuple[str, JsonObject]]:
 
 def pod_warnings(path: str, spec: JsonObject) -> list[str]:
     """Return the warnings for a pod or a template whose spec is at ``path``."""
-    found: list[str] = []
+    found = [
+        f'volume "{text(volume, "name")}" (Projected) has no sources provided'
+        for volume in items(spec, "volumes")
+        if volume.get("projected") is not None and not items(volume["projected"], "sources")
+    ]
     for field, container in _containers(spec, path):
         found += _environment_warnings(field, items(container, "env"))
     found += _port_warnings(spec, path)

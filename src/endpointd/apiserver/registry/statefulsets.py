@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from endpointd.apiserver.errors import FieldError, forbidden_field, invalid_value, not_supported, required
-from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.objects import JsonObject, metadata_of
 from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.definition import Definition, Request
 from endpointd.apiserver.registry.documents import fill, items, made, member, number, raw, text
 from endpointd.apiserver.registry.names import dns_label_problem
 from endpointd.apiserver.registry.pod_rules import template_errors, template_metadata_errors
 from endpointd.apiserver.registry.printing import AGE, NAME, column, template_columns
+from endpointd.apiserver.registry.resource_rules import quantity_errors
 from endpointd.apiserver.registry.scale import scale_door
 from endpointd.apiserver.registry.selector_rules import selector_errors, template_match_errors
 from endpointd.apiserver.registry.statuses import at_most, count_errors, not_decremented, status_door
@@ -30,6 +31,8 @@ _FROZEN = (
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
 _RETENTION = ("Retain", "Delete")
+_EXCLUSIVE = "ReadWriteOncePod"
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _EXCLUSIVE)
 _COUNTS = (
     "replicas",
     "readyReplicas",
@@ -45,15 +48,16 @@ def _update_errors(spec: JsonObject) -> list[FieldError]:
     update = member(spec, "updateStrategy")
     kind, rolling = text(update, "type"), update.get("rollingUpdate")
     field = "spec.updateStrategy.rollingUpdate"
+    printed = None
+    if rolling is not None:
+        printed = {"Partition": number(rolling, "partition"), "MaxUnavailable": rolling.get("maxUnavailable")}
     if kind not in ("RollingUpdate", "OnDelete"):
-        printed = {"Type": kind, "RollingUpdate": None}
-        detail = "must be 'RollingUpdate' or 'OnDelete'"
-        return [invalid_value("spec.updateStrategy", raw(printed), detail)]
+        shown = raw({"Type": kind, "RollingUpdate": printed})
+        return [invalid_value("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")]
     if rolling is None:
         return []
     if kind == "OnDelete":
-        shown = {"Partition": number(rolling, "partition"), "MaxUnavailable": rolling.get("maxUnavailable")}
-        return [invalid_value(field, raw(shown), "only allowed for updateStrategy 'RollingUpdate'")]
+        return [invalid_value(field, raw(printed), "only allowed for updateStrategy 'RollingUpdate'")]
     errors = checks.nonnegative(f"{field}.partition", number(rolling, "partition"))
     unavailable = rolling.get("maxUnavailable")
     if unavailable is not None:
@@ -62,6 +66,23 @@ def _update_errors(spec: JsonObject) -> list[FieldError]:
         if not checks.int_or_percent_value(unavailable):
             errors.append(invalid_value(path, unavailable, "cannot be 0"))
         errors += checks.at_most_all(path, unavailable)
+    return errors
+
+
+def _claim_errors(field: str, spec: JsonObject) -> list[FieldError]:
+    """Check what a claim has to ask for: a way of access, and how much."""
+    modes, path = items(spec, "accessModes"), f"{field}.accessModes"
+    errors: list[FieldError] = []
+    if not modes:
+        errors.append(required(path, "at least 1 access mode is required"))
+    errors += [not_supported(path, mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
+    if _EXCLUSIVE in modes and len({*modes}) > 1:
+        errors.append(forbidden_field(path, "may not use ReadWriteOncePod with other access modes"))
+    requests = member(member(spec, "resources"), "requests")
+    if "storage" not in requests:
+        errors.append(required(f"{field}.resources[storage]"))
+    else:
+        errors += quantity_errors(f"{field}.resources[storage]", "storage", requests["storage"])
     return errors
 
 
@@ -75,7 +96,8 @@ def _template(spec: JsonObject) -> JsonObject:
     }
     claims = [text(member(claim, "metadata"), "name") for claim in items(spec, "volumeClaimTemplates")]
     if claims:
-        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+        named = dict.fromkeys(claims)  # one volume a name, however often it is claimed
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named]
         others = [volume for volume in items(pod_spec, "volumes") if text(volume, "name") not in claims]
         pod_spec["volumes"] = [*volumes, *others]
     return {**template, "spec": pod_spec}
@@ -120,6 +142,11 @@ class _StatefulSetStrategy(WorkloadStrategy):
             if value not in _RETENTION:
                 field = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
                 errors.append(not_supported(field, value, _RETENTION))
+        # Claims never change: those that are stored are not judged again.
+        if not metadata_of(obj).get("resourceVersion"):
+            for index, claim in enumerate(items(spec, "volumeClaimTemplates")):
+                path = f"spec.volumeClaimTemplates[{index}].spec"
+                errors += _claim_errors(path, member(claim, "spec"))
         for name in ("replicas", "minReadySeconds"):
             errors += checks.nonnegative(f"spec.{name}", number(spec, name))
         errors += checks.nonnegative("spec.ordinals.start", number(member(spec, "ordinals"), "start"))
@@ -137,6 +164,14 @@ class _StatefulSetStrategy(WorkloadStrategy):
             errors += template_metadata_errors("spec.template", member(spec, "template"))
         pod_spec = member(member(spec, "template"), "spec")
         return errors + lasting_pod_errors("spec.template.spec", pod_spec, "StatefulSet")
+
+    def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
+        found = [*super().warnings(request, obj)]
+        if number(member(obj, "spec"), "revisionHistoryLimit") < 0:
+            found.append(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+            )
+        return found
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
         spec, before = member(obj, "spec"), member(old, "spec")

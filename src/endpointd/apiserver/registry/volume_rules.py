@@ -10,7 +10,8 @@ from endpointd.apiserver.errors import (
 )
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry import checks
-from endpointd.apiserver.registry.documents import items, text
+from endpointd.apiserver.registry.documents import items, member, number, text
+from endpointd.apiserver.registry.environment_rules import field_ref_errors, resource_ref_errors
 
 _HOST_PATH_TYPES = (
     "",
@@ -22,6 +23,15 @@ _HOST_PATH_TYPES = (
     "FileOrCreate",
     "Socket",
 )
+_DOWNWARD_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.uid",
+)
+_SHORTEST_TOKEN_SECONDS = 600
+_LONGEST_TOKEN_SECONDS = 2**32
 _LARGEST_MODE = 0o777
 _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 
@@ -72,19 +82,91 @@ def _one_source_errors(field: str, name: str, source: JsonObject) -> list[FieldE
         return [] if text(source, "claimName") else [required(f"{field}.claimName")]
     if name == "hostPath":
         return _host_path_errors(field, source)
+    if name == "downwardAPI":
+        errors = _mode_errors(f"{field}.defaultMode", source.get("defaultMode"))
+        return errors + [error for item in items(source, "items") for error in _downward_errors(field, item)]
+    if name == "projected":
+        return _projected_errors(field, source)
     return []
 
 
 def _item_errors(field: str, item: JsonObject) -> list[FieldError]:
-    path = text(item, "path")
     errors = [required(f"{field}.{name}") for name in ("key", "path") if not text(item, name)]
-    if path.startswith("/"):
-        errors.append(invalid_value(f"{field}.path", path, "must be a relative path"))
-    if ".." in path.split("/"):
-        errors.append(invalid_value(f"{field}.path", path, "must not contain '..'"))
-    elif path.startswith(".."):
-        errors.append(invalid_value(f"{field}.path", path, "must not start with '..'"))
+    errors += _path_errors(f"{field}.path", text(item, "path"))
     return errors + _mode_errors(f"{field}.mode", item.get("mode"))
+
+
+def _path_errors(field: str, path: str) -> list[FieldError]:
+    """Check a path within a volume."""
+    errors: list[FieldError] = []
+    if path.startswith("/"):
+        errors.append(invalid_value(field, path, "must be a relative path"))
+    if ".." in path.split("/"):
+        errors.append(invalid_value(field, path, "must not contain '..'"))
+    if path.startswith("..") and not path.startswith("../"):
+        errors.append(invalid_value(field, path, "must not start with '..'"))
+    return errors
+
+
+def _downward_errors(field: str, item: JsonObject) -> list[FieldError]:
+    """Check a file that tells of the pod; the real server's errors name the volume, not the file."""
+    path, of_field, of_resource = text(item, "path"), item.get("fieldRef"), item.get("resourceFieldRef")
+    errors = [] if path else [required(f"{field}.path")]
+    errors += _path_errors(f"{field}.path", path)
+    if of_field is not None:
+        errors += field_ref_errors(f"{field}.fieldRef", of_field, _DOWNWARD_FIELDS)
+        if of_resource is not None:
+            detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(invalid_value(field, "resource", detail))
+    elif of_resource is not None:
+        errors += resource_ref_errors(f"{field}.resourceFieldRef", of_resource, in_volume=True)
+    else:
+        errors.append(required(field, "one of fieldRef and resourceFieldRef is required"))
+    return errors + _mode_errors(f"{field}.mode", item.get("mode"))
+
+
+def _projected_errors(field: str, projected: JsonObject) -> list[FieldError]:
+    errors = _mode_errors(f"{field}.defaultMode", projected.get("defaultMode"))
+    paths: set[str] = set()
+    for index, source in enumerate(items(projected, "sources")):
+        path = f"{field}.sources[{index}]"
+        for name in ("secret", "configMap"):
+            if source.get(name) is not None:
+                errors += _projected_keys(field, f"{path}.{name}", source[name], paths)
+        for item in items(member(source, "downwardAPI"), "items"):
+            errors += _downward_errors(f"{path}.downwardAPI", item)
+            errors += _once(field, text(item, "path"), text(item, "path"), paths)
+        if source.get("serviceAccountToken") is not None:
+            errors += _token_errors(field, f"{path}.serviceAccountToken", source["serviceAccountToken"])
+    return errors
+
+
+def _projected_keys(volume: str, field: str, source: JsonObject, paths: set[str]) -> list[FieldError]:
+    errors = [] if text(source, "name") else [required(f"{field}.name")]
+    for index, item in enumerate(items(source, "items")):
+        errors += _item_errors(f"{field}.items[{index}]", item)
+        errors += _once(volume, text(item, "path"), text(source, "name"), paths)
+    return errors
+
+
+def _once(volume: str, path: str, shown: str, paths: set[str]) -> list[FieldError]:
+    """Check that no two sources write the same file."""
+    if path and path in paths:
+        return [invalid_value(volume, shown, "conflicting duplicate paths")]
+    paths.add(path)
+    return []
+
+
+def _token_errors(volume: str, field: str, token: JsonObject) -> list[FieldError]:
+    seconds, path = number(token, "expirationSeconds"), text(token, "path")
+    errors: list[FieldError] = []
+    if seconds < _SHORTEST_TOKEN_SECONDS:
+        detail = "may not specify a duration less than 10 minutes"
+        errors.append(invalid_value(f"{field}.expirationSeconds", seconds, detail))
+    if seconds > _LONGEST_TOKEN_SECONDS:
+        detail = "may not specify a duration larger than 2^32 seconds"
+        errors.append(invalid_value(f"{field}.expirationSeconds", seconds, detail))
+    return errors + (_path_errors(f"{volume}.path", path) if path else [required(f"{volume}.path")])
 
 
 def _host_path_errors(field: str, source: JsonObject) -> list[FieldError]:

@@ -32,8 +32,13 @@ async def patched(world: World, body: JsonObject, door: str = "") -> JsonObject:
         ("nginx:1.2", "IfNotPresent"),
         ("registry:5000/nginx", "Always"),
         ("registry:5000/nginx:1", "IfNotPresent"),
-        ("nginx@sha256:0", "IfNotPresent"),
-        ("nginx:latest@sha256:0", "Always"),
+        ("nginx@sha256:" + "0" * 64, "IfNotPresent"),
+        ("nginx:latest@sha256:" + "0" * 64, "Always"),
+        ("Registry/nginx", "Always"),
+        ("NGINX", "IfNotPresent"),
+        ("a b", "IfNotPresent"),
+        ("f" * 64, "IfNotPresent"),
+        ("", "IfNotPresent"),
     ],
 )
 def test_images_whose_tag_moves_are_always_pulled(image: str, policy: str) -> None:
