@@ -107,6 +107,15 @@ def check_name(metadata: JsonObject, name: str) -> None:
     metadata["name"] = name
 
 
+def check_names_object(metadata: JsonObject, name: str) -> None:
+    """Refuse a body without a name, or with another one than the request's (400)."""
+    if not metadata.get("name"):
+        raise bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    check_name(metadata, name)
+
+
 def begin(request: Request, obj: JsonObject) -> JsonObject:
     """Make the metadata of a new object: what the server sets is set, whatever the client sent."""
     metadata = own_metadata(obj)

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from endpointd.apiserver.errors import StatusError, invalid_value
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.verbs import metadata as meta
@@ -10,6 +13,8 @@ from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.options import WriteOptions
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.update import modify
+
+_PREFIX = " cannot be handled as a "
 
 
 async def patch(
@@ -33,14 +38,26 @@ async def patch(
         patched = backend.patches.apply(
             patch_type, definition.group, definition.version, definition.kind, current, body
         )
-        meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
-        group, api_version, kind = definition.group, definition.version, definition.kind
-        conform(backend.schema, request, options, group, api_version, kind, patched, problems)
+        told = msgspec.json.encode(patched).decode()
+        try:
+            meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
+            group, api_version, kind = definition.group, definition.version, definition.kind
+            conform(backend.schema, request, options, group, api_version, kind, patched, problems)
+        except StatusError as error:
+            raise _spoilt(told, error) from None
         metadata = meta.own_metadata(patched)
         meta.check_namespace(metadata, target.namespace)
-        meta.check_name(metadata, target.name)
+        meta.check_names_object(metadata, target.name)
         if not metadata.get("resourceVersion"):
             metadata["resourceVersion"] = version  # taken out by the patch: no wish for another one
         return patched
 
     return await modify(backend, target, request, make)
+
+
+def _spoilt(patched: str, error: StatusError) -> StatusError:
+    """422: the patch was applied, but what came out is no object of the kind."""
+    why = error.message.partition(_PREFIX)[2].partition(": ")[2] or error.message
+    cause = invalid_value("patch", patched, why)
+    details = {"causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field}]}
+    return StatusError(422, "Invalid", f' "" is invalid: {cause}', details=details)

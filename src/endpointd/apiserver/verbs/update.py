@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from endpointd.apiserver.errors import (
     StatusError,
-    bad_request,
     conflict,
     invalid,
     invalid_value,
@@ -52,11 +51,7 @@ async def update(
     conform(backend.schema, request, options, group, version, kind, body, problems)
     metadata = meta.own_metadata(body)
     meta.check_namespace(metadata, target.namespace)
-    if not metadata.get("name"):
-        raise bad_request(
-            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-        )
-    meta.check_name(metadata, target.name)
+    meta.check_names_object(metadata, target.name)
     if (
         target.subresource is None
         and definition.creates_on_update
@@ -67,10 +62,16 @@ async def update(
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise  # else somebody has created it meanwhile: replace it
-    if meta.own_metadata(body).get("resourceVersion") not in (None, "", "0"):
-        # It is this version or none: there is no second attempt that would need the body as it came.
-        return await _modify(backend, target, request, lambda _: body)
-    return await _modify(backend, target, request, lambda _: copied(body))
+    # With a version it is this one or none: no second attempt would need the body as it came.
+    is_final = metadata.get("resourceVersion") not in (None, "", "0")
+
+    def replacement(stored: Stored) -> JsonObject:
+        uid = metadata.get("uid")
+        if uid and uid != stored.uid:
+            raise conflict(target.resource, target.name, _uid_mismatch(target, uid, stored.uid))
+        return body if is_final else copied(body)
+
+    return await _modify(backend, target, request, replacement)
 
 
 async def _create_by_update(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
@@ -127,19 +128,12 @@ async def _modify_once(
     made = make(stored)
     obj = made if definition.view is None else definition.view.to_storage(made)
     metadata = meta.own_metadata(obj)
-    _check_preconditions(target, metadata, old["metadata"], stored)
+    _check_version(target, metadata, stored)
     _decide(target, request, obj, metadata, old, stored)
     return await write_decided(backend, target, request, stored, old, obj)
 
 
-def _check_preconditions(target: Target, metadata: JsonObject, old: JsonObject, stored: Stored) -> None:
-    uid = metadata.get("uid")
-    if uid and uid != old.get("uid"):
-        raise conflict(
-            target.resource,
-            target.name,
-            _uid_mismatch(target, uid, old.get("uid", "")),
-        )
+def _check_version(target: Target, metadata: JsonObject, stored: Stored) -> None:
     version = metadata.get("resourceVersion") or "0"
     if not version.isascii() or not version.isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')

@@ -224,6 +224,23 @@ async def test_a_patch_cannot_rename() -> None:
         assert error.code == 400
 
 
+async def test_a_patch_that_spoils_the_object_is_told_with_what_came_out() -> None:
+    async with a_world() as world:
+        await created(world)
+        spoilt = await refusal(world.patch("a", {"data": {"x": 5}}))
+        assert (spoilt.code, spoilt.reason) == (422, "Invalid")
+        assert spoilt.message.startswith(' "" is invalid: patch: Invalid value: "{')
+        assert "json: cannot unmarshal number into Go struct field" in spoilt.message
+        strict = WriteOptions(kind="PatchOptions", field_validation="Strict")
+        unknown = await refusal(world.patch("a", {"foo": 5}, options=strict))
+        assert unknown.code == 422
+        assert unknown.message.endswith(': strict decoding error: unknown field "foo"')
+        other = await refusal(world.patch("a", {"metadata": {"uid": "other"}}))
+        assert (other.code, other.reason) == (422, "Invalid")
+        nameless = await refusal(world.patch("a", {"metadata": None}))
+        assert nameless.code == 400
+
+
 async def test_many_writers_of_one_object_each_win_once() -> None:
     async with a_world() as world:
         await created(world)
