@@ -26,6 +26,9 @@ def decode_json(body: bytes) -> tuple[Any, tuple[str, ...]]:
         raise SyntaxProblemError(syntax_error(body) or str(error)) from None
     except RecursionError:
         raise SyntaxProblemError("exceeded max depth") from None
+    # What is written again the same has lost no member. (Most bodies are; those with other escapes are looked at.)
+    if msgspec.json.format(body, indent=-1) == msgspec.json.encode(value):
+        return value, ()
     return value, _duplicates(body)
 
 

@@ -63,6 +63,24 @@ def test_what_can_be_read_has_no_error_and_what_has_none_can_be_read(text: str) 
         assert problem == ""
 
 
+_members: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(["1", '"a"', "null", '"<\\u00e9"', "1e3"]).map(lambda text: (text, False)),
+    lambda inner: st.lists(st.tuples(st.sampled_from(["a", "b", "<"]), inner), max_size=3).map(
+        lambda pairs: (
+            "{" + ", ".join(f'"{name}": {text}' for name, (text, _) in pairs) + "}",
+            len({name for name, _ in pairs}) < len(pairs) or any(twice for _, (_, twice) in pairs),
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(_members)
+def test_duplicates_are_told_of_exactly_those_bodies_that_have_some(made: tuple[str, bool]) -> None:
+    text, has_duplicates = made
+    assert bool(decode_json(text.encode())[1]) is has_duplicates
+
+
 def test_a_body_that_is_nested_without_end_is_refused() -> None:
     for opening in (b"[", b'{"a":'):
         with pytest.raises(SyntaxProblemError, match="exceeded max depth"):
