@@ -20,6 +20,10 @@ EXIT_CODE = f"{PREFIX}exit-code"
 """With what number they end then; 0 where it is not said."""
 STOP_AFTER = f"{PREFIX}stop-after"
 """A duration: how long the containers take to end when the pod is deleted; the grace period is the limit."""
+RESTART_EVERY = f"{PREFIX}restart-every"
+"""On a Deployment, a duration: it is rolled out anew so often."""
+RESTART = f"{PREFIX}restart"
+"""What is written into the template then: how many times."""
 
 CRASH_LOOP = "loop"
 

@@ -18,6 +18,7 @@ from endpointd.simulate import (
     kubelet,
     node_controller,
     replicaset_controller,
+    restarts,
     scheduler,
     statefulset_controller,
 )
@@ -78,6 +79,7 @@ class Simulation:
                 lambda queue: daemonset_controller.DaemonSetController(world, queue).reconcile,
                 2,
             ),
+            self._made(restarts.NAME, lambda queue: restarts.Restarts(world, queue).reconcile, 1),
         ]
         return SimulationParts(world.informers(), controllers)
 
