@@ -95,6 +95,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     """None writes without asking anybody."""
     serving_files: ServingFiles = ServingFiles()
     tracing: TracingSettings | None = None
+    shadow_grace_seconds: float | None = None
+    """How long a difference has to stand to be reported, where nothing is written; None writes."""
 
 
 class Outlets(NamedTuple):
@@ -142,6 +144,11 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outle
         client = await stack.enter_async_context(
             Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent)
         )
+        if settings.shadow_grace_seconds is not None:
+            from endpointd.diagnose.shadow import refuse_writes
+
+            client = client.guarded(refuse_writes)  # nothing tries; this makes it certain
+            logger.info("shadow mode, nothing is written: grace_seconds=%g", settings.shadow_grace_seconds)
         assembly = Assembly(settings, client, clock, outlets)
         if settings.election is not None:
             rules = election_rules(settings.election)
@@ -283,12 +290,10 @@ class Assembly:
         """Return the program."""
         if self._outlets.tracing is not None:
             self._writer = self._outlets.tracing.writer(self._writer)
-        if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices
-            self._add_endpoint_slices()
-        if endpoints.NAME in self._settings.controllers:
-            self._add_endpoints()
-        if mirroring.NAME in self._settings.controllers:
-            self._add_mirroring()
+        if self._settings.shadow_grace_seconds is None:
+            self._add_controllers()
+        else:
+            self._add_shadow(self._settings.shadow_grace_seconds)
         manager = Manager(
             clock=self._clock,
             services=[self._events, *self._services_that_tell()],
@@ -314,6 +319,52 @@ class Assembly:
         )
         server = Server(listener, answers.answer, secrets=secrets, clock=self._clock)
         return [*parts, self._health.heartbeat, server]
+
+    def _add_controllers(self) -> None:
+        if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices
+            self._add_endpoint_slices()
+        if endpoints.NAME in self._settings.controllers:
+            self._add_endpoints()
+        if mirroring.NAME in self._settings.controllers:
+            self._add_mirroring()
+
+    def _add_shadow(self, grace_seconds: float) -> None:
+        from endpointd.diagnose import changes, shadow
+        from endpointd.diagnose.shadow_metrics import shadow_families
+
+        names: dict[str, changes.ControllerName] = {
+            endpoints.NAME: "endpoints",
+            slices.NAME: "endpointslice",
+            mirroring.NAME: "mirroring",
+        }
+        queue = self._queue(shadow.QUEUE_NAME, slices.RETRY_BACKOFF)
+        part = shadow.Shadow(
+            services=self._services.store,
+            nodes=self._informer(NODES).store,
+            endpoints=self._informer(ENDPOINTS).store,
+            slices=self._informer(ENDPOINT_SLICES).store,
+            membership=self._members(),
+            queue=queue,
+            clock=self._clock,
+            settings=shadow.ShadowSettings(
+                grace_seconds=grace_seconds,
+                plan=changes.Settings(
+                    max_endpoints_per_slice=self._settings.max_endpoints_per_slice,
+                    mirroring_max_endpoints_per_subset=self._settings.mirroring_max_endpoints_per_subset,
+                ),
+                controllers=frozenset(names[name] for name in self._settings.controllers),
+            ),
+        )
+        if self._metrics is not None:
+            self._metrics.add(lambda: shadow_families(part))
+        self._work(
+            shadow.NAME,
+            queue,
+            part.reconcile,
+            1,
+            reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
+            begins=[self._membership_begin(), _Begin(self._members(), part.start)],
+        )
 
     def _add_endpoints(self) -> None:
         queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)

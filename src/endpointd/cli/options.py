@@ -135,7 +135,7 @@ def _duration(flag: str, default: str, help_text: str, group: str) -> Setting:
     return Setting(flag=flag, kind="duration", default=default, help=help_text, group=group)
 
 
-_ELECTION, _WORK, _SERVING = "Leader election", "Work", "Metrics and health"
+_ELECTION, _WORK, _SERVING, _SHADOW = "Leader election", "Work", "Metrics and health", "Shadow mode"
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -239,6 +239,19 @@ SETTINGS: tuple[Setting, ...] = (
         "0s",
         "How long changes of mirrored EndpointSlices are collected before they are looked at.",
         _WORK,
+    ),
+    Setting(
+        flag="shadow",
+        kind="boolean",
+        default=False,
+        group=_SHADOW,
+        help="Write nothing at all: plan what would be written, and report where what somebody else has written differs.",
+    ),
+    _duration(
+        "shadow-grace-period",
+        "5s",
+        "How long a difference has to stand, with nobody writing, before it is reported.",
+        _SHADOW,
     ),
     Setting(
         flag="leader-elect",

@@ -73,7 +73,8 @@ def run(**values: Any) -> None:
         qps=values["kube_api_qps"],
         burst=values["kube_api_burst"],
         metrics_address=_address(values),
-        election=_election(values),
+        election=None if values["shadow"] else _election(values),
+        shadow_grace_seconds=values["shadow_grace_period"] if values["shadow"] else None,
         serving_files=ServingFiles(
             certificate=values["tls_cert_file"],
             private_key=values["tls_private_key_file"],

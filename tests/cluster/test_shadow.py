@@ -1,0 +1,162 @@
+"""endpointd --shadow beside kube-controller-manager: it writes nothing, agrees under churn, and tells what is planted."""
+
+import json
+import re
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.cluster.full_audit import audited_plane, config_of
+from tests.cluster.leader_support import until
+from tests.cluster.shop import Shop
+
+from endpointd.client.rest import Client
+from endpointd.clock import SystemClock
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+CLOCK = SystemClock()
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests" / "shadow"
+NAME = "endpointd-shadow"
+USER = f"system:serviceaccount:endpointd:{NAME}"
+THREE = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
+READS = {
+    (verb, group, resource)
+    for verb in ("list", "watch")
+    for group, resource in (
+        ("", "services"),
+        ("", "pods"),
+        ("", "nodes"),
+        ("", "endpoints"),
+        ("discovery.k8s.io", "endpointslices"),
+    )
+}
+
+
+class Figures:
+    """What the shadow tells at /metrics."""
+
+    def __init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+
+    def now(self) -> dict[str, float]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return {}
+        found = re.findall(r"^endpointd_shadow_(\S+) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+    def standing(self) -> dict[str, float]:
+        """Return the differences that stand, by controller and operation."""
+        found = {}
+        for name, value in self.now().items():
+            labels = re.match(r'differences\{controller="(\w+)",kind="\w+",operation="(\w+)"\}', name)
+            if labels is not None and value:
+                found[f"{labels[1]} {labels[2]}"] = value
+        return found
+
+
+def label(plane: ControlPlane, namespace: str, value: str) -> None:
+    """Set the headless label of the slice of ``still``."""
+    those = "--selector=kubernetes.io/service-name=still"
+    plane.kubectl(
+        "-n",
+        namespace,
+        "label",
+        "--overwrite",
+        "endpointslice",
+        those,
+        f"service.kubernetes.io/headless={value}",
+    )
+
+
+def plant(plane: ControlPlane, namespace: str) -> None:
+    """Put five things wrong that nobody is there to put right."""
+    here = ("-n", namespace)
+    slices = json.loads(plane.kubectl(*here, "get", "endpointslices", "-o", "json"))["items"]
+    names = {
+        (item["metadata"]["labels"]["kubernetes.io/service-name"], item["addressType"]): item
+        for item in slices
+    }
+    web = names["web", "IPv4"]
+    copied = {**web, "metadata": {"name": "planted", "labels": web["metadata"]["labels"]}}
+    plane.kubectl(*here, "create", "-f", "-", document=json.dumps(copied))
+    plane.kubectl(*here, "delete", "endpointslice", names["still", "IPv6"]["metadata"]["name"])
+    label(plane, namespace, "no")
+    patch = '[{"op": "replace", "path": "/endpoints/0/addresses/0", "value": "192.0.2.99"}]'
+    mirrored = names["hand", "IPv4"]["metadata"]["name"]
+    plane.kubectl(*here, "patch", "endpointslice", mirrored, "--type=json", f"-p={patch}")
+    plane.kubectl(
+        *here, "patch", "endpoints", "web", "--type=json", '-p=[{"op": "remove", "path": "/subsets"}]'
+    )
+
+
+async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_it_is_gone(
+    endpointd_command: tuple[str, ...], tmp_path: Path
+) -> None:
+    figures = Figures()
+    with audited_plane(tmp_path) as (plane, audit):
+        plane.kubectl("apply", "-k", str(MANIFESTS))
+        upstream = plane.start_controller_manager(THREE)
+        async with Client.from_config(plane.client_config(), clock=CLOCK, user_agent="shop") as client:
+            shop = Shop(plane, client, "shadowed")
+            await shop.open()
+            await shop.published()
+            shadow = plane.start_child(
+                "shadow",
+                [
+                    *endpointd_command,
+                    f"--config={config_of(plane, tmp_path, 'endpointd', NAME)}",
+                    f"--kubeconfig={plane.kubeconfig_for(USER)}",
+                    "--shadow-grace-period=2s",
+                    f"--metrics-bind-address=127.0.0.1:{figures.port}",
+                    "--metrics-allow-remote=false",
+                ],
+            )
+            await until(lambda: figures.now().get("services", 0) >= 4, within=30, what="looked at")
+            looked = figures.now()["services_checked_total"]
+
+            async with shop.churning():
+                for _ in range(8):
+                    await shop.flips_more(20)
+                    assert figures.standing() == {}
+            await shop.published()
+            await until(lambda: figures.now()["services_checked_total"] > looked + 4, within=20, what="busy")
+            assert figures.now()["differences_begun_total"] == 0
+            assert figures.now()["agreement_ratio"] == 1
+            assert "difference" not in shadow.log()
+
+            upstream.stop()
+            plant(plane, "shadowed")
+            planted = {
+                "endpointslice create": 1.0,  # the deleted one of still
+                "endpointslice update": 1.0,  # the label of still
+                "endpointslice delete": 1.0,  # the copy
+                "endpoints update": 1.0,
+                "mirroring update": 1.0,
+            }
+            await until(lambda: figures.standing() == planted, within=20, what="told of what is planted")
+            services = figures.now()["services"]
+            assert figures.now()["agreement_ratio"] == 1 - 3 / services
+            assert shadow.log().count('"difference stands"') == 5
+
+            plane.start_controller_manager(THREE, name="upstream-again")
+            known = {"endpointslice update": 1.0}  # this label alone is what upstream never puts right
+            await until(lambda: figures.standing() == known, within=30, what="told that the rest is gone")
+            label(plane, "shadowed", "")
+            await until(lambda: figures.standing() == {}, within=20, what="told that all is gone")
+            assert figures.now()["agreement_ratio"] == 1
+            assert shadow.log().count('"difference gone"') == 5
+            assert shadow.log().count('"difference stands"') == 5
+            assert shadow.stop(20) == 0
+
+        asked = audit.of(USER)
+        kinds = {(each.verb, each.group, each.resource) for each in asked}
+        assert {read for read in READS if read[0] == "watch"} <= kinds <= READS
+        assert {each.code for each in asked} == {200}
