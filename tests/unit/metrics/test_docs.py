@@ -1,11 +1,13 @@
 """The documentation names every metric there is, with its type and labels, and no other."""
 
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.unit.metrics.test_runtime_metrics import informer
 
+from endpointd.api.meta import ObjectKey
 from endpointd.cli.metrics import audit_families, lag_families, process_families
 from endpointd.controllers.audit import AuditCounts, AuditStatistics
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
@@ -13,8 +15,12 @@ from endpointd.controllers.mirroring.metrics import MirroringMetrics
 from endpointd.controllers.sync_lag import SyncLag
 from endpointd.runtime.events import EventStatistics
 from endpointd.runtime.exposition import Family
+from endpointd.runtime.leader_election import LeaderElector
+from endpointd.runtime.leader_election_fence import Fence
+from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
 from endpointd.runtime.queue import WorkQueue
+from endpointd.testing.memory_server import MemoryServer
 from endpointd.testing.slice_world import HandClock
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -41,6 +47,15 @@ def families() -> Iterator[Family]:
         )
     )
     yield from process_families()
+    elector = LeaderElector(
+        MemoryServer(),
+        ObjectKey("kube-system", "endpointd"),
+        Rules(identity="one"),
+        fence=Fence(),
+        clock=clock,
+        rng=random.Random(0),
+    )
+    yield from elector.families()
 
 
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
