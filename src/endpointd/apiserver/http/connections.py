@@ -42,6 +42,11 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **settings)
         self.on_lost: Callable[[], None] | None = None
 
+    @property
+    def is_backed_up(self) -> bool:
+        """Whether the client reads more slowly than it is written to: whoever writes should wait."""
+        return self._paused
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve a client, with a read buffer of the size that requests have."""
         _shrink_read_buffer(transport)

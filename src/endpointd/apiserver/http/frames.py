@@ -10,7 +10,7 @@ from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Definition
 from endpointd.apiserver.storage.watch import frame
 from endpointd.apiserver.verbs.context import shown
-from endpointd.apiserver.verbs.watch import Batch, Bookmark, Event, Failure
+from endpointd.apiserver.verbs.watch import Batch, Bookmark, Event, Events, Failure
 
 
 def plain_line(event: Event) -> bytes:
@@ -58,6 +58,14 @@ class Framer:
         else:
             lines = [self._line(item) for item in batch]
         return lines[0] if len(lines) == 1 else b"".join(lines)
+
+    def chunk(self, batch: Batch) -> bytes:
+        """Return the batch as one chunk of a chunked HTTP body; made once for all watches that share a plain batch."""
+        if not self._is_plain or not isinstance(batch, Events):
+            return chunk(self.frame(batch))
+        if not batch.plain:
+            batch.plain = chunk(self.frame(batch))
+        return batch.plain
 
     def _line(self, item: Event | Bookmark | Failure) -> bytes:
         if isinstance(item, Failure):

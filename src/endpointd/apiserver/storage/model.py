@@ -189,6 +189,24 @@ class Subscription(Protocol):
         """Wait for changes; return all there are, at least one. Empty: the subscription is closed, or overrun."""
         ...
 
+    def take(self) -> Sequence[Change] | None:
+        """Return all there are now, maybe none, without waiting. ``None``: it is closed, or overrun.
+
+        Readers who are equally far get the same sequence; it must not be changed.
+        """
+        ...
+
+    def arm(self, woken: Callable[[], None]) -> None:
+        """Have ``woken`` called once, from within the loop, when there is something to take or it has been closed.
+
+        To be called right after a :meth:`take` that gave nothing; for those who serve many without a task for each.
+        """
+        ...
+
+    def disarm(self) -> None:
+        """Take back :meth:`arm`; nothing happens where ``woken`` has been called."""
+        ...
+
     @property
     def overrun(self) -> bool:
         """Whether it was cut off for being slow."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from endpointd.apiserver.storage.encoding import reencoded
@@ -44,6 +44,22 @@ def frame(change: Change, kind: ChangeType) -> bytes:
     return made
 
 
+class SharedChanges(list[Change]):
+    """Changes that several readers get as one and the same list: it must not be changed.
+
+    ``derived`` is for what readers make of them, so that one makes it for all who want the same.
+    """
+
+    __slots__ = ("derived",)
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        super().__init__(changes)
+        self.derived: dict[object, object] = {}
+
+
+_NO_CHANGES = SharedChanges(())
+
+
 class History:
     """The newest changes of one collection, in order, and those who wait for the next.
 
@@ -60,7 +76,9 @@ class History:
         self._last_dropped: dict[str, int] = {}
         """By namespace (``""``: any), the number of the last change that is gone."""
         self._waiting: dict[str, dict[HistorySubscription, None]] = {}
-        self._shared: tuple[int, Sequence[Change]] = (-1, ())
+        self._shared: dict[tuple[str, int], SharedChanges] = {}
+        """By namespace and first number, what those who read up to the newest change get."""
+        self._shared_end = -1
         self.oldest = 0
         """The revision before the first change that is still here: reading begins there, or later."""
 
@@ -131,7 +149,7 @@ class History:
             self._first += 1
         self._last_dropped[""] = self._first - 1
         self.oldest = max(self.oldest, dropped[-1].revision)
-        self._shared = (-1, ())
+        self._shared.clear()
         return dropped
 
     def back_to(self, revision: int) -> Sequence[Change]:
@@ -148,23 +166,25 @@ class History:
         if revision < self.oldest:
             raise RevisionCompactedError(revision, self.oldest)
 
-    def since(self, number: int, namespace: str) -> Sequence[Change] | None:
+    def since(self, number: int, namespace: str) -> SharedChanges | None:
         """Return the changes (of a namespace) from a number on, ``None`` where one of them is gone."""
         if number < self._first:
             if self._last_dropped.get(namespace, -1) >= number:
                 return None
             number = self._first
-        if not namespace:
-            shared_number, shared = self._shared
-            if shared_number != number or number + len(shared) != self.end:
-                shared = self._changes[number - self._first :]
-                self._shared = (number, shared)
-            return shared
-        return [
-            change
-            for change in self._changes[number - self._first :]
-            if change.after.key.namespace == namespace
-        ]
+        end = self.end
+        if number >= end:
+            return _NO_CHANGES
+        if self._shared_end != end:
+            self._shared.clear()
+            self._shared_end = end
+        shared = self._shared.get((namespace, number))
+        if shared is None:
+            fresh = self._changes[number - self._first :]
+            if namespace:
+                fresh = [change for change in fresh if change.after.key.namespace == namespace]
+            shared = self._shared[namespace, number] = SharedChanges(fresh)
+        return shared
 
     def add_waiting(self, subscription: "HistorySubscription") -> None:
         """Have a subscription woken by the next change that concerns it."""
@@ -188,7 +208,7 @@ def _weight(change: Change) -> int:
 class HistorySubscription:
     """A reader of one history; see :class:`~.model.Subscription` for what it promises. One reader at a time."""
 
-    __slots__ = ("_after_revision", "_closed", "_history", "_number", "_overrun", "_waiter", "namespace")
+    __slots__ = ("_after_revision", "_closed", "_history", "_number", "_overrun", "_woken", "namespace")
 
     def __init__(self, history: History, namespace: str, after_revision: int) -> None:
         self.namespace = namespace
@@ -197,50 +217,72 @@ class HistorySubscription:
         self._after_revision = after_revision
         self._closed = False
         self._overrun = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._woken: Callable[[], None] | None = None
 
     @property
     def overrun(self) -> bool:
         """Whether it was cut off for being slow."""
         return self._overrun
 
+    def take(self) -> Sequence[Change] | None:
+        """Return all the changes there are, maybe none; ``None`` once it is closed, or overrun."""
+        if self._closed:
+            return None
+        history = self._history
+        batch = history.since(self._number, self.namespace)
+        if batch is None:
+            self._overrun = self._closed = True
+            return None
+        self._number = history.end
+        if batch and batch[0].revision <= self._after_revision:
+            # Asked for from a revision that was still to come.
+            return [change for change in batch if change.revision > self._after_revision]
+        return batch
+
+    def arm(self, woken: Callable[[], None]) -> None:
+        """Have ``woken`` called once, when there is something to take; right after a take that gave nothing."""
+        assert self._woken is None, "a subscription has one reader"  # noqa: S101
+        self._woken = woken
+        self._history.add_waiting(self)
+        if self._closed:
+            self.close()
+
+    def disarm(self) -> None:
+        """Take back :meth:`arm`; nothing happens where it has been called."""
+        self._woken = None
+        self._history.remove_waiting(self)
+
     async def next_batch(self) -> Sequence[Change]:
         """Wait for changes; return all there are. The sequence is shared: it must not be changed."""
-        while not self._closed:
-            history = self._history
-            batch = history.since(self._number, self.namespace)
-            if batch is None:
-                self._overrun = self._closed = True
-                break
-            self._number = history.end
-            if batch and batch[0].revision <= self._after_revision:
-                # Asked for from a revision that was still to come.
-                batch = [change for change in batch if change.revision > self._after_revision]
+        while (batch := self.take()) is not None:
             if batch:
                 return batch
-            await self._wait()
+            waiter = asyncio.get_running_loop().create_future()
+            self.arm(lambda waiter=waiter: _resolve(waiter))  # type: ignore[misc]
+            try:
+                await waiter
+            finally:
+                self.disarm()
         return ()
-
-    async def _wait(self) -> None:
-        assert self._waiter is None, "a subscription has one reader"  # noqa: S101
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._history.add_waiting(self)
-        try:
-            await self._waiter
-        finally:
-            self._history.remove_waiting(self)
-            self._waiter = None
 
     def wake(self, first: int) -> None:
         """Resume the waiting reader. What came while it waited, and before this, did not concern it."""
         # Without this a watcher of a quiet namespace would look through all that came meanwhile.
         self._number = max(self._number, first)
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._call()
 
     def close(self) -> None:
         """End it; a waiting reader gets an empty batch."""
         self._closed = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._history.remove_waiting(self)
+        self._call()
+
+    def _call(self) -> None:
+        woken, self._woken = self._woken, None
+        if woken is not None:
+            woken()
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

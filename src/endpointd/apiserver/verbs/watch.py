@@ -14,10 +14,11 @@ from endpointd.apiserver.storage.model import (
     Stored,
     Subscription,
 )
+from endpointd.apiserver.storage.watch import SharedChanges
 from endpointd.apiserver.verbs.context import Backend, Target
 from endpointd.apiserver.verbs.options import ListOptions
 from endpointd.apiserver.verbs.read import wait_for
-from endpointd.apiserver.verbs.selection import parse_selection
+from endpointd.apiserver.verbs.selection import Selection, parse_selection
 from endpointd.clock import Clock
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -66,12 +67,15 @@ class Watch:
 
     It tells each change of the selection after its beginning once, in order; bookmarks, where the client wants them,
     once a minute and before the end. A reader that falls too far behind is told 410 and cut off.
+
+    Who serves many of them without a task for each uses :meth:`take`, and where that gives ``None``, :meth:`arm` and
+    :attr:`due_at`.
     """
 
     def __init__(
         self,
         subscription: Subscription,
-        matches: Callable[[Stored], bool] | None,
+        selection: Selection,
         clock: Clock,
         initial: Iterator[Batch],
         *,
@@ -80,7 +84,7 @@ class Watch:
         timeout_seconds: float,
     ) -> None:
         self._subscription = subscription
-        self._matches = matches
+        self._selection = selection
         self._clock = clock
         self._initial: Iterator[Batch] | None = initial
         self._revision = revision
@@ -94,33 +98,60 @@ class Watch:
         self._over = True
         self._subscription.close()
 
+    @property
+    def due_at(self) -> float:
+        """When (of the clock) it has something to tell though nothing changes: a bookmark, or its end."""
+        return min(self._ends_at, self._bookmark_at) if self._bookmarks else self._ends_at
+
     async def next_batch(self) -> Batch:
         """Wait for what there is to tell; empty at the end (its time is over, or it was closed)."""
+        loop = asyncio.get_running_loop()
+        while (batch := self.take()) is None:
+            waiter = loop.create_future()
+            self.arm(lambda waiter=waiter: waiter.done() or waiter.set_result(None))  # type: ignore[misc]
+            try:
+                async with asyncio.timeout(max(self.due_at - self._clock.monotonic(), 0.0)):
+                    await waiter
+            except TimeoutError:
+                pass
+            finally:
+                self.disarm()
+        return batch
+
+    def take(self) -> Batch | None:
+        """Return what there is to tell now: ``None`` where there is nothing, empty at the end."""
         if self._initial is not None:
             batch = next(self._initial, None)
             if batch is not None and not self._over:
                 return batch
             self._initial = None
         while not self._over:
-            now = self._clock.monotonic()
-            wait_seconds = min(self._ends_at, self._bookmark_at if self._bookmarks else self._ends_at) - now
-            try:
-                async with asyncio.timeout(max(wait_seconds, 0.0)):
-                    changes = await self._subscription.next_batch()
-            except TimeoutError:
-                if self._clock.monotonic() >= self._ends_at:
-                    self._over = True
-                elif self._bookmarks:
-                    return (self._bookmark(),)
-                continue
-            if not changes:
+            changes = self._subscription.take()
+            if changes is None:
                 self._over = True
                 return (Failure(_cut_off(self._revision)),) if self._subscription.overrun else ()
-            self._revision = changes[-1].revision
-            events = self._events(changes)
-            if events:
-                return events
+            if changes:
+                self._revision = changes[-1].revision
+                events = self._events(changes)
+                if events:
+                    return events
+                continue
+            now = self._clock.monotonic()
+            if now >= self._ends_at:
+                self._over = True
+            elif self._bookmarks and now >= self._bookmark_at:
+                return (self._bookmark(),)
+            else:
+                return None
         return ()
+
+    def arm(self, woken: Callable[[], None]) -> None:
+        """Have ``woken`` called once, when there may be something to take: right after a :meth:`take` of ``None``."""
+        self._subscription.arm(woken)
+
+    def disarm(self) -> None:
+        """Take back :meth:`arm`."""
+        self._subscription.disarm()
 
     def _bookmark(self) -> Bookmark:
         self._bookmark_at = self._next_bookmark()
@@ -132,16 +163,31 @@ class Watch:
         later = now + BOOKMARK_SECONDS
         return before_the_end if now < before_the_end < later else later
 
-    def _events(self, changes: Sequence[Change]) -> list[Event]:
-        matches = self._matches
-        if matches is None:
-            return [Event(change.type, change.after, change) for change in changes]
-        events = []
-        for change in changes:
-            event = _selected(change, matches)
-            if event is not None:
-                events.append(event)
-        return events
+    def _events(self, changes: Sequence[Change]) -> "Events":
+        """Return what the changes are to this watch; one list for all who get the same changes and want the same."""
+        if not isinstance(changes, SharedChanges):
+            return _select(changes, self._selection)
+        known = changes.derived.get(self._selection)
+        if not isinstance(known, Events):
+            known = changes.derived[self._selection] = _select(changes, self._selection)
+        return known
+
+
+class Events(list[Event | Bookmark | Failure]):
+    """A batch that may be shared by many watches: it must not be changed. ``plain`` is its chunk once it has been made."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        super().__init__(events)
+        self.plain = b""
+
+
+def _select(changes: Sequence[Change], selection: Selection) -> Events:
+    matches = selection.matcher()
+    if matches is None:
+        return Events([Event(change.type, change.after, change) for change in changes])
+    return Events([event for change in changes if (event := _selected(change, matches)) is not None])
 
 
 def _selected(change: Change, matches: Callable[[Stored], bool]) -> Event | None:
@@ -190,7 +236,7 @@ async def open_watch(backend: Backend, target: Target, options: ListOptions) -> 
         return Failure(expired(f"too old resource version: {error.asked} ({error.oldest})"))
     return Watch(
         subscription,
-        selection.matcher(),
+        selection,
         backend.clock,
         initial,
         revision=revision,
