@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -408,3 +410,13 @@ def test_the_metrics_are_there_at_zero_and_follow(bed: Bed) -> None:
 def test_a_write_in_shadow_mode_is_refused_before_it_is_sent() -> None:
     with pytest.raises(ShadowWriteError, match="nothing is written"):
         refuse_writes()
+
+
+def test_the_guide_names_every_metric_with_its_type_and_labels(bed: Bed) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "guide" / "shadow.md").read_text()
+    rows = re.findall(r"^\| `(endpointd_\w+)` \| (\w+) \|([^|]*)\|", text, re.MULTILINE)
+    documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    assert documented == {
+        family.name: (family.type, {label for sample in family.samples for label, _ in sample.labels})
+        for family in shadow_families(bed.shadow)
+    }
