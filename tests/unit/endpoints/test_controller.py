@@ -680,7 +680,7 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
-    with world.controller._own_write():  # so that the handler looks away
+    with world.controller._own_writes._telling():  # so that the handler looks away
         world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
         world.watch()
     assert world.controller.audit(KEY) == "what is stored"

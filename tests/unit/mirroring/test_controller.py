@@ -645,9 +645,9 @@ async def test_an_audit_finds_a_key_that_was_forgotten_altogether() -> None:
 async def test_an_audit_finds_what_nobody_was_told_of() -> None:
     world = await mirrored_world(ONE)
     (piece,) = world.slices_of()
-    world.controller._recording = True  # as if a change had been taken for our own
+    world.controller._own_writes.under_way = True  # as if a change had been taken for our own
     world.put(change(piece, endpoints=None))
-    world.controller._recording = False
+    world.controller._own_writes.under_way = False
     assert world.controller.audit(WEB) == "the slices"
     await world.settle()
     assert world.published() == {"10.0.0.1": True}

@@ -4,9 +4,6 @@ It is told of every change in the loop turn in which it is stored, keeps the sta
 services whose Endpoints may be wrong into the queue. A worker then makes one plan and carries it out.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import msgspec
 
 from endpointd.api.core import Pod, Service
@@ -18,6 +15,8 @@ from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_wit
 from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
+from endpointd.controllers.recording import OwnWrites
+from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder
@@ -87,10 +86,8 @@ class EndpointsController:
         self._applier = EndpointsApplier(writer, self)
         # A published service has a state from its first sync on; before that it is in the queue.
         self._states: dict[ObjectKey, ServiceState] = {}
-        self._repair_at: dict[
-            ObjectKey, float
-        ] = {}  # the last repair of a service, or the next one if later than now
-        self._recording = False
+        self._pace = RepairPace(clock, settings.repair_interval_seconds)
+        self._own_writes = OwnWrites(endpoints)
 
     def start(self) -> None:
         """Put into the queue every service, and what has lost its service while nobody looked; listen from now on.
@@ -142,7 +139,7 @@ class EndpointsController:
         Upstream looks at deletions alone, and leaves an edit until something else happens (E-3).
         """
         endpoints = new if new is not None else old
-        if self._recording or endpoints is None:
+        if self._own_writes.under_way or endpoints is None:
             return
         key = key_of(endpoints)
         service = self._services.get(key)
@@ -155,15 +152,7 @@ class EndpointsController:
         if new is not None and isinstance(state.plan(new, None), Nothing):
             return
         state.needs_plan = True
-        # Two controllers that disagree must not fight at the speed of the network.
-        now = self._clock.monotonic()
-        repair_at = self._repair_at.get(key)
-        if repair_at is None:
-            repair_at = now
-        elif repair_at <= now:
-            repair_at = max(now, repair_at + self._settings.repair_interval_seconds)
-        self._repair_at[key] = repair_at
-        self._queue.add_after(key, repair_at - now)
+        self._queue.add_after(key, self._pace.delay_seconds(key))
 
     def _rest_seconds(self, state: ServiceState) -> float:
         """Return how long a service still rests from its last write."""
@@ -174,7 +163,6 @@ class EndpointsController:
 
     def _forget(self, key: ObjectKey) -> None:
         self._states.pop(key, None)
-        self._repair_at.pop(key, None)
 
     # ------------------------------------------------------------------------------------------ syncing
 
@@ -229,26 +217,15 @@ class EndpointsController:
         state = self._states.get(key_of(item))
         if state is not None:
             state.written_version = item.metadata.resource_version if as_sent else ""
-        with self._own_write():
-            self._endpoints.record_write(item)
+        self._own_writes.record(item)
 
     def found(self, item: Endpoints) -> None:
         """Take in an Endpoints that was not what our write expected."""
-        with self._own_write():
-            self._endpoints.record_write(item)
+        self._own_writes.record(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that an Endpoints is no more."""
-        with self._own_write():
-            self._endpoints.record_delete(key, uid)
-
-    @contextmanager
-    def _own_write(self) -> Iterator[None]:
-        self._recording = True
-        try:
-            yield
-        finally:
-            self._recording = False
+        self._own_writes.record_gone(key, uid)
 
     # ------------------------------------------------------------------------------------------ auditing
 

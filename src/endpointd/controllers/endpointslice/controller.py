@@ -5,8 +5,6 @@ services whose slices may be wrong into the queue. A worker then makes one plan 
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import msgspec
 
@@ -25,6 +23,7 @@ from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
 from endpointd.controllers.membership import Membership
+from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure
 from endpointd.controllers.writes import Writer
@@ -96,7 +95,7 @@ class EndpointSliceController:
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
         self._topology_aware: set[ObjectKey] = set()
-        self._recording = False
+        self._own_writes = OwnWrites(slices)
 
     def start(self) -> None:
         """Build the state of every service, put into the queue what may be wrong, and listen from now on."""
@@ -230,7 +229,7 @@ class EndpointSliceController:
         if state is None:
             return
         state.observe(name, piece)
-        if self._recording or not state.needs_plan:
+        if self._own_writes.under_way or not state.needs_plan:
             return
         self._wake(service, state, self._pace.delay_seconds(service))
 
@@ -327,26 +326,15 @@ class EndpointSliceController:
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
         """Take in a slice as the server answered it."""
-        with self._own_write():
-            self._slices.record_write(answer)
+        self._own_writes.record(answer)
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that the server has in the place of what was expected."""
-        with self._own_write():
-            self._slices.record_write(item)
+        self._own_writes.record(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is gone."""
-        with self._own_write():
-            self._slices.record_delete(key, uid)
-
-    @contextmanager
-    def _own_write(self) -> Iterator[None]:
-        self._recording = True
-        try:
-            yield
-        finally:
-            self._recording = False
+        self._own_writes.record_gone(key, uid)
 
     # ------------------------------------------------------------------------------------------ auditing
 

@@ -1,7 +1,5 @@
 """The EndpointSliceMirroring controller: from changes in the stores to the queue to plans to writes (behaviour 3)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -29,6 +27,7 @@ from endpointd.controllers.mirroring.plan import (
     problems_of,
 )
 from endpointd.controllers.mirroring.state import MirrorState
+from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter
 from endpointd.controllers.writes import Writer, is_gone
@@ -105,7 +104,7 @@ class EndpointSliceMirroringController:
         # What is in a sync, with the slices that changed meanwhile (name and version, none where it went): most of
         # those are our own writes, told by a watch that was faster than the answer.
         self._in_sync: dict[ObjectKey, set[tuple[str, str]]] = {}
-        self._recording = False
+        self._own_writes = OwnWrites(slices)
 
     def start(self) -> None:
         """Put into the queue what is mirrored, or has slices that say so; listen from now on.
@@ -160,7 +159,7 @@ class EndpointSliceMirroringController:
             self._repair(now, new.metadata.name, new.metadata.resource_version)
 
     def _repair(self, key: ObjectKey, name: str, resource_version: str) -> None:
-        if self._recording:
+        if self._own_writes.under_way:
             return
         changed_meanwhile = self._in_sync.get(key)
         if changed_meanwhile is not None:
@@ -306,8 +305,7 @@ class EndpointSliceMirroringController:
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
         """Take in a slice as the server answered our write."""
-        with self._own_write():
-            self._slices.record_write(answer)
+        self._own_writes.record(answer)
         key = mirrored_key(sent)
         if key is None:
             raise AssertionError("only mirrored slices are written here")
@@ -316,24 +314,14 @@ class EndpointSliceMirroringController:
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that was not what our write expected."""
-        with self._own_write():
-            self._slices.record_write(item)
+        self._own_writes.record(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is no more."""
-        with self._own_write():
-            self._slices.record_delete(key, uid)
+        self._own_writes.record_gone(key, uid)
         for mirrored, changed_meanwhile in self._in_sync.items():
             if mirrored.namespace == key.namespace:
                 changed_meanwhile.discard((key.name, ""))
-
-    @contextmanager
-    def _own_write(self) -> Iterator[None]:
-        self._recording = True
-        try:
-            yield
-        finally:
-            self._recording = False
 
     # ------------------------------------------------------------------------------------------ auditing
 
