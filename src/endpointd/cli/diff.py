@@ -5,21 +5,21 @@ import sys
 
 import click
 
-from endpointd.cli.questions import ask, cluster_options, output_option, print_structured
+from endpointd.cli.questions import (
+    ask,
+    cluster_options,
+    output_option,
+    print_structured,
+    scope,
+    scope_options,
+)
 from endpointd.clock import SystemClock
 
 EXIT_DIFFERENT = 1
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="Look at all namespaces.")
-@click.option(
-    "--max-endpoints-per-slice",
-    type=click.IntRange(1, 1000),
-    default=100,
-    show_default=True,
-    help="As endpointd run would have it.",
-)
+@scope_options
 @cluster_options
 @output_option
 def diff(
@@ -40,9 +40,7 @@ def diff(
     from endpointd.diagnose.snapshot import World
     from endpointd.diagnose.text import Style
 
-    if all_namespaces and namespace:
-        raise click.UsageError("--all-namespaces and --namespace exclude each other")
-    where = "" if all_namespaces or filename else namespace or "default"
+    where = scope(all_namespaces, namespace, filename)
     snapshot = asyncio.run(ask(kubeconfig, context, where, filename, details=False, clock=SystemClock()))
     changes = list(changes_of_all(World(snapshot), Settings(max_endpoints_per_slice=max_endpoints_per_slice)))
     if output == "text":

@@ -42,6 +42,30 @@ def cluster_options(command: F) -> F:
     return command
 
 
+def scope_options(command: F) -> F:
+    """Add the options that say how much of a cluster is looked at, and how its controller is set."""
+    for option in (
+        click.option(
+            "--max-endpoints-per-slice",
+            type=click.IntRange(1, 1000),
+            default=100,
+            show_default=True,
+            metavar="N",
+            help="As the controller in the cluster has it.",
+        ),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Look at all namespaces."),
+    ):
+        command = option(command)
+    return command
+
+
+def scope(all_namespaces: bool, namespace: str, files: tuple[str, ...]) -> str:
+    """Return the namespace to look at, ``""`` for all. Raises ``click.UsageError`` where both are asked for."""
+    if all_namespaces and namespace:
+        raise click.UsageError("--all-namespaces and --namespace exclude each other")
+    return "" if all_namespaces or files else namespace or "default"
+
+
 def output_option(command: F) -> F:
     """Add ``-o``."""
     return click.option(
