@@ -51,6 +51,9 @@ def run(**values: Any) -> None:
     these (see the documentation).
     """
     from endpointd.cli import logs
+    from endpointd.cli.quick_start import import_aiohttp
+
+    import_aiohttp()
     from endpointd.cli.assembly import RunSettings, run_controllers
     from endpointd.cli.serving_secrets import ServingFiles
     from endpointd.cli.tracing import TracingSettings
