@@ -227,7 +227,7 @@ FAULTS = (
     Fault(endpoints_deleted, "EndpointsMissing", "error", "the service has no Endpoints"),
     Fault(endpoints_wrong, "EndpointsWrong", "error", "missing 10.78.0.1, 10.78.0.2; too many 10.66.6.6"),
     Fault(endpoints_left_over, "EndpointsLeftOver", "warning", "its service is gone"),
-    Fault(endpoints_truncated, "EndpointsTruncated", "warning", "it holds 1,000 addresses"),
+    Fault(endpoints_truncated, "EndpointsTruncated", "note", "it holds 1,000 addresses"),
     Fault(mirror_deleted, "MirrorMissing", "error", "no slice mirrors them", BY_HAND),
     Fault(mirror_wrong, "MirrorWrong", "error", "it is not what the Endpoints that it mirrors say", BY_HAND),
 )

@@ -50,4 +50,4 @@ def check(
         click.echo(report_text(report, Style(colours=sys.stdout.isatty())), nl=False)
     else:
         print_structured(msgspec.to_builtins(report), output)
-    raise SystemExit(EXIT_FOUND if report.findings else 0)
+    raise SystemExit(0 if report.is_healthy else EXIT_FOUND)

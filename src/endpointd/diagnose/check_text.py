@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
-from endpointd.diagnose.check import Finding, Report
-from endpointd.diagnose.text import Style
+from endpointd.diagnose.check import Report
+from endpointd.diagnose.findings import Finding, Severity
+from endpointd.diagnose.text import Colour, Style
+
+_COLOURS: dict[Severity, Colour] = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 def report_text(report: Report, style: Style) -> str:
@@ -23,20 +26,21 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     if service is not None:
         yield ""
     looked_at = f"{report.services} services, {report.pods} pods, {report.slices} slices, {report.endpoints} Endpoints"
-    if report.findings:
-        warnings = len(report.findings) - report.errors
-        yield style.paint(
-            f"{report.errors} errors, {warnings} warnings", "red" if report.errors else "yellow"
-        ) + (f" in {looked_at}")
+    notes = report.count("note")
+    beside = f", {notes} notes," if notes else ""
+    if report.is_healthy:
+        yield style.paint("nothing is wrong", "green") + f"{beside} in {looked_at}"
     else:
-        yield style.paint("nothing is wrong", "green") + f" in {looked_at}"
+        errors, warnings = report.count("error"), report.count("warning")
+        counted = style.paint(f"{errors} errors, {warnings} warnings", "red" if errors else "yellow")
+        yield f"{counted}{beside} in {looked_at}"
     for unread in report.unread:
         yield style.paint(f"not looked at: {unread}", "yellow")
 
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
-    colour = "red" if finding.severity == "error" else "yellow"
+    colour = _COLOURS[finding.severity]
     what = f"{finding.kind} {finding.name}".strip()
-    yield f"  {style.paint(finding.code, colour)}  {what}"  # type: ignore[arg-type]
+    yield f"  {style.paint(finding.code, colour)}  {what}"
     yield style.wrapped(finding.cause, "    ", "    ")
     yield style.paint(style.wrapped(f"-> {finding.fix}", "       ", "    "), "dim")

@@ -25,6 +25,7 @@ _MARKS: dict[Weight, tuple[str, Colour]] = {
 }
 
 
+_MOST_SLICES = 8
 _MOST_FINE = 10
 _FINE_SHOWN = 3
 """Of pods that nothing is to be said of, more than a few are counted."""
@@ -61,11 +62,15 @@ def _lines(found: ServiceExplanation, style: Style) -> Iterator[str]:
     yield f"  families  {' '.join(found.families) or '(none)'}"
     if found.slices:
         width = max(len(piece.name) for piece in found.slices)
-        for number, piece in enumerate(found.slices):
+        for number, piece in enumerate(found.slices[:_MOST_SLICES]):
             title = "slices    " if number == 0 else "          "
             by = style.paint(f"  by {piece.managed_by or 'nobody'}", "dim")
             ready = f"{piece.ready} of {piece.endpoints} ready"
             yield f"  {title}{piece.name.ljust(width)}  {piece.address_type}  {ready}, ports {piece.ports}{by}"
+        rest = found.slices[_MOST_SLICES:]
+        if rest:
+            in_all = sum(piece.endpoints for piece in rest)
+            yield f"            and {len(rest)} more, {sum(piece.ready for piece in rest):,} of {in_all:,} ready"
     else:
         yield "  slices    (none)"
     for reason in found.reasons:
