@@ -346,7 +346,8 @@ class StorageMachine(RuleBasedStateMachine):
         self, snapshot: Any, state: dict[StorageKey, Event], resource: GroupResource, namespace: str
     ) -> None:
         expected = sorted(
-            key for key in state if key.resource == resource and namespace in ("", key.namespace)
+            (key for key in state if key.resource == resource and namespace in ("", key.namespace)),
+            key=lambda key: f"{key.namespace}/{key.name}",
         )
         found = list(snapshot.after("", ""))
         assert [stored.key for stored in found] == expected

@@ -19,7 +19,10 @@ class GroupResource(NamedTuple):
 
 
 class StorageKey(NamedTuple):
-    """Where one object lives. The namespace is ``""`` for what belongs to none. Keys sort as lists are answered."""
+    """Where one object lives. The namespace is ``""`` for what belongs to none.
+
+    Lists are answered in the order of ``namespace/name``, as etcd sorts it: ``a-b/x`` comes before ``a/x``.
+    """
 
     resource: GroupResource
     namespace: str

@@ -23,6 +23,10 @@ class Decoder(Protocol):
         """Return the value, and what strict decoding finds wrong with it (members that are there twice)."""
         ...
 
+    def patch(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
+        """Return the value of a patch in JSON, and what strict decoding finds wrong with it."""
+        ...
+
     def yaml(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
         """Return the value, and what strict decoding finds wrong with it."""
         ...

@@ -44,10 +44,10 @@ def boolean(query: Query, name: str) -> bool | None:
 def integer(query: Query, name: str) -> int | None:
     """Return a whole number of 64 bits, ``None`` if not given. Raises 400."""
     values = query.get(name)
-    if not values or not values[0]:
+    if not values:
         return None
     text = values[0]
-    digits = text[1:] if text[0] in "+-" else text
+    digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     if len(digits) > 18:

@@ -30,6 +30,7 @@ from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.http.tables import partial, table
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Definition, Request, Subresource, Verb
+from endpointd.apiserver.verbs.apply import apply
 from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, new_request, shown
 from endpointd.apiserver.verbs.create import create
 from endpointd.apiserver.verbs.delete import delete, delete_collection
@@ -48,6 +49,7 @@ _PATCH_TYPES: Mapping[str, PatchType] = {
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
 }
+_APPLY_TYPE = "application/apply-patch+yaml"
 _INCLUDES = ("", "None", "Metadata", "Object")
 _PLAIN = Form()
 
@@ -142,6 +144,12 @@ class Resources:
 
     async def _watch(self, asked: Asked, target: Target) -> web.StreamResponse:
         form = asked.form(OF_A_WATCH)
+        if form.is_yaml:
+            raise StatusError(
+                406,
+                "NotAcceptable",
+                "only the following media types are accepted: application/json;stream=watch",
+            )
         include = self._include_object(asked, form)
         options = parameters.list_options(asked.query)
         if target.name:
@@ -202,12 +210,27 @@ class Resources:
 
     async def _patch(self, asked: Asked, target: Target) -> web.StreamResponse:
         form = asked.form(OF_AN_OBJECT)
+        if media_type(asked.content_type) == _APPLY_TYPE:
+            return await self._apply(asked, target, form)
         patch_type = _patch_type(asked.content_type)
         options = parameters.write_options(asked.query, "PatchOptions")
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
-        value, problems = self._decoder.json(await asked.body())
+        value, problems = self._decoder.patch(await asked.body())
         result = await patch(self._backend, target, request, options, patch_type, value, problems)
+        return self._object(asked, target.definition, result, form)
+
+    async def _apply(self, asked: Asked, target: Target, form: Form) -> web.StreamResponse:
+        options = parameters.write_options(asked.query, "PatchOptions")
+        options.check(is_apply=True)
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        try:
+            value, problems = self._decoder.yaml(await asked.body())
+        except StatusError as error:
+            if error.code != 400:
+                raise
+            raise bad_request(f"error decoding YAML: {error.message}") from None
+        result = await apply(self._backend, target, request, options, value, problems)
         return self._object(asked, target.definition, result, form)
 
     async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
@@ -223,7 +246,10 @@ class Resources:
         if body:
             document, _ = decode_object(self._decoder, body, asked.content_type, "", "v1", "DeleteOptions")
             if document.get("kind", "DeleteOptions") != "DeleteOptions":
-                raise bad_request("decoded object cannot be converted to DeleteOptions")
+                raise bad_request(
+                    f'no kind "{document["kind"]}" is registered for version "{document.get("apiVersion", "")}" '
+                    'in scheme "pkg/runtime/scheme.go:111"'
+                )
             self._backend.schema.conform("", "v1", "DeleteOptions", document)
         return parameters.delete_options(asked.query, document)
 
@@ -263,7 +289,7 @@ class Resources:
             return await self._update(asked, target)
         if verb == "patch":
             patch_type = _patch_type(asked.content_type)
-            value, _ = self._decoder.json(await asked.body())
+            value, _ = self._decoder.patch(await asked.body())
             document = await patch_door(backend, target, request, door, patch_type, value, options)
             return self._document(asked, 200, document, form)
         group, version = door.group or definition.group, door.version or definition.version

@@ -32,7 +32,8 @@ def apply_json_patch(document: JsonObject, patch: object) -> Any:
     if len(operations) > MAX_OPERATIONS:
         raise PatchError(
             413,
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(operations)}",
         )
     work = _Work(copied(document))
     for operation in operations:

@@ -27,6 +27,13 @@ class TypedDecoder:
                 f"couldn't get version/kind; json parse error: {error} ({_excerpt(body)})"
             ) from None
 
+    def patch(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
+        """Return the value of a patch, and which members are there twice."""
+        try:
+            return decode_json(body)
+        except SyntaxProblemError as error:
+            raise bad_request(f"error decoding patch: {error}") from None
+
     def yaml(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
         """Return the value of the first document, and which keys are there twice. JSON is read as JSON."""
         try:

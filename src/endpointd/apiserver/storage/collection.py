@@ -29,12 +29,17 @@ class CollectionSnapshot:
         items = self._items
         if not namespace and not name:
             return iter(items)
-        start = bisect_right(items, (namespace, name), key=_position)
+        start = bisect_right(items, _order((namespace, name)), key=lambda stored: _order(_position(stored)))
         return (items[index] for index in range(start, len(items)))
 
 
 def _position(stored: Stored) -> tuple[str, str]:
     return stored.key.namespace, stored.key.name
+
+
+def _order(position: tuple[str, str]) -> tuple[str, str]:
+    """Return what positions are sorted by: as in etcd, where ``a-b/x`` comes before ``a/x``."""
+    return position[0] + "/", position[1]
 
 
 class Collection:
@@ -140,7 +145,7 @@ class Collection:
 
     def _items(self, namespace: str, revision: int) -> Sequence[Stored]:
         undone = self.history.back_to(revision)
-        namespaces = sorted(self._durable) if not namespace else [namespace]
+        namespaces = sorted(self._durable, key=lambda each: each + "/") if not namespace else [namespace]
         if not undone:
             return [stored for each in namespaces for stored in self._sorted(each)]
         state = {
@@ -156,7 +161,7 @@ class Collection:
                 state.pop(position, None)
             else:
                 state[position] = change.before
-        return [state[position] for position in sorted(state)]
+        return [state[position] for position in sorted(state, key=_order)]
 
     def _sorted(self, namespace: str) -> Iterable[Stored]:
         objects = self._durable.get(namespace, {})

@@ -35,18 +35,18 @@ class Page(msgspec.Struct, frozen=True):
 async def get(backend: Backend, target: Target, resource_version: str = "") -> Stored:
     """Return an object as it is durable, at least as new as the version asked for. Raises 404, 504."""
     if resource_version and resource_version != "0":
-        await wait_for(backend.storage, parse_revision(resource_version))
+        await wait_for(backend.storage, parse_revision(resource_version, of="resourceVersion"))
     stored = backend.storage.get(target.key())
     if stored is None:
         raise not_found(target.resource, target.name)
     return stored
 
 
-def parse_revision(text: str) -> int:
-    """Read the resource version of a read. Raises 400."""
+def parse_revision(text: str, *, of: str = "invalid resource version: resourceVersion") -> int:
+    """Read the resource version of a read. Raises 400, in words that begin with ``of``."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'{of}: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     return int(text)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from endpointd.api.selectors import EVERYTHING, Selector, SelectorError, parse_selector
-from endpointd.apiserver.errors import bad_request
+from endpointd.apiserver.errors import StatusError, bad_request
 from endpointd.apiserver.registry.definition import Definition
 from endpointd.apiserver.storage.model import Stored
 
@@ -67,10 +67,17 @@ def _parse_fields(definition: Definition, text: str) -> tuple[FieldTerm, ...]:
     for part in _split(text):
         term = _term(part, text)
         if term.path not in known:
-            listed = ", ".join(f'"{path}"' for path in known)
-            raise bad_request(f'"{term.path}" is not a known field selector: only {listed}')
+            raise _unknown_field(definition, term.path)
         terms.append(term)
     return tuple(terms)
+
+
+def _unknown_field(definition: Definition, path: str) -> StatusError:
+    """Return the refusal: kinds with fields of their own have other words for it."""
+    if definition.field_names:
+        return bad_request(f"field label not supported: {path}")
+    listed = ", ".join(f'"{path}"' for path in _EVERY_KIND)
+    return bad_request(f'"{path}" is not a known field selector: only {listed}')
 
 
 def _split(text: str) -> list[str]:
