@@ -1,10 +1,11 @@
 """kube-controller-manager hands its three controllers over to endpointd, and takes them back, as docs/guide/hand-over.md says."""
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
+from tests.cluster.full_audit import config_of
 from tests.cluster.leader_support import CLOCK, received, until
 from tests.cluster.shop import Shop, Watcher
 
@@ -22,7 +23,8 @@ NEEDS_KUBELETS = (
     "-taint-eviction-controller",
     "-pod-garbage-collector-controller",
 )
-LEASE = "hand-over"
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
+USER = "system:serviceaccount:endpointd:endpointd"
 QUIET_SECONDS = 2.5
 
 
@@ -36,9 +38,12 @@ def plane() -> Iterator[ControlPlane]:
 class HandOver:
     """Both programs, and who has written what."""
 
-    def __init__(self, plane: ControlPlane, command: tuple[str, ...]) -> None:
+    def __init__(self, plane: ControlPlane, command: tuple[str, ...], folder: Path) -> None:
+        plane.kubectl("apply", "-k", str(MANIFESTS))
         self._plane = plane
         self._command = command
+        self._config = config_of(plane, folder, "endpointd", "endpointd")
+        self._kubeconfig = plane.kubeconfig_for(USER)
         self._audit = AuditLog(plane.audit_log_path)
         self._writes: list[Write] = []
         self._runs = 0
@@ -58,28 +63,21 @@ class HandOver:
         self._runs += 1
         command = [
             *self._command,
-            f"--kubeconfig={self._plane.kubeconfig_for('endpointd', ['system:masters'])}",
-            f"--leader-elect-resource-name={LEASE}",
+            f"--config={self._config}",
+            f"--kubeconfig={self._kubeconfig}",
+            "--metrics-bind-address=",
         ]
         return self._plane.start_child(f"endpointd-{self._runs}", command)
 
     def hold_the_lease(self) -> None:
-        """Hold it in the name of nobody who would write, for an hour."""
-        spec = {"holderIdentity": "hand-over", "leaseDurationSeconds": 3600}
-        spec |= {"renewTime": CLOCK.wall().strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
-        lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": LEASE, "namespace": "kube-system"},
-            "spec": spec,
-        }
-        self._plane.kubectl("apply", "-f", "-", document=json.dumps(lease))
+        """Hold it in the name of nobody who would write."""
+        self._plane.kubectl("apply", "-f", str(MANIFESTS / "hand-over" / "lease.yaml"))
 
     def let_the_lease_go(self) -> None:
-        self._plane.kubectl("-n", "kube-system", "delete", "lease", LEASE)
+        self._plane.kubectl("delete", "-f", str(MANIFESTS / "hand-over" / "lease.yaml"))
 
     def by_endpointd(self, since: datetime) -> list[Write]:
-        return [write for write in self._new(since) if write.user == "endpointd"]
+        return [write for write in self._new(since) if write.user == USER]
 
     def by_upstream(self, since: datetime) -> list[Write]:
         return [
@@ -96,9 +94,10 @@ class HandOver:
 async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothing_is_written_in_vain(
     plane: ControlPlane,
     endpointd_command: tuple[str, ...],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    programs = HandOver(plane, endpointd_command)
+    programs = HandOver(plane, endpointd_command, tmp_path)
     async with Client.from_config(plane.client_config(), clock=CLOCK, user_agent="shop") as client:
         shop = Shop(plane, client, "hand-over")
         programs.start_upstream(with_three=True)
@@ -109,7 +108,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
                 # To endpointd. It waits, with warm caches, for a lease that is held on nobody's behalf.
                 programs.hold_the_lease()
                 endpointd = programs.start_endpointd()
-                await until(lambda: "is held by" in endpointd.log(), within=30, what="waiting")
+                await until(lambda: "held by" in endpointd.log(), within=30, what="waiting")
                 await shop.flips_more()
                 programs.stop_upstream()
                 upstream_ended = CLOCK.wall()
@@ -147,7 +146,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             programs.stop_upstream()
             quiet = CLOCK.wall()
             endpointd = programs.start_endpointd()
-            await until(lambda: '"running" controllers=' in endpointd.log(), within=30, what="running")
+            await until(lambda: '"msg":"running"' in endpointd.log(), within=30, what="running")
             await CLOCK.sleep(QUIET_SECONDS)
             assert programs.by_endpointd(quiet) == []
             assert endpointd.stop(20) == 0
