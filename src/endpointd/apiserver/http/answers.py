@@ -10,6 +10,27 @@ from endpointd.apiserver.http.negotiation import JSON, Form
 
 NOT_CACHED = "no-cache, private"
 
+_LARGE_BYTES = 1024 * 1024
+_SLICE_BYTES = 256 * 1024
+
+
+class LargeAnswer(web.Response):
+    """A large body, written slice by slice as its client reads.
+
+    Written at once it would be copied three times over on its way through TLS, all of it, and nobody else be served
+    meanwhile.
+    """
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write the body."""
+        body = self._body
+        if isinstance(body, bytes) and not self._must_be_empty_body and not self._eof_sent:
+            view = memoryview(body)
+            for start in range(0, len(body), _SLICE_BYTES):
+                await self.write(view[start : start + _SLICE_BYTES])
+            self._body = None
+        await super().write_eof(data)
+
 
 def respond(
     code: int,
@@ -22,7 +43,7 @@ def respond(
     cache_control: str = NOT_CACHED,
 ) -> web.Response:
     """Return a whole answer."""
-    response = web.Response(status=code, body=body)
+    response = (LargeAnswer if len(body) > _LARGE_BYTES else web.Response)(status=code, body=body)
     response.headers["Content-Type"] = content_type
     response.headers["Audit-Id"] = audit_id
     response.headers["Cache-Control"] = cache_control
