@@ -354,6 +354,7 @@ class Assembly:
                 ),
                 controllers=frozenset(names[name] for name in self._settings.controllers),
             ),
+            sight=self._following_since,
         )
         if self._metrics is not None:
             self._metrics.add(lambda: shadow_families(part))
@@ -365,6 +366,13 @@ class Assembly:
             reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
             begins=[self._membership_begin(), _Begin(self._members(), part.start)],
         )
+
+    def _following_since(self) -> float | None:
+        """Return since when every cache has been following its server, None while one does not."""
+        reflectors = [informer.statistics().reflector for informer in self._informers.values()]
+        if any(reflector.phase != "watching" for reflector in reflectors):
+            return None
+        return max(reflector.since for reflector in reflectors)
 
     def _add_endpoints(self) -> None:
         queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)

@@ -1,7 +1,7 @@
 """Shadow mode: what endpointd would write is compared, all the time, with what somebody else has written. Nothing is written."""
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NoReturn
 
 import msgspec
@@ -91,8 +91,10 @@ class Shadow:
       it is and however fast it changes, and all looks together take at most half of it; later is all that it gets.
     * **A difference is told once** when it begins to stand (:class:`~endpointd.diagnose.shadow_standing.Standing` says when that is) and
       once when it is gone, by a line in the log: at most 100 lines a minute, and then their number.
+    * **Blind, it tells nothing.** While one of the caches does not follow its server nothing is looked at, and time before all of them
+      did does not count.
 
-    The times of triggers (``endpoints.kubernetes.io/last-change-trigger-time``) are no difference. ``membership`` has to be started
+    ``sight`` returns since when (monotonic seconds) all caches have been following their server, None while one does not. The times of triggers (``endpoints.kubernetes.io/last-change-trigger-time``) are no difference. ``membership`` has to be started
     before :meth:`start` and be told of changes before this is.
     """
 
@@ -107,7 +109,9 @@ class Shadow:
         queue: WorkQueue[ObjectKey],
         clock: Clock,
         settings: ShadowSettings | None = None,
+        sight: Callable[[], float | None] = lambda: 0.0,
     ) -> None:
+        self._sight = sight
         self._services = services
         self._nodes = nodes
         self._endpoints = endpoints
@@ -205,8 +209,11 @@ class Shadow:
         early_seconds = self._not_before.get(key, begun) - begun
         if early_seconds > 0:
             return RequeueAfter(early_seconds)
+        sighted_since = self._sight()
+        if sighted_since is None:
+            return RequeueAfter(self._settings.settle_seconds)
         self._not_before.pop(key, None)
-        outcome = self._look(key, begun)
+        outcome = self._look(key, begun, sighted_since)
         took = self._clock.monotonic() - begun
         rest_seconds = took * (1 / self._settings.share - 1)
         if rest_seconds > self._settings.settle_seconds:  # less than that has no effect
@@ -214,7 +221,7 @@ class Shadow:
         await self._clock.sleep(took)
         return outcome
 
-    def _look(self, key: ObjectKey, now: float) -> RequeueAfter | None:
+    def _look(self, key: ObjectKey, now: float, sighted_since: float) -> RequeueAfter | None:
         world = World(self._snapshot(key))
         found: list[ObjectChange] = []
         if _is_there(world):
@@ -224,7 +231,7 @@ class Shadow:
         else:
             self._looked_at.discard(key)
         self._checks += 1
-        outcome = self.standing.look(key, found, _versions(world), now)
+        outcome = self.standing.look(key, found, _versions(world), now, sighted_since)
         for begun in outcome.begun:
             self._tell_begun(begun, now)
         for gone in outcome.gone:

@@ -80,10 +80,12 @@ class Standing:
         found: Iterable[ObjectChange],
         versions: Mapping[ControllerName, Hashable],
         now: float,
+        sighted_since: float = 0.0,
     ) -> Outcome:
         """Take in what a look at a service has found, all of it; O(what it found).
 
-        ``versions`` of each controller has to differ from the one before if any of the service's objects was written.
+        ``versions`` of each controller has to differ from the one before if any of the service's objects was written. Time before
+        ``sighted_since`` does not count: what was written then could not be seen.
         """
         before = self._services.pop(service, None) or _Service({}, {})
         seen: dict[Difference, _Seen] = {}
@@ -96,7 +98,7 @@ class Standing:
                 continue
             if before.versions.get(difference.controller) != versions.get(difference.controller):
                 record.quiet_since = now
-            stands_at = record.quiet_since + self._grace_seconds
+            stands_at = max(record.quiet_since, sighted_since) + self._grace_seconds
             if now < stands_at:
                 due.append(stands_at - now)
                 continue

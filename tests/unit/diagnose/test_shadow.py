@@ -58,7 +58,9 @@ class Bed:
             queue=self.queue,
             clock=clock,
             settings=settings,
+            sight=lambda: self.sighted_since,
         )
+        self.sighted_since: float | None = 0.0
         self.controller = Controller("shadow", self.queue, self.shadow.reconcile, clock=clock)
         self._version = 100
 
@@ -222,6 +224,20 @@ def test_an_endpoints_that_is_wrong_or_missing_is_told(caplog: pytest.LogCapture
     bed.run(scenario)
 
 
+def test_a_slice_that_nothing_but_its_label_tells_of_is_looked_at_from_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bed = Bed(ShadowSettings(controllers=frozenset(["mirroring"])))
+    manager = {"endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io"}
+    bed.put(make_slice(make_service("gone"), "gone-abcde", extra_labels=manager))
+
+    async def scenario() -> None:
+        await asyncio.sleep(10.0)
+
+    bed.run(scenario)
+    assert "controller=mirroring would=delete kind=EndpointSlice" in caplog.text
+
+
 def test_a_slice_that_is_labelled_away_has_both_services_looked_at(bed: Bed) -> None:
     other = make_service("other", selector={"app": "other"})
     theirs = edited(RIGHT, labels={**(RIGHT.metadata.labels or {}), "kubernetes.io/service-name": "other"})
@@ -237,6 +253,29 @@ def test_a_slice_that_is_labelled_away_has_both_services_looked_at(bed: Bed) -> 
 
     bed.put(other, make_slice(other, "other-abcde"))
     bed.run(scenario)
+
+
+def test_while_a_watch_is_interrupted_nothing_is_told_and_the_time_does_not_count(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pods go on, slices do not come: what was published meanwhile is seen only afterwards."""
+
+    async def scenario() -> None:
+        await asyncio.sleep(10.0)
+        bed.put(make_pod(ready=False))
+        await asyncio.sleep(2.0)
+        bed.sighted_since, before = None, bed.checks
+        await asyncio.sleep(60.0)
+        assert bed.checks == before
+        bed.sighted_since = asyncio.get_running_loop().time()
+        await asyncio.sleep(4.0)
+        assert caplog.messages == []
+        bed.put(edited(RIGHT, endpoints=(make_endpoint(make_pod(ready=False)),)))
+        await asyncio.sleep(60.0)
+        assert bed.shadow.statistics().disagreeing == 0
+
+    bed.run(scenario)
+    assert caplog.messages == []
 
 
 def test_a_hundred_changes_of_a_second_are_one_look(bed: Bed) -> None:

@@ -116,3 +116,10 @@ def test_services_are_counted_once_whatever_differs(looks: Looks) -> None:
     assert looks.standing.count("endpointslice", "EndpointSlice", "delete") == 2
     looks.at(7.0)
     assert looks.standing.disagreeing_services == 1
+
+
+def test_time_in_which_nothing_could_be_seen_does_not_count(looks: Looks) -> None:
+    looks.standing.look(WEB, [change()], {}, 0.0)
+    blind = looks.standing.look(WEB, [change()], {}, 20.0, sighted_since=18.0)
+    assert (blind.begun, blind.look_again_seconds) == ((), 3.0)
+    assert len(looks.standing.look(WEB, [change()], {}, 23.0, sighted_since=18.0).begun) == 1
