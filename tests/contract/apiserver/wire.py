@@ -1,6 +1,7 @@
 """Plain HTTP to an API server, with nothing in between that could hide what it says."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -99,7 +100,8 @@ class Api:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a request as it is; a body that is no bytes goes as JSON."""
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        data = None if raw is None else io.BytesIO(raw)
         sent = dict(headers or {})
         if data is not None and content_type is not None:
             sent["Content-Type"] = content_type

@@ -5,7 +5,7 @@ from aiohttp import web
 
 from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.http.negotiation import JSON, NO_TRANSFORM, Form, Transform, is_pretty, negotiate
-from endpointd.apiserver.http.query import Query, boolean, parse_query
+from endpointd.apiserver.http.query import Query, parse_query, pretty
 from endpointd.apiserver.verbs.context import Caller
 
 
@@ -23,7 +23,7 @@ class Asked(msgspec.Struct, kw_only=True):
     def form(self, transforms: frozenset[Transform]) -> Form:
         """Return the form of the answer. Raises 406."""
         form = negotiate(self.request.headers.get("Accept", ""), transforms)
-        if is_pretty(boolean(self.query, "pretty"), self.caller.user_agent):
+        if is_pretty(pretty(self.query), self.caller.user_agent):
             return msgspec.structs.replace(form, is_pretty=True)
         return form
 
@@ -46,7 +46,7 @@ def form_of_refusal(request: web.BaseRequest) -> Form:
     """Return the form of a refusal: whatever the request may have been, this never fails."""
     try:
         form = negotiate(request.headers.get("Accept", ""), NO_TRANSFORM)
-        pretty = boolean(parse_query(request.raw_path.partition("?")[2]), "pretty")
+        wished = pretty(parse_query(request.raw_path.partition("?")[2]))
     except StatusError:
-        form, pretty = JSON, None
-    return msgspec.structs.replace(form, is_pretty=is_pretty(pretty, request.headers.get("User-Agent", "")))
+        form, wished = JSON, None
+    return msgspec.structs.replace(form, is_pretty=is_pretty(wished, request.headers.get("User-Agent", "")))

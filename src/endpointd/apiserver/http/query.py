@@ -11,6 +11,7 @@ Query = Mapping[str, Sequence[str]]
 NO_QUERY: Query = {}
 
 _MOST_PARAMETERS = 1000
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 def parse_query(text: str) -> Query:
@@ -39,6 +40,12 @@ def boolean(query: Query, name: str) -> bool | None:
     if not values:
         return None
     return values[0] != "0" and values[0].lower() != "false"
+
+
+def pretty(query: Query) -> bool | None:
+    """Return whether JSON is to be indented, ``None`` where nothing is said; other than for switches, words are off."""
+    text = first(query, "pretty")
+    return text in _TRUE if text else None
 
 
 def integer(query: Query, name: str) -> int | None:
