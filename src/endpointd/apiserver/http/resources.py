@@ -279,14 +279,12 @@ class Resources:
                 stored = await get(backend, target)
                 return self._object(asked, definition, answer(200, definition, stored), form)
             return self._document(asked, 200, read_door(backend, target, door.handler), form)
+        if door.handler is None:
+            return await (self._patch if verb == "patch" else self._update)(asked, target)
         kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
         options = parameters.write_options(asked.query, kinds.get(verb, "UpdateOptions"))
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
-        if door.handler is None:
-            if verb == "patch":
-                return await self._patch(asked, target)
-            return await self._update(asked, target)
         if verb == "patch":
             patch_type = _patch_type(asked.content_type)
             value, _ = self._decoder.patch(await asked.body())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from endpointd.apiserver.errors import StatusError, already_exists, invalid
-from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.objects import JsonObject, metadata_of
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.storage.model import Stored, WriteConflictError
 from endpointd.apiserver.verbs import metadata as meta
@@ -13,6 +13,7 @@ from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata_rules import metadata_errors
 from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
 from endpointd.apiserver.verbs.options import WriteOptions
+from endpointd.apiserver.verbs.ownership import Own, Owner, settle
 
 _NAME_ATTEMPTS = 8
 
@@ -31,6 +32,8 @@ async def create(
     A generated name is drawn again where it is taken, up to eight times.
     """
     definition = target.definition
+    own = Owner(backend, target, request, options)
+    own.look_at(body)
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
     conform(backend.schema, request, options, group, version, kind, body, problems)
@@ -47,7 +50,7 @@ async def create(
         if drawn:
             meta.own_metadata(candidate)["name"] = meta.generated_name(str(base), request.rng)
         try:
-            return await create_decided(backend, target, request, candidate)
+            return await create_decided(backend, target, request, candidate, own)
         except StatusError as error:
             if not drawn or error.reason != "AlreadyExists":
                 raise
@@ -67,10 +70,12 @@ def _no_name_left(error: StatusError) -> StatusError:
     )
 
 
-async def create_decided(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
-    """Create an object whose name and types are settled: rules, then the storage."""
+async def create_decided(
+    backend: Backend, target: Target, request: Request, body: JsonObject, own: Own
+) -> Result:
+    """Create an object whose name and types are settled: rules, then the storage. ``own`` says who owns its fields."""
     try:
-        result = await _create(backend, target, request, body)
+        result = await _create(backend, target, request, body, own)
     except BaseException:
         give_back(request)
         raise
@@ -89,11 +94,13 @@ def _taken(target: Target, name: str, existing: Stored | None) -> StatusError:
     )
 
 
-async def _create(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
+async def _create(backend: Backend, target: Target, request: Request, body: JsonObject, own: Own) -> Result:
     definition, strategy = target.definition, target.definition.strategy
+    given = metadata_of(body).get("managedFields")
     metadata = meta.begin(request, body)
     obj = body if definition.view is None else definition.view.to_storage(body)
     strategy.default(obj)
+    settle(obj, own(None, obj, given))
     strategy.prepare_for_create(request, obj)
     errors = [
         *metadata_errors(metadata, namespaced=definition.namespaced, name_problem=strategy.validate_name),

@@ -11,6 +11,7 @@ from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.context import Backend, Result, Target
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.options import WriteOptions
+from endpointd.apiserver.verbs.ownership import Owner
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.update import modify
 
@@ -32,6 +33,7 @@ async def patch(
     again to what has come between. Raises 400, 413 and 422 as the patch's own rules say.
     """
     definition = target.definition
+    own = Owner(backend, target, request, options)
 
     def make(current: JsonObject) -> JsonObject:
         version = current["metadata"]["resourceVersion"]
@@ -39,6 +41,7 @@ async def patch(
             patch_type, definition.group, definition.version, definition.kind, current, body
         )
         told = msgspec.json.encode(patched).decode()
+        own.look_at(patched)
         try:
             meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
             group, api_version, kind = definition.group, definition.version, definition.kind
@@ -52,7 +55,7 @@ async def patch(
             metadata["resourceVersion"] = version  # taken out by the patch: no wish for another one
         return patched
 
-    return await modify(backend, target, request, make)
+    return await modify(backend, target, request, make, own)
 
 
 def _spoilt(patched: str, error: StatusError) -> StatusError:

@@ -14,7 +14,8 @@ from endpointd.apiserver.errors import (
     not_found,
     stale,
 )
-from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.fields.managers import same_but_times
+from endpointd.apiserver.objects import JsonObject, metadata_of
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.storage.model import Stored, WriteConflictError
 from endpointd.apiserver.verbs import metadata as meta
@@ -25,6 +26,7 @@ from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata_rules import metadata_errors
 from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
 from endpointd.apiserver.verbs.options import WriteOptions
+from endpointd.apiserver.verbs.ownership import Own, Owner, settle
 
 _ATTEMPTS = 100  # each lost race means that another write has won
 
@@ -46,6 +48,8 @@ async def update(
     it must be the current one (409). What equals what is stored is not written: same revision, no event.
     """
     definition = target.definition
+    own = Owner(backend, target, request, options)
+    own.look_at(body)
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
     conform(backend.schema, request, options, group, version, kind, body, problems)
@@ -58,7 +62,7 @@ async def update(
         and backend.storage.latest(target.key()) is None
     ):
         try:
-            return await _create_by_update(backend, target, request, copied(body))
+            return await _create_by_update(backend, target, request, copied(body), own)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise  # else somebody has created it meanwhile: replace it
@@ -71,10 +75,12 @@ async def update(
             raise conflict(target.resource, target.name, _uid_mismatch(target, uid, stored.uid))
         return body if is_final else copied(body)
 
-    return await _modify(backend, target, request, replacement)
+    return await _modify(backend, target, request, replacement, own)
 
 
-async def _create_by_update(backend: Backend, target: Target, request: Request, body: JsonObject) -> Result:
+async def _create_by_update(
+    backend: Backend, target: Target, request: Request, body: JsonObject, own: Own
+) -> Result:
     metadata = meta.own_metadata(body)
     if metadata.get("uid"):
         raise conflict(
@@ -84,30 +90,32 @@ async def _create_by_update(backend: Backend, target: Target, request: Request, 
         )
     metadata.pop("resourceVersion", None)
     check_namespace_accepts(backend.storage, target, target.name)
-    return await create_decided(backend, target, request, body)
+    return await create_decided(backend, target, request, body, own)
 
 
-async def modify(backend: Backend, target: Target, request: Request, make: Make) -> Result:
+async def modify(
+    backend: Backend, target: Target, request: Request, make: Make, own: Own | None = None
+) -> Result:
     """Replace an object by what ``make`` makes of it; made again after each lost race.
 
-    Raises what ``make`` raises, 404, 409 for a resource version or uid that is another's, 422.
+    ``own`` says who owns its fields then; without it what has changed is that of the program that asks. Raises what ``make`` raises, 404, 409 for a resource version or uid that is another's, 422.
     """
 
     def made(stored: Stored) -> JsonObject:
         return make(shown(target.definition, stored.decode()))
 
-    return await _modify(backend, target, request, made)
+    return await _modify(backend, target, request, made, own or Owner(backend, target, request, None))
 
 
 async def _modify(
-    backend: Backend, target: Target, request: Request, make: Callable[[Stored], JsonObject]
+    backend: Backend, target: Target, request: Request, make: Callable[[Stored], JsonObject], own: Own
 ) -> Result:
     for _ in range(_ATTEMPTS):
         stored = backend.storage.latest(target.key())
         if stored is None:
             raise not_found(target.resource, target.name)
         try:
-            return await _modify_once(backend, target, request, stored, make)
+            return await _modify_once(backend, target, request, stored, make, own)
         except WriteConflictError:
             give_back(request)
         except BaseException:
@@ -122,6 +130,7 @@ async def _modify_once(
     request: Request,
     stored: Stored,
     make: Callable[[Stored], JsonObject],
+    own: Own,
 ) -> Result:
     definition = target.definition
     old = stored.decode()
@@ -129,7 +138,7 @@ async def _modify_once(
     obj = made if definition.view is None else definition.view.to_storage(made)
     metadata = meta.own_metadata(obj)
     _check_version(target, metadata, stored)
-    _decide(target, request, obj, metadata, old, stored)
+    _decide(target, request, obj, metadata, old, stored, own)
     return await write_decided(backend, target, request, stored, old, obj)
 
 
@@ -155,18 +164,27 @@ def _uid_mismatch(target: Target, wanted: str, actual: str) -> str:
 
 
 def _decide(
-    target: Target, request: Request, obj: JsonObject, metadata: JsonObject, old: JsonObject, stored: Stored
+    target: Target,
+    request: Request,
+    obj: JsonObject,
+    metadata: JsonObject,
+    old: JsonObject,
+    stored: Stored,
+    own: Own,
 ) -> None:
     """Apply the rules of an update to a document, in place. Raises 422."""
     definition, strategy = target.definition, target.definition.strategy
+    given = metadata.get("managedFields")
     meta.carry_over(request, metadata, old["metadata"])
     strategy.default(obj)
+    settle(obj, own(old, obj, given))
     if target.subresource is None:
         strategy.prepare_for_update(request, obj, old)
     else:
         strategy.prepare_for_status_update(request, obj, old)
         metadata = meta.own_metadata(obj)
         metadata["resourceVersion"] = str(stored.revision)
+    _keep_times(obj, old)
     if obj == old:
         return
     errors = [
@@ -179,6 +197,15 @@ def _decide(
         raise invalid(definition.group, definition.kind, target.name, errors)
     for text in strategy.warnings(request, obj):
         request.warn(text)
+
+
+def _keep_times(obj: JsonObject, old: JsonObject) -> None:
+    """Take back new times of managedFields where nothing else has changed: a write that changes nothing is none."""
+    new, before = metadata_of(obj).get("managedFields"), metadata_of(old).get("managedFields")
+    if new and before and new != before and same_but_times(new, before):
+        obj["metadata"]["managedFields"] = before
+        if obj != old:
+            obj["metadata"]["managedFields"] = new
 
 
 async def write_decided(

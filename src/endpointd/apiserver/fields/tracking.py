@@ -1,0 +1,229 @@
+"""What the verbs call: the ``managedFields`` after a write, and what an apply makes of an object."""
+
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+
+from endpointd.apiserver.errors import StatusError, bad_request
+from endpointd.apiserver.fields.compare import compare
+from endpointd.apiserver.fields.conflicts import conflict_error
+from endpointd.apiserver.fields.managers import (
+    APPLY,
+    UPDATE,
+    Managed,
+    ManagedFieldsError,
+    ManagerId,
+    capped,
+    decode,
+    encode,
+    is_reset,
+    manager_id,
+)
+from endpointd.apiserver.fields.nodes import EntryError, field_set
+from endpointd.apiserver.fields.sets import FieldSet, difference, intersection
+from endpointd.apiserver.fields.updater import (
+    ConflictsError,
+    Versions,
+    after_apply,
+    after_update,
+    owned_by_types,
+)
+from endpointd.apiserver.fields.validate import problem_text, problems
+from endpointd.apiserver.objects import JsonObject, metadata_of
+
+Entries = list[JsonObject]
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_KUBECTL = "kubectl"
+_LARGEST_MANAGER_BYTES = 128
+_LARGEST_ANNOTATIONS_BYTES = 256 * 1024
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """Who writes: a name, the door that is used (``""``: the object itself), the time as metadata has it."""
+
+    manager: str
+    subresource: str
+    now: str
+
+
+class Tracked(msgspec.Struct, frozen=True):
+    """One kind, as one door writes it. ``empty``: an object of it before anything is written."""
+
+    group: str
+    version: str
+    kind: str
+    versions: Versions
+    empty: JsonObject
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """Return the manager of a write: what it says, else the name of its program (User-Agent up to the first ``/``)."""
+    if field_manager:
+        return field_manager
+    name = ""
+    for letter in user_agent.partition("/")[0]:
+        if not letter.isprintable():
+            continue
+        if len((name + letter).encode()) > _LARGEST_MANAGER_BYTES:
+            break
+        name += letter
+    return name
+
+
+def after_creation(tracked: Tracked, writer: Writer, new: JsonObject, given: Any) -> Entries | None:
+    """Return the managedFields of a new object; ``given`` are those that its body came with."""
+    managed: Managed = {} if is_reset(given) else _read(given) or {}
+    if managed:
+        managed = owned_by_types(tracked.versions, managed)
+    return _entries(_updated(tracked, writer, managed, tracked.empty, new))
+
+
+def after_writing(
+    tracked: Tracked, writer: Writer, old: JsonObject, new: JsonObject, given: Any
+) -> Entries | None:
+    """Return the managedFields after an update (or a patch that is no apply); the very old ones where they stand.
+
+    ``given``: those of the body, which a client may edit: what cannot be read, or is empty, leaves the old ones; an
+    empty entry drops them all, and then nobody is tracked until the first apply. Doors do not let them be edited.
+    """
+    before = metadata_of(old).get("managedFields")
+    managed: Managed | None = None
+    is_edited = given is not None and given != before and not writer.subresource
+    if is_edited:
+        if is_reset(given):
+            return None
+        managed = _read(given)
+        if managed:
+            managed = owned_by_types(tracked.versions, managed)
+    if not managed:
+        is_edited, managed = False, decode(before, is_canonical=True)
+    if not managed:
+        return None
+    after = _updated(tracked, writer, managed, old, new)
+    if after is managed and not is_edited and isinstance(before, list):
+        return before
+    return _entries(after)
+
+
+def _read(given: Any) -> Managed | None:
+    with contextlib.suppress(ManagedFieldsError):
+        return decode(given)
+    return None
+
+
+def _updated(tracked: Tracked, writer: Writer, managed: Managed, old: JsonObject, new: JsonObject) -> Managed:
+    versions = tracked.versions
+    who = manager_id(writer.manager, UPDATE, versions.own.api_version, writer.subresource)
+    try:
+        return capped(after_update(versions, managed, who, old, new, writer.now))
+    except EntryError:
+        return (
+            managed  # a list without keys: the rules of the kind refuse it, or nobody can tell who owns what
+        )
+
+
+def _entries(managed: Managed) -> Entries | None:
+    return encode(managed) if managed else None
+
+
+def apply(
+    tracked: Tracked,
+    writer: Writer,
+    live: JsonObject | None,
+    body: JsonObject,
+    *,
+    force: bool,
+) -> tuple[JsonObject, Entries | None]:
+    """Return what an apply makes of an object (None: there is none), and its managedFields.
+
+    The object is still to be conformed, and shares parts with what was given; neither is changed. Raises StatusErrors:
+    400 for a body of another type or with managedFields, 409 for conflicts with a cause for each field, 500 for a body
+    that does not fit its type (as the real server answers).
+    """
+    _check_body(tracked, body)
+    versions = tracked.versions
+    old = tracked.empty if live is None else live
+    managed = decode(metadata_of(old).get("managedFields"), is_canonical=True)
+    if not managed and live is not None:
+        first = Writer(_BEFORE_FIRST_APPLY, writer.subresource, writer.now)
+        managed = _updated(tracked, first, {}, tracked.empty, live)
+    who = manager_id(writer.manager, APPLY, versions.own.api_version, writer.subresource)
+    try:
+        new, after = after_apply(versions, managed, who, old, body, writer.now, force=force)
+    except ConflictsError as error:
+        left = _not_last_applied(tracked, writer, old, error.conflicts)
+        if left:
+            raise conflict_error(left) from None
+        new, after = after_apply(versions, managed, who, old, body, writer.now, force=True)
+    made = dict(old if new is None else new)
+    if writer.manager == _KUBECTL:
+        _renew_last_applied(made, body)
+    return made, _entries(after)
+
+
+def _check_body(tracked: Tracked, body: JsonObject) -> None:
+    given_version, given_kind = body.get("apiVersion") or "", body.get("kind") or ""
+    api_version = tracked.versions.own.api_version
+    if given_kind != tracked.kind or given_version != api_version:
+        group, _, version = str(given_version).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={given_kind}")
+    metadata = metadata_of(body)
+    if isinstance(metadata.get("managedFields"), list):
+        raise bad_request("metadata.managedFields must be nil")
+    found = problems(tracked.versions.own.node, body)
+    if found:
+        where = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+        told = f"{tracked.group}/{tracked.version}, Kind={tracked.kind}"
+        raise StatusError(
+            500, "", f"failed to create typed patch object ({where}; {told}): {problem_text(found)}"
+        )
+
+
+def _not_last_applied(
+    tracked: Tracked, writer: Writer, live: JsonObject, conflicts: Any
+) -> dict[ManagerId, FieldSet]:
+    """Return the conflicts that stand. kubectl may take over what it has applied client-side and nobody has changed."""
+    allowed = _last_applied_set(tracked, live) if writer.manager == _KUBECTL else None
+    if allowed is None:
+        return dict(conflicts)
+    left = {who: difference(fields, intersection(fields, allowed)) for who, fields in conflicts.items()}
+    return {who: fields for who, fields in left.items() if fields}
+
+
+def _last_applied_set(tracked: Tracked, live: JsonObject) -> FieldSet | None:
+    text = (metadata_of(live).get("annotations") or {}).get(LAST_APPLIED)
+    own = tracked.versions.own
+    try:
+        last = json.loads(text) if text else None
+        if not isinstance(last, dict) or last.get("apiVersion") != own.api_version:
+            return None
+        if problems(own.node, last) or problems(own.node, live):
+            return None
+        return compare(own.node, last, live).taken_from(field_set(own.node, last))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _renew_last_applied(made: JsonObject, body: JsonObject) -> None:
+    """Let what client-side apply goes by follow what kubectl applies now, where the object bears it."""
+    metadata = dict(metadata_of(made))
+    annotations = dict(metadata.get("annotations") or {})
+    if not annotations.get(LAST_APPLIED):
+        return
+    mine = dict(metadata_of(body))
+    if "annotations" in mine:
+        rest = {name: text for name, text in (mine["annotations"] or {}).items() if name != LAST_APPLIED}
+        mine["annotations"] = rest
+        if not rest:
+            del mine["annotations"]
+    text = json.dumps({**body, "metadata": mine}, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    annotations[LAST_APPLIED] = text + "\n"
+    size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
+    if size > _LARGEST_ANNOTATIONS_BYTES:
+        del annotations[LAST_APPLIED]
+    metadata["annotations"] = annotations
+    made["metadata"] = metadata

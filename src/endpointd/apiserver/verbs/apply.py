@@ -1,0 +1,96 @@
+"""Server-side apply: a patch that says what its manager wants of an object, and creates it where there is none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from endpointd.apiserver.errors import StatusError, bad_request, conflict
+from endpointd.apiserver.fields import tracking
+from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.registry.definition import Request
+from endpointd.apiserver.verbs import metadata as meta
+from endpointd.apiserver.verbs.context import Backend, Result, Target, copied
+from endpointd.apiserver.verbs.create import create_decided
+from endpointd.apiserver.verbs.fields import conform
+from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.options import WriteOptions
+from endpointd.apiserver.verbs.ownership import as_given, tracked, writer
+from endpointd.apiserver.verbs.update import modify
+
+_ATTEMPTS = 100
+
+
+async def apply(
+    backend: Backend,
+    target: Target,
+    request: Request,
+    options: WriteOptions,
+    body: Any,
+    problems: Sequence[str] = (),
+) -> Result:
+    """Apply what a manager wants of an object; code 200, 201 where this creates it.
+
+    Fields that others own and that would change are refused with 409, a cause for each, unless the options force it. A
+    resource version or uid in the body is a condition. ``problems``: what strict decoding has found. Raises 400, 404 (a
+    door of an object that is not there), 409, 422, and 500 for fields that the type does not have, as a real server does.
+    """
+    if not isinstance(body, dict):
+        raise bad_request("error decoding YAML: the body of an apply is an object")
+    about, who = tracked(backend, target), writer(target, request, options)
+
+    def make(live: JsonObject | None) -> JsonObject:
+        made, entries = tracking.apply(about, who, live, body, force=bool(options.force))
+        _report(request, options, problems)
+        document = copied(made)  # it shares parts with the body and with what is stored
+        conform(
+            backend.schema,
+            request,
+            options,
+            about.group,
+            about.version,
+            about.kind,
+            document,
+        )
+        metadata = meta.own_metadata(document)
+        if live is None and metadata.get("uid"):
+            raise _no_such_uid(target, metadata["uid"])
+        meta.check_namespace(metadata, target.namespace)
+        meta.check_names_object(metadata, target.name)
+        if entries:
+            metadata["managedFields"] = entries
+        else:
+            metadata.pop("managedFields", None)
+        return document
+
+    for _ in range(_ATTEMPTS):
+        try:
+            if target.subresource is None and backend.storage.latest(target.key()) is None:
+                document = make(None)
+                check_namespace_accepts(backend.storage, target, target.name)
+                return await create_decided(backend, target, request, document, as_given)
+            return await modify(backend, target, request, make, as_given)
+        except StatusError as error:
+            # It came or went meanwhile: what was to be an update is a creation, or the other way round.
+            if target.subresource is not None or error.reason not in ("AlreadyExists", "NotFound"):
+                raise
+            is_there = backend.storage.latest(target.key()) is not None
+            if is_there != (error.reason == "AlreadyExists"):
+                raise
+    raise conflict(target.resource, target.name, "the object comes and goes too often to be applied to")
+
+
+def _report(request: Request, options: WriteOptions, problems: Sequence[str]) -> None:
+    """Tell of keys that are there twice, the way the client has asked for."""
+    if not problems or options.field_validation == "Ignore":
+        return
+    text = f"error converting YAML to JSON: yaml: unmarshal errors:\n  {'; '.join(problems)}"
+    if options.field_validation == "Strict":
+        raise bad_request(f"error strict decoding YAML: {text}")
+    request.warn(text.replace("\n", " "))
+
+
+def _no_such_uid(target: Target, uid: str) -> StatusError:
+    return conflict(
+        target.resource,
+        target.name,
+        f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+    )

@@ -1,0 +1,107 @@
+"""Who owns what an object holds, kept at each write: the wiring between the verbs and the field sets."""
+
+from collections.abc import Callable
+from typing import Any
+
+from endpointd.apiserver.fields.kinds import empty, version_of
+from endpointd.apiserver.fields.tracking import (
+    Tracked,
+    Writer,
+    after_creation,
+    after_writing,
+    manager_name,
+)
+from endpointd.apiserver.fields.updater import Version, Versions
+from endpointd.apiserver.objects import JsonObject, metadata_of
+from endpointd.apiserver.registry.definition import Definition, Request
+from endpointd.apiserver.verbs import metadata as meta
+from endpointd.apiserver.verbs.context import Backend, Target, shown
+from endpointd.apiserver.verbs.options import WriteOptions
+
+Own = Callable[[JsonObject | None, JsonObject, Any], Any]
+"""Gets what is stored (None: nothing), what is to be, defaulted, and the managedFields that this came with; returns the
+managedFields that are to be, None for none."""
+
+
+def tracked(backend: Backend, target: Target) -> Tracked:
+    """Return how a target is owned, in the version it is written in."""
+    definition = target.definition
+    door = target.subresource.name if target.subresource is not None else ""
+    others: dict[str, Version] = {}
+    views: dict[str, Definition] = {}
+    if definition.view is not None or definition.plural == "events":  # no others are shown in two groups
+        for other in backend.registry.all():
+            if other.storage_resource == definition.storage_resource and other is not definition:
+                others[other.api_version] = _version(other, door)
+                views[other.api_version] = other
+
+    def convert(document: JsonObject, api_version: str) -> JsonObject | None:
+        other = views.get(api_version)
+        if other is None:
+            return None
+        kept = document if definition.view is None else definition.view.to_storage(document)
+        return shown(other, kept)
+
+    return Tracked(
+        definition.group,
+        definition.version,
+        definition.kind,
+        Versions(_version(definition, door), others, convert),
+        empty(definition.group, definition.version, definition.kind),
+    )
+
+
+def _version(definition: Definition, door: str) -> Version:
+    has_status = any(one.name == "status" for one in definition.subresources)
+    return version_of(definition.group, definition.version, definition.kind, door, has_status)
+
+
+def writer(target: Target, request: Request, options: WriteOptions | None) -> Writer:
+    """Return who writes."""
+    named = options.field_manager if options is not None else ""
+    door = target.subresource.name if target.subresource is not None else ""
+    return Writer(manager_name(named, request.user_agent), door, meta.timestamp(request.clock))
+
+
+class Owner:
+    """Says who owns an object after a write that is no apply. One for each write; without options it is a loop of ours."""
+
+    def __init__(
+        self, backend: Backend, target: Target, request: Request, options: WriteOptions | None
+    ) -> None:
+        self._backend = backend
+        self._target = target
+        self._request = request
+        self._options = options
+        self._empty: tuple[str, ...] = ()
+        self._forgets = False
+
+    def look_at(self, body: JsonObject) -> None:
+        """Note what a body says that decoding makes nothing of: an empty list is a client's word, and so is owned."""
+        self._empty = tuple(name for name, value in body.items() if value == [])
+        self._forgets = metadata_of(body).get("managedFields") == []
+
+    def __call__(self, old: JsonObject | None, new: JsonObject, given: Any) -> Any:
+        """Return the managedFields that are to be (:data:`Own`)."""
+        definition = self._target.definition
+        about = tracked(self._backend, self._target)
+        who = writer(self._target, self._request, self._options)
+        given = [] if self._forgets else given
+        said: JsonObject = {name: [] for name in self._empty if name in new and new[name] is None}
+        seen = shown(definition, {**new, **said} if said else new)
+        if old is None:
+            return after_creation(about, who, seen, given)
+        return after_writing(about, who, shown(definition, old), seen, given)
+
+
+def as_given(old: JsonObject | None, new: JsonObject, given: Any) -> Any:
+    """Keep the managedFields that a document came with: an apply has decided on them already."""
+    return given
+
+
+def settle(obj: JsonObject, entries: Any) -> None:
+    """Set the managedFields of an object, or take them out."""
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
