@@ -26,6 +26,13 @@ NEEDS_KUBELETS = (
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
 USER = "system:serviceaccount:endpointd:endpointd"
 QUIET_SECONDS = 2.5
+# A lease that a test can wait for.
+ELECTS = (
+    "--leader-elect=true",
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=1s",
+)
 
 
 @pytest.fixture
@@ -47,17 +54,14 @@ class HandOver:
         self._audit = AuditLog(plane.audit_log_path)
         self._writes: list[Write] = []
         self._runs = 0
-        self.upstream: ChildProcess | None = None
 
-    def start_upstream(self, *, with_three: bool) -> None:
+    def start_upstream(self, *, with_three: bool, elects: bool = False) -> ChildProcess:
         self._runs += 1
         off = () if with_three else tuple(f"-{name}" for name in THREE)
         controllers = ["*", *off, *NEEDS_KUBELETS]
-        self.upstream = self._plane.start_controller_manager(controllers, name=f"upstream-{self._runs}")
-
-    def stop_upstream(self) -> None:
-        assert self.upstream is not None
-        self.upstream.stop()
+        return self._plane.start_controller_manager(
+            controllers, name=f"upstream-{self._runs}", flags=ELECTS if elects else ()
+        )
 
     def start_endpointd(self) -> ChildProcess:
         self._runs += 1
@@ -100,7 +104,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
     programs = HandOver(plane, endpointd_command, tmp_path)
     async with Client.from_config(plane.client_config(), clock=CLOCK, user_agent="shop") as client:
         shop = Shop(plane, client, "hand-over")
-        programs.start_upstream(with_three=True)
+        upstream = programs.start_upstream(with_three=True)
         await shop.open()
         await shop.published()
         async with Watcher(shop).watching() as watcher:
@@ -110,9 +114,9 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
                 endpointd = programs.start_endpointd()
                 await until(lambda: "held by" in endpointd.log(), within=30, what="waiting")
                 await shop.flips_more()
-                programs.stop_upstream()
+                upstream.stop()
                 upstream_ended = CLOCK.wall()
-                programs.start_upstream(with_three=False)
+                upstream = programs.start_upstream(with_three=False)
                 switched = CLOCK.wall()
                 assert programs.by_endpointd(upstream_ended) == []
                 programs.let_the_lease_go()
@@ -127,8 +131,8 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
                 await shop.flips_more()
                 assert endpointd.stop(20) == 0
                 ended = CLOCK.wall()
-                programs.stop_upstream()
-                programs.start_upstream(with_three=True)
+                upstream.stop()
+                upstream = programs.start_upstream(with_three=True)
                 await until(lambda: programs.by_upstream(ended), within=30, what="taken back")
                 back = (received(programs.by_upstream(ended)[0]) - ended).total_seconds()
                 await shop.flips_more()
@@ -143,7 +147,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             assert all(name == "web" or name.startswith("web-") for name in changed), changed
 
             # The same where nothing changes: nobody writes anything.
-            programs.stop_upstream()
+            upstream.stop()
             quiet = CLOCK.wall()
             endpointd = programs.start_endpointd()
             await until(lambda: '"msg":"running"' in endpointd.log(), within=30, what="running")
@@ -156,3 +160,61 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             assert programs.by_endpointd(quiet) == []
     with capsys.disabled():
         print(f"\n  first write after the hand-over: {there:.2f} s; after the way back: {back:.2f} s")
+
+
+async def test_where_several_control_plane_nodes_are_changed_one_after_the_other_and_the_leader_last(
+    plane: ControlPlane, endpointd_command: tuple[str, ...], tmp_path: Path
+) -> None:
+    programs = HandOver(plane, endpointd_command, tmp_path)
+    async with Client.from_config(plane.client_config(), clock=CLOCK, user_agent="shop") as client:
+        shop = Shop(plane, client, "hand-over-of-several")
+        leader = programs.start_upstream(with_three=True, elects=True)
+        await until(lambda: leads(leader), within=30, what="leading")
+        standby = programs.start_upstream(with_three=True, elects=True)
+        await shop.open()
+        await shop.published()
+        async with Watcher(shop).watching() as watcher:
+            async with shop.churning():
+                programs.hold_the_lease()
+                endpointd = programs.start_endpointd()
+                await until(lambda: "held by" in endpointd.log(), within=30, what="waiting")
+                standby.stop()
+                standby = programs.start_upstream(with_three=False, elects=True)
+                await shop.flips_more()
+                leader.stop()
+                ended = CLOCK.wall()
+                other = programs.start_upstream(with_three=False, elects=True)
+                programs.let_the_lease_go()
+                await until(lambda: programs.by_endpointd(ended), within=15, what="taken over")
+                await until(lambda: leads(standby) or leads(other), within=30, what="leading")
+                leader, standby = (standby, other) if leads(standby) else (other, standby)
+                await until(lambda: says_they_are_off(leader), within=20, what="saying that they are off")
+                await shop.flips_more()
+            await shop.published()
+            assert programs.by_upstream(ended) == []
+
+            async with shop.churning():
+                standby.stop()
+                standby = programs.start_upstream(with_three=True, elects=True)
+                await shop.flips_more()
+                assert not leads(standby)
+                assert endpointd.stop(20) == 0
+                ended = CLOCK.wall()
+                assert programs.by_upstream(ended) == []
+                leader.stop()
+                await until(lambda: programs.by_upstream(ended), within=30, what="taken back")
+                await shop.flips_more()
+            await shop.published()
+            assert programs.by_endpointd(ended) == []
+            assert watcher.vanished == []
+            assert watcher.needless == []
+            assert watcher.changes > 50
+
+
+def says_they_are_off(upstream: ChildProcess) -> bool:
+    log = upstream.log()
+    return all(f'controller is disabled" controller="{name}"' in log for name in THREE)
+
+
+def leads(upstream: ChildProcess) -> bool:
+    return "uccessfully acquired lease" in upstream.log()
