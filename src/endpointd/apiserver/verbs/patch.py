@@ -6,13 +6,13 @@ import msgspec
 
 from endpointd.apiserver.errors import StatusError, invalid_value
 from endpointd.apiserver.objects import JsonObject
-from endpointd.apiserver.registry.definition import Request
+from endpointd.apiserver.registry.definition import Definition, Request
 from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.context import Backend, Result, Target
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.options import WriteOptions
 from endpointd.apiserver.verbs.ownership import Owner
-from endpointd.apiserver.verbs.ports import PatchType
+from endpointd.apiserver.verbs.ports import Patches, PatchType
 from endpointd.apiserver.verbs.update import modify
 
 _PREFIX = " cannot be handled as a "
@@ -37,17 +37,16 @@ async def patch(
 
     def make(current: JsonObject) -> JsonObject:
         version = current["metadata"]["resourceVersion"]
-        patched = backend.patches.apply(
-            patch_type, definition.group, definition.version, definition.kind, current, body
-        )
-        told = msgspec.json.encode(patched).decode()
+        patched = _patched(backend.patches, patch_type, definition, current, body)
         own.look_at(patched)
         try:
             meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
             group, api_version, kind = definition.group, definition.version, definition.kind
             conform(backend.schema, request, options, group, api_version, kind, patched, problems)
         except StatusError as error:
-            raise _spoilt(told, error) from None
+            # Done once more: what came out the first time is half conformed by now.
+            again = _patched(backend.patches, patch_type, definition, current, body)
+            raise _spoilt(msgspec.json.encode(again).decode(), error) from None
         metadata = meta.own_metadata(patched)
         meta.check_namespace(metadata, target.namespace)
         meta.check_names_object(metadata, target.name)
@@ -56,6 +55,26 @@ async def patch(
         return patched
 
     return await modify(backend, target, request, make, own)
+
+
+def _patched(
+    patches: Patches, patch_type: PatchType, definition: Definition, current: JsonObject, body: object
+) -> JsonObject:
+    """Return the patched document; what the patch does not name is taken over from ``current``, not copied.
+
+    Of a merge only the members that it names are merged: the status of a pod is a tenth of it.
+    """
+    group, version, kind = definition.group, definition.version, definition.kind
+    if patch_type == "json" or not isinstance(body, dict) or any(name.startswith("$") for name in body):
+        return patches.apply(patch_type, group, version, kind, current, body)
+    named = {name: value for name, value in current.items() if name in body}
+    merged = patches.apply(patch_type, group, version, kind, named, body)
+    if patch_type == "merge":
+        return {**{name: value for name, value in current.items() if name not in body}, **merged}
+    in_place = {
+        name: merged.get(name, value) for name, value in current.items() if name in merged or name not in body
+    }
+    return {**in_place, **merged}
 
 
 def _spoilt(patched: str, error: StatusError) -> StatusError:
