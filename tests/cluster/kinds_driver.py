@@ -34,7 +34,7 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One request. ``change`` is made to what the server has, and put back; without it ``body`` is sent as it is."""
+    """One request; ``kind`` is one of :data:`PATHS`, or a path itself. ``change`` is made to what the server has, and put back; without it ``body`` is sent as it is."""
 
     method: str
     kind: str
@@ -73,7 +73,7 @@ class Server:
 
     async def send(self, step: Step, namespace: str) -> Answer:
         """Make one request; a change is read, made and put."""
-        path = PATHS[step.kind].format(ns=namespace)
+        path = PATHS.get(step.kind, step.kind).format(ns=namespace)
         path += f"/{step.name}" if step.name else ""
         body = step.body
         if step.change is not None:
@@ -101,9 +101,10 @@ class Server:
         async with self._session.request(
             method, self._url + path, data=data and io.BytesIO(data.encode()), headers=headers
         ) as response:
+            text = await response.text()
             return (
                 response.status,
-                await response.json(content_type=None),
+                json.loads(text) if text.startswith(("{", "[")) else text,
                 response.headers.getall("Warning", []),
             )
 

@@ -7,6 +7,7 @@ import platform
 import random
 import secrets
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +18,9 @@ from endpointd.apiserver.certificates.files import (
     make_certificate,
     write_private,
 )
+from endpointd.apiserver.custom.kinds import CustomKinds
+from endpointd.apiserver.custom.loop import DefinitionLoop
+from endpointd.apiserver.custom.service import CustomPatches, CustomSchema, CustomSchemas
 from endpointd.apiserver.housekeeping import Housekeeping
 from endpointd.apiserver.http.codec import encode_yaml
 from endpointd.apiserver.http.dispatch import Dispatcher
@@ -28,6 +32,7 @@ from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.lifecycle.manager import Lifecycle
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.patch.service import TypedPatches
+from endpointd.apiserver.registry.customresourcedefinitions import custom_resource_definitions
 from endpointd.apiserver.registry.definition import Registry, Strategy
 from endpointd.apiserver.schema.decoder import TypedDecoder
 from endpointd.apiserver.schema.openapi import TypeOpenApi
@@ -77,6 +82,8 @@ class ApiServer:
         self._registry = registry
         for review in REVIEWS:
             registry.add(review)
+        self._custom = CustomKinds(registry)
+        registry.add(custom_resource_definitions(self._custom))
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
         self._closing = AsyncExitStack()
@@ -117,6 +124,7 @@ class ApiServer:
         self._certificate = self._serving_certificate()
         self._token = self._known_token()
         backend = self._backend = self._composed(storage)
+        self._custom.attach(storage)
         self._note_stored(backend)
         await self._start_lifecycle(backend)
         listener = self._listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
@@ -128,9 +136,15 @@ class ApiServer:
 
     async def _start_lifecycle(self, backend: Backend) -> None:
         """Start the server's own loops; should one of them fail, whoever runs the server is cancelled with its error."""
+        verbs = Housekeeping(backend)
+        group = await self._closing.enter_async_context(asyncio.TaskGroup())
+        definitions = DefinitionLoop(
+            backend.storage, self._custom, self._clock, delete=verbs.delete, update=verbs.update
+        )
+        task = group.create_task(definitions.run(), name="API server custom resource definitions")
+        self._closing.callback(task.cancel)
         if not self._settings.lifecycle:
             return
-        verbs = Housekeeping(backend)
         lifecycle = Lifecycle(
             backend.storage,
             self._registry,
@@ -139,7 +153,6 @@ class ApiServer:
             update=verbs.update,
             finish_graceful_deletions=self._settings.finish_graceful_deletions,
         )
-        group = await self._closing.enter_async_context(asyncio.TaskGroup())
         task = group.create_task(lifecycle.run(), name="API server lifecycle")
         self._closing.callback(task.cancel)
 
@@ -153,8 +166,8 @@ class ApiServer:
         return Backend(
             storage=storage,
             registry=self._registry,
-            schema=TypeSchema(),
-            patches=TypedPatches(),
+            schema=CustomSchema(self._custom, TypeSchema()),
+            patches=CustomPatches(self._custom, TypedPatches()),
             clock=self._clock,
             rng=self._rng,
         )
@@ -164,7 +177,7 @@ class ApiServer:
             registry=self._registry,
             resources=Resources(backend, TypedDecoder(), self._streams),
             identity=Identity(self._token, self._settings.user),
-            openapi=OpenApi(self._registry, TypeOpenApi()),
+            openapi=OpenApi(self._registry, TypeOpenApi(partial(CustomSchemas, self._custom))),
             version=_version(),
             rng=self._rng,
             is_ready=lambda: self._is_ready,

@@ -173,7 +173,7 @@ def _legacy_resource(definition: Definition) -> JsonObject:
         resource["shortNames"] = list(definition.short_names)
     if definition.categories:
         resource["categories"] = list(definition.categories)
-    stored = f"{definition.storage_resource}/{definition.version}"
+    stored = f"{definition.group}/{definition.version}/{definition.kind}"
     digest = hashlib.sha256(stored.encode()).digest()[:8]
     resource["storageVersionHash"] = base64.b64encode(digest).decode()
     return resource

@@ -12,10 +12,10 @@ from endpointd.apiserver.verbs.context import shown
 from endpointd.apiserver.verbs.read import Page
 
 
-def list_metadata(page: Page) -> JsonObject:
+def list_metadata(definition: Definition, page: Page) -> JsonObject:
     """Return the metadata of a list."""
     metadata: JsonObject = {"resourceVersion": str(page.revision)}
-    if page.continue_token:
+    if page.continue_token or definition.typed_items:
         metadata["continue"] = page.continue_token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
@@ -26,7 +26,7 @@ def encode_page(
     definition: Definition, page: Page, form: Form, *, include_object: str, now: datetime
 ) -> bytes:
     """Return the body of an answer to a list."""
-    metadata = list_metadata(page)
+    metadata = list_metadata(definition, page)
     if form == _PLAIN and definition.view is None:
         return _joined(definition, page, metadata)
     documents = [shown(definition, stored.decode()) for stored in page.items]
@@ -42,12 +42,13 @@ def encode_page(
 
 
 def typed_list(definition: Definition, documents: list[JsonObject], metadata: JsonObject) -> JsonObject:
-    """Return the list of a kind; its items bear neither kind nor apiVersion."""
-    for document in documents:
-        document.pop("kind", None)
-        document.pop("apiVersion", None)
+    """Return the list of a kind; its items bear kind and apiVersion only where the definition says so."""
+    if not definition.typed_items:
+        for document in documents:
+            document.pop("kind", None)
+            document.pop("apiVersion", None)
     return {
-        "kind": f"{definition.kind}List",
+        "kind": definition.listed_kind,
         "apiVersion": definition.api_version,
         "metadata": metadata,
         "items": documents,
@@ -61,9 +62,12 @@ def item_of(stored: Stored) -> bytes:
 
 def _joined(definition: Definition, page: Page, metadata: JsonObject) -> bytes:
     head = encode_json(
-        {"kind": f"{definition.kind}List", "apiVersion": definition.api_version, "metadata": metadata}
+        {"kind": definition.listed_kind, "apiVersion": definition.api_version, "metadata": metadata}
     )
-    items = b",{".join([stored.encoded[stored.item_offset :] for stored in page.items])
+    if definition.typed_items:
+        items = b",{".join([stored.encoded[1:] for stored in page.items])
+    else:
+        items = b",{".join([stored.encoded[stored.item_offset :] for stored in page.items])
     opening = b',"items":[{' if page.items else b',"items":['
     return b"".join((head[:-2], opening, items, b"]}\n"))
 

@@ -6,7 +6,7 @@ subresources. Everything else (verbs, watch, discovery, tables) is the same for 
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -59,6 +59,9 @@ class Strategy:
     ``prepare_for_update`` -> ``validate`` -> ``validate_update``. Errors are collected, all of them, in the order of the
     real server's wherever a client could tell.
     """
+
+    plain_finalizers: ClassVar[bool] = False
+    """Whether finalizers need not say whose they are (custom resources: a warning, no refusal)."""
 
     def default(self, obj: JsonObject) -> None:
         """Fill in what depends on other fields (the fixed defaults are the schema's). Also run on every update."""
@@ -177,6 +180,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     singular: str
     namespaced: bool
     strategy: Strategy
+    list_kind: str = ""
+    """What a list of it is called, if not its kind and ``List``."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[Verb, ...] = ALL_VERBS
@@ -186,6 +191,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """Values of the selectable fields beside metadata.name and metadata.namespace."""
     field_names: tuple[str, ...] = ()
     """Their paths: asking for any other is refused."""
+    typed_items: bool = False
+    """Whether the items of a list bear kind and apiVersion (custom resources)."""
     creates_on_update: bool = False
     """Whether a PUT to a name that is free creates (Service, Endpoints, Event, Lease)."""
     allows_unconditional_update: bool = True
@@ -213,6 +220,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     def storage_resource(self) -> GroupResource:
         """The collection its objects are kept in."""
         return self.stored_as or self.resource
+
+    @property
+    def listed_kind(self) -> str:
+        """The kind of a list of it."""
+        return self.list_kind or f"{self.kind}List"
 
     @property
     def api_version(self) -> str:
@@ -273,7 +285,7 @@ class Registry:
     def stored_at(self, key_resource: GroupResource) -> Definition | None:
         """Return the definition whose own storage this collection is."""
         for definition in self._by_path.values():
-            if definition.storage_resource == key_resource and definition.view is None:
+            if definition.storage_resource == key_resource and definition.stored_as is None:
                 return definition
         return None
 

@@ -4,6 +4,7 @@ kubectl looks, in each PATCH operation, for the kind it is about and for a ``fie
 validates by itself), and in the schemas for merge keys and list types.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from endpointd.apiserver.objects import JsonObject
@@ -60,9 +61,12 @@ _PARAMETERS = {
 class TypeOpenApi:
     """Makes the documents (:class:`endpointd.apiserver.http.openapi.OpenApiSource`). Has no state of its own."""
 
+    def __init__(self, schemas: Callable[[str, str], Schemas] = Schemas) -> None:
+        self._schemas = schemas
+
     def document(self, registry: Registry, group: str, version: str) -> JsonObject:
         """Return the document of a group version: its paths, and the types these and their answers are made of."""
-        schemas = Schemas(group, version)
+        schemas = self._schemas(group, version)
         paths: dict[str, JsonObject] = {}
         for definition in registry.all():
             if (definition.group, definition.version) == (group, version):
@@ -138,8 +142,8 @@ def _operation(
     answered = name
     if verb in ("list", "deletecollection"):
         answered = (
-            f"{name}List"
-            if verb == "list" and _is_described(schemas, group, version, f"{name}List")
+            definition.listed_kind
+            if verb == "list" and _is_described(schemas, group, version, definition.listed_kind)
             else "Status"
         )
     elif verb == "delete" and not definition.returns_object_on_delete:

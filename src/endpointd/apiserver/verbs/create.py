@@ -103,7 +103,12 @@ async def _create(backend: Backend, target: Target, request: Request, body: Json
     settle(obj, own(None, obj, given))
     strategy.prepare_for_create(request, obj)
     errors = [
-        *metadata_errors(metadata, namespaced=definition.namespaced, name_problem=strategy.validate_name),
+        *metadata_errors(
+            metadata,
+            namespaced=definition.namespaced,
+            name_problem=strategy.validate_name,
+            plain_finalizers=strategy.plain_finalizers,
+        ),
         *strategy.validate(request, obj),
     ]
     name = str(metadata.get("name") or "")

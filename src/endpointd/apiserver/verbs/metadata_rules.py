@@ -59,9 +59,16 @@ def label_value_problems(value: str) -> list[str]:
 
 
 def metadata_errors(
-    metadata: JsonObject, *, namespaced: bool, name_problem: Callable[[str], str]
+    metadata: JsonObject,
+    *,
+    namespaced: bool,
+    name_problem: Callable[[str], str],
+    plain_finalizers: bool = False,
 ) -> list[FieldError]:
-    """Return all that is wrong with the metadata of an object that is to be written."""
+    """Return all that is wrong with the metadata of an object that is to be written.
+
+    ``plain_finalizers``: they need not say whose they are.
+    """
     errors: list[FieldError] = []
     base = metadata.get("generateName")
     if base:
@@ -90,7 +97,7 @@ def metadata_errors(
     if "ownerReferences" in metadata:
         errors += _owner_errors(metadata["ownerReferences"])
     if "finalizers" in metadata:
-        errors += _finalizer_errors(metadata["finalizers"])
+        errors += _finalizer_errors(metadata["finalizers"], plain=plain_finalizers)
     return errors
 
 
@@ -146,7 +153,7 @@ def _owner_errors(references: list[dict[str, Any]]) -> list[FieldError]:
     return errors
 
 
-def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
+def _finalizer_errors(finalizers: list[str], *, plain: bool) -> list[FieldError]:
     path = "metadata.finalizers"
     errors = [
         invalid_value(path, name, text) for name in finalizers for text in qualified_name_problems(name)
@@ -160,6 +167,6 @@ def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
             f"{path}[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"
         )
         for index, name in enumerate(finalizers)
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        if not plain and "/" not in name and name not in _STANDARD_FINALIZERS
     ]
     return errors

@@ -188,7 +188,12 @@ def _decide(
     if obj == old:
         return
     errors = [
-        *metadata_errors(metadata, namespaced=definition.namespaced, name_problem=strategy.validate_name),
+        *metadata_errors(
+            metadata,
+            namespaced=definition.namespaced,
+            name_problem=strategy.validate_name,
+            plain_finalizers=strategy.plain_finalizers,
+        ),
         *meta.step_errors(metadata, old["metadata"]),
         *strategy.validate(request, obj),
         *strategy.validate_update(request, obj, old),

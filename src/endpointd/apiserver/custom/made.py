@@ -1,0 +1,136 @@
+"""A CustomResourceDefinition made into what the server serves: one definition a version."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from endpointd.apiserver.custom.columns import columns_of
+from endpointd.apiserver.custom.jsonpath import json_path
+from endpointd.apiserver.custom.names import ESTABLISHED, TERMINATING, is_true
+from endpointd.apiserver.custom.scale import path_scale_door
+from endpointd.apiserver.custom.shapes import Schema
+from endpointd.apiserver.custom.strategy import CustomStrategy, VersionView
+from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
+from endpointd.apiserver.registry.definition import Definition, Verb
+from endpointd.apiserver.registry.documents import items, member, number, text
+from endpointd.apiserver.registry.statuses import status_door
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_VERBS: tuple[Verb, ...] = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)
+_STAGES = {"": 2, "beta": 1, "alpha": 0}
+
+
+class CustomKind(msgspec.Struct, frozen=True):
+    """One version of one custom resource: its schema and what the registry knows of it."""
+
+    schema: Schema
+    list_kind: str
+    definition: Definition
+
+
+def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
+    """Return what a definition has served, none before its names are accepted."""
+    if not is_true(crd, ESTABLISHED):
+        return ()
+    spec = member(crd, "spec")
+    return tuple(_kind(crd, version) for version in items(spec, "versions") if version.get("served"))
+
+
+def resource_of(crd: JsonObject) -> GroupResource:
+    """Return the collection that a definition's objects are kept in."""
+    spec = member(crd, "spec")
+    return GroupResource(text(spec, "group"), text(member(spec, "names"), "plural"))
+
+
+def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
+    spec, resource = member(crd, "spec"), resource_of(crd)
+    names = member(member(crd, "status"), "acceptedNames")
+    schema: Schema = member(version, "schema").get("openAPIV3Schema") or {}
+    subresources = member(version, "subresources")
+    has_status, scale = subresources.get("status") is not None, subresources.get("scale")
+    kind, version_name = text(names, "kind"), text(version, "name")
+    selectable = [text(one, "jsonPath") for one in items(version, "selectableFields")]
+    doors = [status_door(kind)] if has_status else []
+    if isinstance(scale, dict):
+        doors.append(path_scale_door(resource, kind, scale))
+    definition = Definition(
+        group=resource.group,
+        version=version_name,
+        plural=resource.plural,
+        kind=kind,
+        list_kind=text(names, "listKind"),
+        singular=text(names, "singular"),
+        namespaced=text(spec, "scope") == "Namespaced",
+        short_names=tuple(items(names, "shortNames")),
+        categories=tuple(items(names, "categories")),
+        strategy=CustomStrategy(
+            resource,
+            schema,
+            has_status=has_status,
+            scale=scale if isinstance(scale, dict) else None,
+            is_terminating=is_true(crd, TERMINATING),
+        ),
+        subresources=tuple(doors),
+        columns=columns_of(version),
+        fields=_fields(selectable),
+        field_names=tuple(path.removeprefix(".") for path in selectable),
+        typed_items=True,
+        verbs=_VERBS,
+        allows_unconditional_update=False,
+        view=_view(crd, version_name, schema),
+        deprecation=_deprecation(resource.group, kind, version),
+    )
+    return CustomKind(schema, definition.listed_kind, definition)
+
+
+def _view(crd: JsonObject, version_name: str, schema: Schema) -> VersionView | None:
+    """Return how what is stored becomes this version's; ``None`` where it is as it is stored, for certain."""
+    spec, group = member(crd, "spec"), resource_of(crd).group
+    versions = items(spec, "versions")
+    if len(versions) == 1 and number(metadata_of(crd), "generation") == 1:
+        return None
+    stored = next(text(version, "name") for version in versions if version.get("storage"))
+    return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schema)
+
+
+def _fields(paths: list[str]) -> Callable[[JsonObject], Mapping[str, str]]:
+    read = [(path.removeprefix("."), json_path(path)) for path in paths]
+
+    def values(obj: JsonObject) -> Mapping[str, str]:
+        return {name: _field_text(path.first(obj)) for name, path in read}
+
+    return values
+
+
+def _field_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _deprecation(group: str, kind: str, version: JsonObject) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{text(version, 'name')} {kind} is deprecated"
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Return what sorts versions as clients prefer them: v2, v1, v1beta2, v1alpha1, then what is named otherwise."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return (1, 0, 0, version)
+    stage = _STAGES[found[2] or ""]
+    return (0, -stage, -int(found[1]) * 1_000_000 - int(found[3] or 0), version)

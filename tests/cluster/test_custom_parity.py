@@ -1,0 +1,115 @@
+"""Custom resources beside the real server's: the same definitions and objects, the same answers and refusals."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from tests.cluster.custom_cases import DEFINITIONS, LIVES, OBJECTS, WIDGETS
+from tests.cluster.kinds_driver import Answer, Case, Server, Step, create, read, readable
+
+from endpointd.apiserver.registry.builtin import builtin_registry
+from endpointd.apiserver.server import ApiServer
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.testing.controlplane import ControlPlane
+
+TOKEN = "a" * 32
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PATIENCE = 200
+
+
+class Pair:
+    """The two servers, asked the same."""
+
+    def __init__(self, real: Server, ours: Server) -> None:
+        self.real = real
+        self.ours = ours
+
+    async def run(self, area: str, cases: Sequence[Case]) -> list[tuple[str, str, Answer, Answer]]:
+        differences = []
+        for number, one in enumerate(cases):
+            namespace = f"custom-{area}-{number}"
+            for server in (self.real, self.ours):
+                await server.make_namespace(namespace)
+            for step in one.steps:
+                theirs = await self._send(self.real, step, namespace)
+                own = await self._send(self.ours, step, namespace)
+                if theirs != own:
+                    where = f"{step.method} {step.kind} {step.name} {step.door} {step.query}".strip()
+                    differences.append((one.title, where, theirs, own))
+        return differences
+
+    async def _send(self, server: Server, step: Step, namespace: str) -> Answer:
+        answer = await server.send(step, namespace)
+        if step.kind == CRDS and step.method != "GET" and answer.code < 300 and "dryRun" not in step.query:
+            name = step.name or step.body["metadata"]["name"]
+            return await self._settled(server, name, namespace, gone=step.method == "DELETE")
+        return answer
+
+    async def _settled(self, server: Server, name: str, namespace: str, *, gone: bool) -> Answer:
+        """Wait until a definition is in force: the real server grants names, and serves, a little later."""
+        for _ in range(_PATIENCE):
+            answer = await server.send(read(CRDS, name), namespace)
+            if gone:
+                if answer.code == 404:
+                    return answer
+            elif (await self._serves(server, answer.body, namespace)) is not False:
+                return answer
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{name} has not settled")
+
+    async def _serves(self, server: Server, crd: Any, namespace: str) -> bool:
+        spec, status = crd["spec"], crd["status"]
+        conditions = {one["type"]: one["status"] for one in status["conditions"] or ()}
+        if status["acceptedNames"] != spec["names"]:
+            return conditions.get("NamesAccepted") == "False"
+        if conditions.get("Established") != "True":
+            return False
+        for version in spec["versions"]:
+            path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+            answer = await server.send(read(path, "", ""), namespace)
+            if (answer.code == 200) is not bool(version["served"]):
+                return False
+        return True
+
+
+@pytest_asyncio.fixture
+async def pair(control_plane: ControlPlane) -> AsyncIterator[Pair]:
+    trusting = ssl.create_default_context(cadata=control_plane.certificate_authority.decode())
+    async with (
+        ApiServer(ServerSettings(token=TOKEN), builtin_registry()) as embedded,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as real_session,
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=embedded.authority.decode()))
+        ) as our_session,
+    ):
+        yield Pair(
+            Server(real_session, control_plane.url, control_plane.admin_token),
+            Server(our_session, embedded.url, TOKEN),
+        )
+
+
+def test_there_are_cases_enough_for_what_definitions_say() -> None:
+    assert sum(len(one.steps) for cases in (DEFINITIONS, OBJECTS, LIVES) for one in cases) >= 60
+
+
+@pytest.mark.timeout(120)
+async def test_definitions_are_taken_or_refused_alike(pair: Pair) -> None:
+    differences = await pair.run("definitions", DEFINITIONS)
+    assert not differences, readable(differences)
+
+
+@pytest.mark.timeout(120)
+async def test_objects_are_taken_or_refused_alike(pair: Pair) -> None:
+    await pair.run("widgets", [Case("widgets", (create(CRDS, WIDGETS),))])
+    differences = await pair.run("objects", OBJECTS)
+    assert not differences, readable(differences)
+
+
+@pytest.mark.timeout(120)
+async def test_definitions_live_and_go_alike(pair: Pair) -> None:
+    differences = await pair.run("lives", LIVES)
+    assert not differences, readable(differences)
