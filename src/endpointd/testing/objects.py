@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from endpointd.client.discovery import ApiResource, Discovery, object_path
-from endpointd.client.errors import AlreadyExistsError
+from endpointd.client.errors import NotFoundError
 from endpointd.client.rest import Client
 
 Json = dict[str, Any]
@@ -111,14 +111,21 @@ class Objects:
         namespace = str(metadata.get("namespace") or "default")
         collection = object_path(api_version, resource, namespace)
         name = str(metadata.get("name") or "")
-        try:
+        if name and await self._is_there(f"{collection}/{name}"):
+            made = await self._patch(f"{collection}/{name}", document)
+        else:
             made = await self._send("POST", collection, document)
             name = made["metadata"]["name"]
-        except AlreadyExistsError:
-            made = await self._patch(f"{collection}/{name}", document)
         if "status" in document and kind in _DOORS_FOR_STATUS:
             made = await self._patch(f"{collection}/{name}/status", {"status": document["status"]})
         return made
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self._send("GET", path)
+        except NotFoundError:
+            return False
+        return True
 
     async def _path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
         resource: ApiResource = await self._discovery.find(api_version, kind)
