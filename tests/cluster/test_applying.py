@@ -1,7 +1,7 @@
 """Manifests put on a real API server: the example shop, whole; and what is wrong, told before anything is done."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,10 +18,17 @@ from endpointd.testing.controlplane import ControlPlane
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: what they apply would be in the way of others."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 @pytest.fixture
-async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+async def client(plane: ControlPlane) -> AsyncIterator[Client]:
     clock = SystemClock()
-    config = load_config(control_plane.kubeconfig_path, clock=clock)
+    config = load_config(plane.kubeconfig_path, clock=clock)
     async with Client.from_config(config, clock=clock) as client:
         yield client
 
