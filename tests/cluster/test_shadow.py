@@ -1,14 +1,12 @@
 """endpointd --shadow beside kube-controller-manager: it writes nothing, agrees under churn, and tells what is planted."""
 
 import json
-import re
-import socket
-import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.cluster.full_audit import audited_plane, config_of
 from tests.cluster.leader_support import until
+from tests.cluster.shadow_figures import Figures
 from tests.cluster.shop import Shop
 
 from endpointd.client.rest import Client
@@ -33,33 +31,6 @@ READS = {
         ("discovery.k8s.io", "endpointslices"),
     )
 }
-
-
-class Figures:
-    """What the shadow tells at /metrics."""
-
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-
-    def now(self) -> dict[str, float]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return {}
-        found = re.findall(r"^endpointd_shadow_(\S+) (\S+)$", text, re.MULTILINE)
-        return {name: float(value) for name, value in found}
-
-    def standing(self) -> dict[str, float]:
-        """Return the differences that stand, by controller and operation."""
-        found = {}
-        for name, value in self.now().items():
-            labels = re.match(r'differences\{controller="(\w+)",kind="\w+",operation="(\w+)"\}', name)
-            if labels is not None and value:
-                found[f"{labels[1]} {labels[2]}"] = value
-        return found
 
 
 def label(plane: ControlPlane, namespace: str, value: str) -> None:

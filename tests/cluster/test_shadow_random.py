@@ -1,0 +1,76 @@
+"""After any operations, what the shadow has come to know step by step is what a look at the whole cluster says."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.cluster.leader_support import CLOCK, until
+from tests.cluster.setups import connected
+from tests.cluster.shadow_figures import Figures
+
+from endpointd.cli.reading import read_cluster
+from endpointd.diagnose.changes import changes_of_all
+from endpointd.diagnose.snapshot import World
+from endpointd.testing.controlplane import ControlPlane
+from endpointd.testing.side import Side, come_to_rest, upstream, while_watching
+from endpointd.testing.workload import WorkloadOptions, generate
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+OPERATIONS, LEFT_ALONE_AT = 160, 100
+
+
+@pytest.mark.parametrize("seed", [31, 32])
+async def test_the_shadow_says_what_a_diff_of_everything_says(
+    seed: int,
+    endpointd_command: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """First beside kube-controller-manager, then with nobody who would write."""
+    figures = Figures()
+    options = WorkloadOptions(prefix=f"shadow{seed}", freezing=False)
+    operations = [
+        operation for batch in generate(seed, OPERATIONS, options) for operation in batch.operations
+    ]
+
+    async def all_of_it() -> dict[str, int]:
+        async with connected(plane.kubeconfig_path) as client:
+            world = World(await read_cluster(client, details=False))
+        return Counter(f"{change.controller} {change.operation}" for change in changes_of_all(world))
+
+    async def agreed() -> dict[str, int]:
+        expected = await all_of_it()
+        await until(
+            lambda: figures.standing() == expected,
+            within=20,
+            what=f"telling {expected}, but {figures.standing()}",
+        )
+        return expected
+
+    with ControlPlane(audit=True) as plane:
+        side = Side("upstream", plane, upstream(), options.namespace_names)
+        found: list[dict[str, int]] = []
+
+        async def scenario() -> None:
+            await side.open()
+            flags = [f"--kubeconfig={plane.kubeconfig_path}", "--shadow", "--shadow-grace-period=1s"]
+            flags.append(f"--metrics-bind-address=127.0.0.1:{figures.port}")
+            plane.start_child("shadow", [*endpointd_command, *flags])
+            for operation in operations[:LEFT_ALONE_AT]:
+                await side.apply(operation, {})
+            await come_to_rest([side], 2.5, CLOCK)
+            await until(figures.now, within=20, what="serving")
+            found.append(await agreed())
+            side.stop()
+            for operation in operations[LEFT_ALONE_AT:]:
+                await side.apply(operation, {})
+            found.append(await agreed())
+
+        try:
+            await while_watching([side], scenario)
+        finally:
+            await side.close()
+    with capsys.disabled():
+        print(f"\n  seed {seed}: beside upstream {found[0]}, alone {found[1]}")
+    assert len(found[1]) >= 4
