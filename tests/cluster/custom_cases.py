@@ -596,7 +596,7 @@ LIVES: list[Case] = [
         "names that are taken",
         create(CRDS, crd("gears", "Gear", names={"shortNames": ["gr"]})),
         create(CRDS, crd("gadgets", "Gear", names={"singular": "gadget", "shortNames": ["gr"]})),
-        read(_at("gadgets"), ""),
+        Step("GET", _at("gadgets"), code_only=True),
         delete(CRDS, f"gears.{GROUP}"),
         delete(CRDS, f"gadgets.{GROUP}"),
     ),
@@ -633,7 +633,7 @@ LIVES: list[Case] = [
         create(CRDS, crd("nails", "Nail", scope="Cluster")),
         create(f"/apis/{GROUP}/v1/nails", _item("nails", "Nail")),
         read(f"/apis/{GROUP}/v1/nails", "x"),
-        Step("GET", f"/apis/{GROUP}/v1/namespaces/{{ns}}/nails"),
+        Step("GET", f"/apis/{GROUP}/v1/namespaces/{{ns}}/nails", code_only=True),
         delete(CRDS, f"nails.{GROUP}"),
     ),
 ]

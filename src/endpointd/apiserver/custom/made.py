@@ -64,6 +64,7 @@ def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
     doors = [status_door(kind)] if has_status else []
     if isinstance(scale, dict):
         doors.append(path_scale_door(resource, kind, scale))
+    view = _view(crd, version_name)
     definition = Definition(
         group=resource.group,
         version=version_name,
@@ -77,6 +78,7 @@ def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
         strategy=CustomStrategy(
             resource,
             schema,
+            view=view,
             has_status=has_status,
             scale=scale if isinstance(scale, dict) else None,
             is_terminating=is_true(crd, TERMINATING),
@@ -88,20 +90,24 @@ def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
         typed_items=True,
         verbs=_VERBS,
         allows_unconditional_update=False,
-        view=_view(crd, version_name, schema),
-        deprecation=_deprecation(resource.group, kind, version),
+        view=view,
+        deprecation=_deprecation(crd, kind, version),
     )
     return CustomKind(schema, definition.listed_kind, definition)
 
 
-def _view(crd: JsonObject, version_name: str, schema: Schema) -> VersionView | None:
+def _view(crd: JsonObject, version_name: str) -> VersionView | None:
     """Return how what is stored becomes this version's; ``None`` where it is as it is stored, for certain."""
     spec, group = member(crd, "spec"), resource_of(crd).group
     versions = items(spec, "versions")
     if len(versions) == 1 and number(metadata_of(crd), "generation") == 1:
         return None
     stored = next(text(version, "name") for version in versions if version.get("storage"))
-    return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schema)
+    schemas: dict[str, Schema] = {
+        f"{group}/{text(version, 'name')}": member(version, "schema").get("openAPIV3Schema") or {}
+        for version in versions
+    }
+    return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schemas)
 
 
 def _fields(paths: list[str]) -> Callable[[JsonObject], Mapping[str, str]]:
@@ -121,10 +127,25 @@ def _field_text(value: Any) -> str:
     return str(value)
 
 
-def _deprecation(group: str, kind: str, version: JsonObject) -> str:
+def _deprecation(crd: JsonObject, kind: str, version: JsonObject) -> str:
+    """Return the warning of a version: its own, or one that names the best of the newer ones."""
     if not version.get("deprecated"):
         return ""
-    return version.get("deprecationWarning") or f"{group}/{text(version, 'name')} {kind} is deprecated"
+    if version.get("deprecationWarning"):
+        return text(version, "deprecationWarning")
+    group, name = resource_of(crd).group, text(version, "name")
+    better = sorted(
+        (
+            text(one, "name")
+            for one in items(member(crd, "spec"), "versions")
+            if one.get("served") and not one.get("deprecated")
+        ),
+        key=version_order,
+    )
+    instead = ""
+    if better and version_order(better[0]) < version_order(name):
+        instead = f"; use {group}/{better[0]} {kind}"
+    return f"{group}/{name} {kind} is deprecated{instead}"
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:

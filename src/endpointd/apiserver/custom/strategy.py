@@ -1,6 +1,6 @@
 """The rules of custom resources: all that is particular to one of them stands in its schema."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -29,10 +29,10 @@ def shape(document: JsonObject, schema: Schema) -> None:
 class VersionView:
     """One version's form of objects that are stored in another version, or by an older schema."""
 
-    def __init__(self, api_version: str, stored_version: str, schema: Schema) -> None:
+    def __init__(self, api_version: str, stored_version: str, schemas: Mapping[str, Schema]) -> None:
         self._api_version = api_version
         self._stored_version = stored_version
-        self._schema = schema
+        self._schemas = schemas
 
     def to_storage(self, obj: JsonObject) -> JsonObject:
         """Return the stored form: the versions differ by ``apiVersion`` alone."""
@@ -41,8 +41,11 @@ class VersionView:
     def from_storage(self, obj: JsonObject) -> JsonObject:
         """Return this version's form, a copy."""
         copy: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
-        copy["apiVersion"] = self._api_version
-        shape(copy, self._schema)
+        stored_version, schema = copy.get("apiVersion", ""), self._schemas[self._api_version]
+        shape(copy, self._schemas.get(stored_version, schema))
+        if stored_version != self._api_version:
+            copy["apiVersion"] = self._api_version
+            prune(copy, schema)  # what has become of it by its own version's defaults is not added to
         return copy
 
 
@@ -56,12 +59,14 @@ class CustomStrategy(Strategy):
         resource: GroupResource,
         schema: Schema,
         *,
+        view: VersionView | None,
         has_status: bool,
         scale: JsonObject | None,
         is_terminating: bool,
     ) -> None:
         self._resource = resource
         self._schema = schema
+        self._view = view
         self._has_status = has_status
         self._scale = scale
         self._is_terminating = is_terminating
@@ -103,8 +108,10 @@ class CustomStrategy(Strategy):
             obj.pop("status", None)
 
     def _shaped(self, old: JsonObject) -> JsonObject:
+        """Return what was stored as a client would have read it, to be compared with what it has made of it."""
+        if self._view is not None:
+            return self._view.from_storage(old)
         copy: JsonObject = msgspec.json.decode(msgspec.json.encode(old))
-        shape(copy, self._schema)
         return copy
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:

@@ -13,11 +13,14 @@ from endpointd.apiserver.schema.loader import UnknownTypeError
 from endpointd.apiserver.schema.openapi_schemas import Schemas
 
 _JSON_TYPES = ("application/json", "application/yaml")
+_STRATEGIC = (
+    "application/strategic-merge-patch+json"  # kubectl apply takes merge patches where it is not listed
+)
 _PATCH_TYPES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
+    _STRATEGIC,
 )
 _METHODS = {
     "get": "get",
@@ -164,7 +167,8 @@ def _operation(
         "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": name},
     }
     if verb == "patch":
-        body = _content(_PATCH_TYPES, schemas.patch_reference())
+        taken = tuple(one for one in _PATCH_TYPES if one != _STRATEGIC or not definition.typed_items)
+        body = _content(taken, schemas.patch_reference())
         operation["requestBody"] = {"content": body, "required": True}
     elif verb in ("create", "update"):
         body = {"*/*": {"schema": schemas.reference(group, version, name)}}
