@@ -17,7 +17,8 @@ class ElementError(ValueError):
     """A path element that cannot be read."""
 
 
-def _json(value: Any) -> str:
+def go_json(value: Any) -> str:
+    """Return JSON as Go writes it: members sorted, on one line, what HTML would trip over escaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).translate(_ESCAPES)
 
 
@@ -26,18 +27,18 @@ def key_element(keys: tuple[tuple[str, Any], ...]) -> str:
     try:
         return _key_element(keys)
     except TypeError:  # a key that is an object or a list: no cache takes it
-        return "k:" + _json(dict(keys))
+        return "k:" + go_json(dict(keys))
 
 
 @lru_cache(_CACHED, typed=True)
 def _key_element(keys: tuple[tuple[str, Any], ...]) -> str:
-    return "k:" + _json(dict(keys))
+    return "k:" + go_json(dict(keys))
 
 
 @lru_cache(_CACHED, typed=True)
 def value_element(value: str | float | bool) -> str:
     """Return the element of an entry of a set: its value."""
-    return "v:" + _json(value)
+    return "v:" + go_json(value)
 
 
 def canonical(element: str) -> str | None:
@@ -62,10 +63,10 @@ def canonical(element: str) -> str | None:
     except (ValueError, RecursionError):
         raise ElementError(f"{element!r} bears no JSON") from None
     if kind == "v":
-        return "v:" + _json(value)
+        return "v:" + go_json(value)
     if not isinstance(value, dict):
         raise ElementError(f"{element!r} bears no object")
-    return "k:" + _json(value)
+    return "k:" + go_json(value)
 
 
 def canonical_set(fields: Any) -> FieldSet:
@@ -114,7 +115,7 @@ def _value_order(value: Any) -> tuple[Any, ...]:
         return (0, value)
     if isinstance(value, str):
         return (1, value)
-    return (3, _json(value))
+    return (3, go_json(value))
 
 
 def told(path: tuple[str, ...]) -> str:

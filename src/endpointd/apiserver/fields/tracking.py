@@ -9,12 +9,14 @@ import msgspec
 from endpointd.apiserver.errors import StatusError, bad_request
 from endpointd.apiserver.fields.compare import compare
 from endpointd.apiserver.fields.conflicts import conflict_error
+from endpointd.apiserver.fields.elements import go_json
 from endpointd.apiserver.fields.managers import (
     APPLY,
     UPDATE,
     Managed,
     ManagedFieldsError,
     ManagerId,
+    Owned,
     capped,
     decode,
     encode,
@@ -22,7 +24,7 @@ from endpointd.apiserver.fields.managers import (
     manager_id,
 )
 from endpointd.apiserver.fields.nodes import EntryError, field_set
-from endpointd.apiserver.fields.sets import FieldSet, difference, intersection
+from endpointd.apiserver.fields.sets import FieldSet, difference, from_paths, intersection
 from endpointd.apiserver.fields.updater import (
     ConflictsError,
     Versions,
@@ -36,6 +38,7 @@ from endpointd.apiserver.objects import JsonObject, metadata_of
 Entries = list[JsonObject]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_REPLICAS = from_paths(("f:spec", "f:replicas"))
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _KUBECTL = "kubectl"
 _LARGEST_MANAGER_BYTES = 128
@@ -91,22 +94,36 @@ def after_writing(
     empty entry drops them all, and then nobody is tracked until the first apply. Doors do not let them be edited.
     """
     before = metadata_of(old).get("managedFields")
-    managed: Managed | None = None
-    is_edited = given is not None and given != before and not writer.subresource
-    if is_edited:
+    if given is not None and given != before and not writer.subresource:
         if is_reset(given):
             return None
-        managed = _read(given)
-        if managed:
-            managed = owned_by_types(tracked.versions, managed)
-    if not managed:
-        is_edited, managed = False, decode(before, is_canonical=True)
+        edited = _read(given)
+        if edited:
+            return _entries(_updated(tracked, writer, owned_by_types(tracked.versions, edited), old, new))
+    managed = decode(before, is_canonical=True)
     if not managed:
         return None
     after = _updated(tracked, writer, managed, old, new)
-    if after is managed and not is_edited and isinstance(before, list):
+    return before if after is managed and isinstance(before, list) else _entries(after)
+
+
+def after_scaling(tracked: Tracked, writer: Writer, old: JsonObject, new: JsonObject) -> Entries | None:
+    """Return the managedFields of a workload whose replicas were set through its door ``scale``: these have one owner now.
+
+    As on a real server, the owner's entry is in the version of the workload and bears no time.
+    """
+    before = metadata_of(old).get("managedFields")
+    if not isinstance(before, list) or (old.get("spec") or {}).get("replicas") == new["spec"].get("replicas"):
         return before
-    return _entries(after)
+    managed = decode(before, is_canonical=True)
+    left = {
+        who: owned.with_fields(fields)
+        for who, owned in managed.items()
+        if (fields := difference(owned.fields, _REPLICAS))
+    }
+    version = tracked.versions.own.api_version
+    left[manager_id(writer.manager, UPDATE, version, writer.subresource)] = Owned(_REPLICAS, version)
+    return encode(left)
 
 
 def _read(given: Any) -> Managed | None:
@@ -170,17 +187,33 @@ def _check_body(tracked: Tracked, body: JsonObject) -> None:
     api_version = tracked.versions.own.api_version
     if given_kind != tracked.kind or given_version != api_version:
         group, _, version = str(given_version).rpartition("/")
+        if "/" in group:
+            group, version, given_kind = "", "", ""  # no version at all: nothing is made of it
         raise bad_request(f"invalid object type: {group}/{version}, Kind={given_kind}")
-    metadata = metadata_of(body)
-    if isinstance(metadata.get("managedFields"), list):
+    if isinstance(metadata_of(body).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
     found = problems(tracked.versions.own.node, body)
     if found:
-        where = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-        told = f"{tracked.group}/{tracked.version}, Kind={tracked.kind}"
-        raise StatusError(
-            500, "", f"failed to create typed patch object ({where}; {told}): {problem_text(found)}"
-        )
+        what = f"failed to create typed patch object ({told(tracked, body)})"
+        raise StatusError(500, "", f"{what}: {problem_text(found)}")
+
+
+def not_converted(tracked: Tracked, document: JsonObject, why: str) -> StatusError:
+    """500: what an apply has made cannot be read as its kind, as the real server tells it."""
+    kind = f"{tracked.group}/{tracked.version}, Kind={tracked.kind}"
+    return StatusError(
+        500,
+        "",
+        f"failed to convert new object ({told(tracked, document)}) to proper version: "
+        f"unable to convert unstructured object to {kind}: {why}",
+    )
+
+
+def told(tracked: Tracked, document: JsonObject) -> str:
+    """Return which object is meant, as errors tell it."""
+    metadata = metadata_of(document)
+    where = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return f"{where}; {tracked.group}/{tracked.version}, Kind={tracked.kind}"
 
 
 def _not_last_applied(
@@ -216,12 +249,9 @@ def _renew_last_applied(made: JsonObject, body: JsonObject) -> None:
         return
     mine = dict(metadata_of(body))
     if "annotations" in mine:
-        rest = {name: text for name, text in (mine["annotations"] or {}).items() if name != LAST_APPLIED}
-        mine["annotations"] = rest
-        if not rest:
-            del mine["annotations"]
-    text = json.dumps({**body, "metadata": mine}, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    annotations[LAST_APPLIED] = text + "\n"
+        given = mine["annotations"] or {}
+        mine["annotations"] = {name: text for name, text in given.items() if name != LAST_APPLIED}
+    annotations[LAST_APPLIED] = go_json({**body, "metadata": mine}) + "\n"
     size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
     if size > _LARGEST_ANNOTATIONS_BYTES:
         del annotations[LAST_APPLIED]

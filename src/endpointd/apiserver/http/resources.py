@@ -224,12 +224,12 @@ class Resources:
         options = parameters.write_options(asked.query, "PatchOptions")
         options.check(is_apply=True)
         request = self._rules(asked, dry_run=options.is_dry_run)
+        body = await asked.body()
         try:
-            value, problems = self._decoder.yaml(await asked.body())
+            value, problems = self._decoder.yaml(body) if body else (None, ())
         except StatusError as error:
-            if error.code != 400:
-                raise
-            raise bad_request(f"error decoding YAML: {error.message}") from None
+            why = error.message.rpartition(" (")[0] or error.message
+            raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
         result = await apply(self._backend, target, request, options, value, problems)
         return self._object(asked, target.definition, result, form)
 

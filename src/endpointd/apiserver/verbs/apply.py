@@ -6,6 +6,7 @@ from typing import Any
 from endpointd.apiserver.errors import StatusError, bad_request, conflict
 from endpointd.apiserver.fields import tracking
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.patch.errors import go_type_of
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.context import Backend, Result, Target, copied
@@ -17,6 +18,7 @@ from endpointd.apiserver.verbs.ownership import as_given, tracked, writer
 from endpointd.apiserver.verbs.update import modify
 
 _ATTEMPTS = 100
+_NO_OBJECT = "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal"
 
 
 async def apply(
@@ -33,24 +35,24 @@ async def apply(
     resource version or uid in the body is a condition. ``problems``: what strict decoding has found. Raises 400, 404 (a
     door of an object that is not there), 409, 422, and 500 for fields that the type does not have, as a real server does.
     """
-    if not isinstance(body, dict):
-        raise bad_request("error decoding YAML: the body of an apply is an object")
+    if not isinstance(body, dict | None):
+        raise bad_request(f"{_NO_OBJECT} {go_type_of(body)} into Go value of type map[string]interface {{}}")
+    wanted: JsonObject = body or {}
     about, who = tracked(backend, target), writer(target, request, options)
 
     def make(live: JsonObject | None) -> JsonObject:
-        made, entries = tracking.apply(about, who, live, body, force=bool(options.force))
+        made, entries = tracking.apply(about, who, live, wanted, force=bool(options.force))
         _report(request, options, problems)
         document = copied(made)  # it shares parts with the body and with what is stored
-        conform(
-            backend.schema,
-            request,
-            options,
-            about.group,
-            about.version,
-            about.kind,
-            document,
-        )
+        group, version, kind = about.group, about.version, about.kind
+        try:
+            conform(backend.schema, request, options, group, version, kind, document)
+        except StatusError as error:
+            why = error.message.partition(f" cannot be handled as a {kind}: ")[2] or error.message
+            raise tracking.not_converted(about, made, why) from None
         metadata = meta.own_metadata(document)
+        if live is None:
+            metadata.pop("resourceVersion", None)  # a condition on nothing holds
         if live is None and metadata.get("uid"):
             raise _no_such_uid(target, metadata["uid"])
         meta.check_namespace(metadata, target.namespace)
@@ -82,7 +84,10 @@ def _report(request: Request, options: WriteOptions, problems: Sequence[str]) ->
     """Tell of keys that are there twice, the way the client has asked for."""
     if not problems or options.field_validation == "Ignore":
         return
-    text = f"error converting YAML to JSON: yaml: unmarshal errors:\n  {'; '.join(problems)}"
+    found = "; ".join(problems)
+    if not found.startswith("yaml: "):
+        found = f"yaml: unmarshal errors:\n  {found}"
+    text = f"error converting YAML to JSON: {found}"
     if options.field_validation == "Strict":
         raise bad_request(f"error strict decoding YAML: {text}")
     request.warn(text.replace("\n", " "))

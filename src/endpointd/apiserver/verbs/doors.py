@@ -12,6 +12,7 @@ from endpointd.apiserver.verbs.delete import delete
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata import check_name, check_namespace, check_type, own_metadata
 from endpointd.apiserver.verbs.options import DeleteOptions, WriteOptions
+from endpointd.apiserver.verbs.ownership import own_door
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.update import write_decided
 
@@ -40,7 +41,7 @@ async def write_door(
     An eviction is a deletion with the options it carries, once its handler has let it pass.
     """
     _check_body(backend, target, request, door, body, options)
-    return await modify_door(backend, target, request, door, lambda _: copied(body))
+    return await modify_door(backend, target, request, door, lambda _: copied(body), options)
 
 
 async def patch_door(
@@ -60,7 +61,7 @@ async def patch_door(
         _check_body(backend, target, request, door, result, options)
         return result
 
-    return await modify_door(backend, target, request, door, patched)
+    return await modify_door(backend, target, request, door, patched, options)
 
 
 def _types_of(target: Target, door: Subresource) -> tuple[str, str]:
@@ -90,6 +91,7 @@ async def modify_door(
     request: Request,
     door: Subresource,
     make: Callable[[JsonObject], JsonObject],
+    options: WriteOptions | None = None,
 ) -> JsonObject:
     """Replace what a door shows by what ``make`` makes of it; made again after each lost race. Return the answer.
 
@@ -113,6 +115,7 @@ async def modify_door(
                     backend, Target(target.definition, target.namespace, target.name), request, wanted
                 )
                 return told
+            own_door(backend, target, request, options, old, obj)
             result = await write_decided(backend, target, request, stored, old, obj)
         except WriteConflictError:
             give_back(request)

@@ -8,6 +8,7 @@ from endpointd.apiserver.fields.tracking import (
     Tracked,
     Writer,
     after_creation,
+    after_scaling,
     after_writing,
     manager_name,
 )
@@ -92,6 +93,23 @@ class Owner:
         if old is None:
             return after_creation(about, who, seen, given)
         return after_writing(about, who, shown(definition, old), seen, given)
+
+
+def own_door(
+    backend: Backend,
+    target: Target,
+    request: Request,
+    options: WriteOptions | None,
+    old: JsonObject,
+    new: JsonObject,
+) -> None:
+    """Set who owns an object after a write through a door with a handler: ``scale`` and ``finalize`` are tracked."""
+    door = target.subresource.name if target.subresource is not None else ""
+    if door == "scale":
+        about, who = tracked(backend, target), writer(target, request, options)
+        settle(new, after_scaling(about, who, old, new))
+    elif door == "finalize":
+        settle(new, Owner(backend, target, request, options)(old, new, None))
 
 
 def as_given(old: JsonObject | None, new: JsonObject, given: Any) -> Any:

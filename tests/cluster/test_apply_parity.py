@@ -1,0 +1,77 @@
+"""Server-side apply and managedFields, here and on a real kube-apiserver: the same objects, owners and refusals."""
+
+import os
+import random
+import ssl
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from tests.cluster.apply_cases import CASES, in_its_namespace
+from tests.cluster.apply_driver import Side, Write, document, random_write, same
+
+from endpointd.apiserver.registry.builtin import builtin_registry
+from endpointd.apiserver.server import ApiServer
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+SEED = int(os.environ.get("APPLY_SEED", "20261121"))
+OBJECTS = int(os.environ.get("APPLY_OBJECTS", "6"))
+WRITES = 12
+KINDS = ("ConfigMap", "Service", "Deployment", "EndpointSlice", "Pod")
+
+
+TOKEN = "parityparityparity"
+
+
+@pytest_asyncio.fixture
+async def sides(control_plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
+    settings = ServerSettings(token=TOKEN, lifecycle=False, shutdown_seconds=1.0)
+    async with ApiServer(settings, builtin_registry()) as server:
+        there = ssl.create_default_context(cadata=control_plane.certificate_authority.decode())
+        here = ssl.create_default_context(cadata=server.authority.decode())
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=there)) as real,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=here)) as ours,
+        ):
+            yield Side(real, control_plane.url, control_plane.admin_token), Side(ours, server.url, TOKEN)
+
+
+async def in_namespace(sides: tuple[Side, Side], name: str) -> str:
+    await same(sides, Write("post", "Namespace", "", {"metadata": {"name": name}}, "t"), "")
+    return name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_random_writes_leave_the_same_object_and_owners(sides: tuple[Side, Side], kind: str) -> None:
+    namespace = await in_namespace(sides, f"apply-{kind.lower()}-{SEED}")
+    print(f"APPLY_SEED={SEED} APPLY_OBJECTS={OBJECTS}")
+    done = 0
+    for number in range(OBJECTS):
+        rng = random.Random(f"{SEED} {kind} {number}")
+        name = f"o{number}"
+        how = rng.choice(["post", "apply", "apply", "put" if kind == "Service" else "post"])
+        first = Write(
+            how, kind, name, document(rng, kind, name, whole=True), rng.choice(["m1", "m2"]), words=False
+        )
+        code, _ = await same(sides, first, namespace)
+        for _ in range(WRITES if code < 300 else 0):
+            code, _ = await same(sides, random_write(rng, kind, name), namespace)
+            done += code < 300
+    assert done >= OBJECTS * 2, "most of what was tried has been refused: nothing was compared"
+
+
+async def test_chosen_writes_are_answered_alike(sides: tuple[Side, Side]) -> None:
+    different = []
+    for number, (title, writes) in enumerate(CASES.items()):
+        namespace = await in_namespace(sides, f"apply-case-{number}")
+        for write in writes:
+            try:
+                await same(sides, in_its_namespace(write, namespace), namespace)
+            except AssertionError as error:
+                different.append(f"{title}: {error}")
+                break
+    assert not different, "\n\n".join(different)
