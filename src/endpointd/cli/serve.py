@@ -56,6 +56,9 @@ def serve(
     Any client can use it with the kubeconfig that is written. Nothing runs in it by itself: `endpointd up` adds nodes, pods
     and the controllers.
     """
+    from endpointd.cli.quick_start import import_aiohttp
+
+    import_aiohttp()
     from endpointd.apiserver.settings import ServerSettings
     from endpointd.cli import logs
     from endpointd.cli.embedded import check_settings, serve_until_told, starting
