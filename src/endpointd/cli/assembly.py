@@ -1,39 +1,24 @@
-"""What ``endpointd run`` is made of: one client, an informer for each resource, the controllers, a manager."""
+"""What ``endpointd run`` is made of: an informer for each resource, the controllers, a manager."""
 
-import asyncio
-import contextlib
-import gc
 import logging
 import random
-import socket
-import sys
-import uuid
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import Any, TypeVar
 
-import msgspec
-
-from endpointd import __version__
 from endpointd.api.core import NODES, PODS, SERVICES
 from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
+from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers
 from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
+from endpointd.cli.run_settings import ElectionSettings, RunSettings
 from endpointd.cli.serving import Server
-from endpointd.cli.serving_address import BindAddress, ListenError, open_listener
 from endpointd.cli.serving_answers import Answers
-from endpointd.cli.serving_secrets import ServingFileError, ServingFiles, ServingSecrets
-from endpointd.cli.tracing import Tracing, TracingSettings, TracingUnavailableError, open_tracing
-from endpointd.client.config import ClusterConfig
-from endpointd.client.discover import load_config
-from endpointd.client.errors import ConfigError
-from endpointd.client.http import RetryPolicy
-from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.rest import Client
-from endpointd.clock import Clock, SystemClock
-from endpointd.controllers.audit import Audited, Auditor
+from endpointd.clock import Clock
+from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpoints import controller as endpoints
 from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
@@ -42,213 +27,30 @@ from endpointd.controllers.mirroring import controller as mirroring
 from endpointd.controllers.mirroring.metrics import MirroringMetrics
 from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
-from endpointd.runtime.controller import Controller, ControllerStop, Reconcile
+from endpointd.runtime.controller import Controller, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
 from endpointd.runtime.health import ElectorPulse
 from endpointd.runtime.informer import Informer
-from endpointd.runtime.leader_election import LeaderElector, LeaseLostError, request_seconds
+from endpointd.runtime.leader_election import LeaderElector
 from endpointd.runtime.leader_election_fence import Fence, FencedWriter
 from endpointd.runtime.leader_election_machine import Rules
-from endpointd.runtime.manager import Manager, Part, PartFailedError
+from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.metrics import QueueTimes
 from endpointd.runtime.queue import QueueObserver, WorkQueue
-from endpointd.runtime.shutdown import stop_on_signals
 
 logger = logging.getLogger(__name__)
 
-EXIT_DONE = 0
-EXIT_LEASE_LOST = 1
-EXIT_UNUSABLE = 2
 ELECTION_COMPONENT = "endpointd"
 FIRST_AUDIT_AFTER_SECONDS = 60.0
+NO_OUTLETS = Outlets()
 T = TypeVar("T", bound=KubernetesObject)
-
-
-class ElectionSettings(msgspec.Struct, frozen=True):
-    """The flags ``--leader-elect-*``. Durations are in seconds."""
-
-    lease_seconds: float
-    renew_deadline_seconds: float
-    retry_seconds: float
-    name: str
-    namespace: str
-
-
-class RunSettings(msgspec.Struct, frozen=True):
-    """The flags of ``endpointd run``. Durations are in seconds."""
-
-    kubeconfig: str
-    context: str
-    controllers: tuple[str, ...]
-    concurrent_endpoint_syncs: int
-    concurrent_service_endpoint_syncs: int
-    max_endpoints_per_slice: int
-    endpoint_batch_seconds: float
-    slice_batch_seconds: float
-    mirroring_concurrent_syncs: int
-    mirroring_max_endpoints_per_subset: int
-    mirroring_batch_seconds: float
-    qps: float
-    burst: int
-    metrics_address: BindAddress | None = None
-    election: ElectionSettings | None = None
-    """None writes without asking anybody."""
-    serving_files: ServingFiles = ServingFiles()
-    tracing: TracingSettings | None = None
-    shadow_grace_seconds: float | None = None
-    """How long a difference has to stand to be reported, where nothing is written; None writes."""
-
-
-class Outlets(NamedTuple):
-    """What tells others how the program is: nothing, unless asked for."""
-
-    listener: socket.socket | None = None
-    secrets: ServingSecrets | None = None
-    tracing: Tracing | None = None
-
-
-_NO_OUTLETS = Outlets()
-
-
-def run_controllers(settings: RunSettings) -> int:
-    """Run until a signal; return the exit code."""
-    clock = SystemClock()
-    try:
-        config = load_config(settings.kubeconfig, settings.context, clock=clock)
-        outlets = _open_outlets(settings, clock)
-    except (ConfigError, ListenError, ServingFileError, TracingUnavailableError) as error:
-        print(f"endpointd: {error}", file=sys.stderr)
-        return EXIT_UNUSABLE
-    # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
-    gc.set_threshold(50_000, 20, 100)
-    with contextlib.closing(outlets.listener) if outlets.listener is not None else contextlib.nullcontext():
-        return asyncio.run(_run(settings, config, clock, outlets))
-
-
-def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
-    tracing = open_tracing(settings.tracing, clock=clock) if settings.tracing is not None else None
-    if settings.metrics_address is None:
-        return Outlets(tracing=tracing)
-    secrets = ServingSecrets(settings.serving_files)
-    return Outlets(open_listener(settings.metrics_address), secrets, tracing)
-
-
-async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outlets: Outlets) -> int:
-    limiter = None
-    if settings.qps > 0:
-        burst = settings.burst or max(int(settings.qps * 1.5), 1)
-        limiter = RateLimiter(per_second=settings.qps, burst=burst, clock=clock)
-    stop = asyncio.Event()
-    agent = f"endpointd/{__version__}"
-    async with contextlib.AsyncExitStack() as stack:
-        client = await stack.enter_async_context(
-            Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent)
-        )
-        if settings.shadow_grace_seconds is not None:
-            from endpointd.diagnose.shadow import refuse_writes
-
-            client = client.guarded(refuse_writes)  # nothing tries; this makes it certain
-            logger.info("shadow mode, nothing is written: grace_seconds=%g", settings.shadow_grace_seconds)
-        assembly = Assembly(settings, client, clock, outlets)
-        if settings.election is not None:
-            rules = election_rules(settings.election)
-            # As upstream: a client of its own, that nothing else can slow down and that waits for nobody.
-            leases = Client.from_config(
-                config,
-                clock=clock,
-                user_agent=f"{agent}/leader-election",
-                retry=RetryPolicy(attempts=0),
-                timeout_seconds=request_seconds(rules),
-            )
-            assembly.elect(await stack.enter_async_context(leases), rules, settings.election)
-        logger.info(
-            "starting: version=%s server=%s config=%s controllers=%s",
-            __version__,
-            client.server,
-            config.origin,
-            ",".join(settings.controllers),
-        )
-        with stop_on_signals(stop):
-            try:
-                await assembly.manager().run(stop)
-            except PartFailedError as error:
-                if not isinstance(error.__cause__, LeaseLostError):
-                    raise
-                logger.error("ended, start it again to have it wait for its turn: cause=%s", error.__cause__)
-                return EXIT_LEASE_LOST
-    logger.info("stopped")
-    return EXIT_DONE
-
-
-def election_rules(settings: ElectionSettings) -> Rules:
-    """Return the rules for this process, under a name that no other one has: as upstream, host and chance."""
-    return Rules(
-        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-        lease_seconds=settings.lease_seconds,
-        renew_deadline_seconds=settings.renew_deadline_seconds,
-        retry_seconds=settings.retry_seconds,
-    )
-
-
-class _Begin:
-    """Something that is built from the caches once they are complete, once; the audit leaves it alone until then."""
-
-    def __init__(self, audited: Audited, begin: Callable[[], None]) -> None:
-        self._audited = audited
-        self._begin = begin
-        self._has_begun = False
-
-    def __call__(self) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._begin()
-
-    def audited_keys(self) -> Collection[ObjectKey]:
-        return self._audited.audited_keys() if self._has_begun else ()
-
-    def audit(self, key: ObjectKey) -> str | None:
-        return self._audited.audit(key)
-
-
-class _Workers:
-    """A controller's workers, for which those caches alone are needed that it reads."""
-
-    def __init__(
-        self, controller: Controller[ObjectKey], informers: Collection[str], begins: Collection[_Begin]
-    ) -> None:
-        self._controller = controller
-        self._begins = begins
-        self.name = controller.name
-        self.needed_informers = informers
-
-    async def run(self) -> None:
-        for begin in self._begins:
-            begin()
-        gc.freeze()
-        await self._controller.run()
-
-    async def stop(self, grace_seconds: float) -> ControllerStop:
-        return await self._controller.stop(grace_seconds)
-
-
-class _Audit:
-    """The audit, which needs no cache: what has not begun is left alone."""
-
-    name = Auditor.name
-    needed_informers: Collection[str] = ()
-
-    def __init__(self, auditor: Auditor) -> None:
-        self._auditor = auditor
-
-    async def run(self) -> None:
-        await self._auditor.run()
 
 
 class Assembly:
     """Puts the parts together: what no selected controller needs is not watched."""
 
     def __init__(
-        self, settings: RunSettings, client: Client, clock: Clock, outlets: Outlets = _NO_OUTLETS
+        self, settings: RunSettings, client: Client, clock: Clock, outlets: Outlets = NO_OUTLETS
     ) -> None:
         self._settings = settings
         self._client = client
@@ -265,7 +67,7 @@ class Assembly:
         self._writer: Writer = client
         self._gate: Part | None = None
         self._membership: Membership | None = None
-        self._begin_membership: _Begin | None = None
+        self._begin_membership: Begin | None = None
 
     def elect(self, leases: Client, rules: Rules, settings: ElectionSettings) -> None:
         """Have nothing written but by the leader; to be called before :meth:`manager`."""
@@ -299,7 +101,7 @@ class Assembly:
             services=[self._events, *self._services_that_tell()],
             informers=list(self._informers.values()),
             gate=self._gate,
-            controllers=[*self._workers, _Audit(self._auditor)],
+            controllers=[*self._workers, AuditPart(self._auditor)],
         )
         self._health.add_manager(manager.statistics)
         return manager
@@ -364,7 +166,7 @@ class Assembly:
             part.reconcile,
             1,
             reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
-            begins=[self._membership_begin(), _Begin(self._members(), part.start)],
+            begins=[self._membership_begin(), Begin(self._members(), part.start)],
         )
 
     def _following_since(self) -> float | None:
@@ -386,7 +188,7 @@ class Assembly:
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
         )
-        begin = _Begin(controller, controller.start)
+        begin = Begin(controller, controller.start)
         self._auditor.add(endpoints.NAME, begin)
         self._work(
             endpoints.NAME,
@@ -419,7 +221,7 @@ class Assembly:
             ),
             observer=observer,
         )
-        begin = _Begin(controller, controller.start)
+        begin = Begin(controller, controller.start)
         self._auditor.add(slices.NAME, begin)
         self._work(
             slices.NAME,
@@ -450,7 +252,7 @@ class Assembly:
             ),
             observer=observer,
         )
-        begin = _Begin(controller, controller.start)
+        begin = Begin(controller, controller.start)
         self._auditor.add(mirroring.NAME, begin)
         self._work(
             mirroring.NAME,
@@ -472,11 +274,11 @@ class Assembly:
                 self._services.store.subscribe(membership.service_changed)
                 pods.store.subscribe(membership.pod_changed)
 
-            self._begin_membership = _Begin(membership, start)
+            self._begin_membership = Begin(membership, start)
             self._auditor.add("membership", self._begin_membership)
         return self._membership
 
-    def _membership_begin(self) -> _Begin:
+    def _membership_begin(self) -> Begin:
         self._members()
         if self._begin_membership is None:
             raise RuntimeError("there is no membership")
@@ -516,10 +318,10 @@ class Assembly:
         workers: int,
         *,
         reads: Collection[Resource[Any]],
-        begins: Collection[_Begin],
+        begins: Collection[Begin],
     ) -> None:
         controller = Controller(
             name, queue, reconcile, workers, clock=self._clock, observer=self._outlets.tracing
         )
         self._health.add_controller(controller)
-        self._workers.append(_Workers(controller, [resource.full_name for resource in reads], begins))
+        self._workers.append(Workers(controller, [resource.full_name for resource in reads], begins))

@@ -8,7 +8,7 @@ import click
 from endpointd.cli.options import CONTROLLERS, SETTINGS
 
 if TYPE_CHECKING:
-    from endpointd.cli.assembly import ElectionSettings
+    from endpointd.cli.run_settings import ElectionSettings
     from endpointd.cli.serving_address import BindAddress
 
 __all__ = ["CONTROLLERS", "run"]
@@ -54,7 +54,8 @@ def run(**values: Any) -> None:
     from endpointd.cli.quick_start import import_aiohttp
 
     import_aiohttp()
-    from endpointd.cli.assembly import RunSettings, run_controllers
+    from endpointd.cli.run_program import run_controllers
+    from endpointd.cli.run_settings import RunSettings
     from endpointd.cli.serving_secrets import ServingFiles
     from endpointd.cli.tracing import TracingSettings
 
@@ -91,7 +92,7 @@ def run(**values: Any) -> None:
 
 def _election(values: dict[str, Any]) -> "ElectionSettings | None":
     """Return how to be elected, None for not at all."""
-    from endpointd.cli.assembly import ElectionSettings
+    from endpointd.cli.run_settings import ElectionSettings
     from endpointd.runtime import leader_election
 
     if not values["leader_elect"]:

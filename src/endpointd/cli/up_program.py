@@ -15,11 +15,12 @@ from endpointd.api.core import SERVICES
 from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.apiserver.settings import ServerSettings
 from endpointd.cli.applying import Applied, RefusedError, apply_manifests
-from endpointd.cli.assembly import Assembly, RunSettings
+from endpointd.cli.assembly import Assembly
 from endpointd.cli.embedded import CannotServeError, embedded_server, how_to_reach
 from endpointd.cli.manifests import Manifest
 from endpointd.cli.overview import Overview, as_json, as_text, as_yaml, overview
 from endpointd.cli.run import CONTROLLERS
+from endpointd.cli.run_settings import RunSettings
 from endpointd.cli.settling import unsettled
 from endpointd.client.discover import load_config
 from endpointd.client.rest import Client

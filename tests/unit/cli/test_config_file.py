@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from endpointd.cli import assembly
-from endpointd.cli.assembly import RunSettings
+from endpointd.cli import run_program
 from endpointd.cli.config_file import ConfigFileError, read_config_file
 from endpointd.cli.options import BY_KEY, SETTINGS
 from endpointd.cli.run import run
+from endpointd.cli.run_settings import RunSettings
 
 HEADER = "apiVersion: endpointd.dev/v1alpha1\nkind: EndpointdConfiguration\n"
 
@@ -39,7 +39,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
         kept.append(settings)
         return 0
 
-    monkeypatch.setattr(assembly, "run_controllers", keep)
+    monkeypatch.setattr(run_program, "run_controllers", keep)
     monkeypatch.setattr("endpointd.cli.logs.configure", lambda *_: None)
     return kept
 

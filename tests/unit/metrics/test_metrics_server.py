@@ -133,7 +133,7 @@ def test_a_port_in_use_ends_the_program_with_2_and_one_line(tmp_path: Path) -> N
 
 def test_neither_a_web_framework_nor_traces_are_imported_for_it() -> None:
     code = (
-        "import sys, endpointd.cli.assembly, endpointd.cli.serving;"
+        "import sys, endpointd.cli.run_program, endpointd.cli.serving;"
         "print([name for name in sys.modules if name.startswith(('aiohttp.web_app', 'opentelemetry'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

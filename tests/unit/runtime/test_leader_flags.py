@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from endpointd.cli import assembly
-from endpointd.cli.assembly import ElectionSettings, RunSettings, election_rules
+from endpointd.cli import run_program
 from endpointd.cli.run import run
+from endpointd.cli.run_settings import ElectionSettings, RunSettings, election_rules
 
 Ran = Callable[..., RunSettings]
 
@@ -22,7 +22,7 @@ def settings_of(monkeypatch: pytest.MonkeyPatch) -> Ran:
         found.append(settings)
         return 0
 
-    monkeypatch.setattr(assembly, "run_controllers", keep)
+    monkeypatch.setattr(run_program, "run_controllers", keep)
     monkeypatch.setattr("endpointd.cli.logs.configure", lambda *_: None)
 
     def of(*flags: str) -> RunSettings:
