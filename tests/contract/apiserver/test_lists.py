@@ -280,13 +280,18 @@ async def test_a_version_of_the_future_is_waited_for_then_refused(api: Api) -> N
         {"limit": 1},
         {"resourceVersionMatch": "Exact"},
     ]
-    refusals = await asyncio.gather(
-        *(
-            api.refused("GET", CONFIG_MAPS, query={"resourceVersion": "99999999", **query})
-            for query in queries
+    future = {"resourceVersion": "99999999"}
+    initial = {**future, "watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    watched, refusals = await asyncio.gather(
+        api("GET", CONFIG_MAPS, query=initial),
+        asyncio.gather(
+            *(api.refused("GET", CONFIG_MAPS, query={**future, **query}) for query in queries),
+            api.refused("GET", f"{CONFIG_MAPS}/a", query=future),
         ),
-        api.refused("GET", f"{CONFIG_MAPS}/a", query={"resourceVersion": "99999999"}),
     )
+    # A watch that begins with a list is refused as a list is: by a Status, or by an event that holds it.
+    status = watched.json.get("object", watched.json)
+    assert (status["code"], status["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
     for refusal in refusals:
         assert (refusal.code, refusal.reason) == (504, "Timeout")
         assert refusal.message is not None

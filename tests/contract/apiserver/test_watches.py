@@ -187,17 +187,6 @@ async def test_a_watch_that_makes_no_sense_is_refused(api: Api, query: dict[str,
     assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {why}'
 
 
-async def test_initial_events_of_the_future_are_waited_for_then_refused_by_an_event_or_a_status(
-    api: Api,
-) -> None:
-    query: dict[str, Any] = {**INITIAL, "watch": "true", "resourceVersion": "99999999"}
-    answer = await api("GET", CONFIG_MAPS, query=query)
-    status = answer.json
-    status = status["object"] if status.get("type") == "ERROR" else status
-    assert status["code"] == 504
-    assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
-
-
 # ------------------------------------------------------------------------------------------ what it tells
 
 
