@@ -14,13 +14,22 @@ from endpointd.clock import Clock
 _PACE_SECONDS_A_WATCH = 150e-6
 _LONGEST_PACE_SECONDS = 0.05
 _SHORTEST_PACE_SECONDS = 0.003
+_LONGEST_UNDER_LOAD_SECONDS = 0.25
+_SHARE_OF_WRITING = 0.5
+_WEIGHT_OF_THE_NEWEST = 0.05
 _STREAMS_A_TURN = 100
 """So many are written to in one turn of the loop: those who write objects are not held up for longer than that takes."""
 
 
-def pace_seconds(watches: int) -> float:
-    """Return how long a watch waits after it was written to, with so many of them open."""
+def pace_seconds(watches: int, seconds_a_write: float = 0.0) -> float:
+    """Return how long a watch waits after it was written to, with so many of them open.
+
+    ``seconds_a_write`` is what writing to one takes now: writing to all of them gets half of the time at most, so that a
+    server that is short of CPU goes on to answer requests. A quarter of a second is never exceeded.
+    """
     pace = min(watches * _PACE_SECONDS_A_WATCH, _LONGEST_PACE_SECONDS)
+    needed = watches * seconds_a_write / _SHARE_OF_WRITING
+    pace = max(pace, min(needed, _LONGEST_UNDER_LOAD_SECONDS))
     return pace if pace >= _SHORTEST_PACE_SECONDS else 0.0
 
 
@@ -51,13 +60,15 @@ class _Pump:
 
     One callback writes to many: no task, future or timer is spent on a delivery. What a delivery costs then is nearly
     all in the system call, not in the bytes. So where many watch, each of them is written to at most once in a
-    while (50 ms, from three hundred of them on; below twenty, at once), and what happens meanwhile goes out together.
-    The first change after a silence is never held back.
+    while (50 ms, from three hundred of them on; below twenty, at once; longer where the server is short of CPU), and
+    what happens meanwhile goes out together. The first change after a silence is never held back.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pace_seconds = 0.0
+        self._watches = 0
+        self._seconds_a_write = 0.0
         self._due: deque[_Stream] = deque()
         self._later: deque[_Stream] = deque()
         self._is_scheduled = False
@@ -101,23 +112,41 @@ class _Pump:
             wait_seconds = self._later[0].not_before - self._clock.monotonic()
             self._timer = asyncio.get_running_loop().call_later(wait_seconds, self._time_has_come)
 
+    def set_pace(self, watches: int) -> None:
+        """Fit the pace to so many watches; none: nothing is held back any more."""
+        self._watches = watches
+        self.pace_seconds = pace_seconds(watches, self._seconds_a_write)
+
     def _write_due(self) -> None:
         self._is_scheduled = False
         due = self._due
-        next_time = self._clock.monotonic() + self.pace_seconds
-        for _ in range(min(len(due), _STREAMS_A_TURN)):
+        count = min(len(due), _STREAMS_A_TURN)
+        began = self._clock.monotonic()
+        next_time = began + self.pace_seconds
+        for _ in range(count):
             stream = due.popleft()
             stream.is_queued = False
             if stream.handed_back is not None and not stream.handed_back.done():
-                self._write(stream, next_time)
+                try:
+                    self._write(stream, next_time)
+                except Exception as error:  # noqa: BLE001 - its task is told, and ends the stream
+                    stream.handed_back.set_exception(error)
+        if count == _STREAMS_A_TURN:
+            # Full turns alone are looked at: what a few take says little of what many will.
+            taken = (self._clock.monotonic() - began) / count
+            self._seconds_a_write += (taken - self._seconds_a_write) * _WEIGHT_OF_THE_NEWEST
+            self.set_pace(self._watches)
         self._schedule()
 
     def _write(self, stream: _Stream, next_time: float) -> None:
+        if stream.transport.is_closing():
+            stream.hand_back()
+            return
         batch = stream.watch.take()
         if batch:
             stream.transport.write(stream.framer.chunk(batch))
             stream.not_before = next_time
-        if batch == () or stream.connection.is_backed_up or stream.transport.is_closing():
+        if batch == () or stream.connection.is_backed_up:
             stream.hand_back()
         else:
             self.watch(stream)
@@ -190,6 +219,9 @@ class Streams:
                 transport.write(framer.chunk(batch))
                 stream.not_before = self._clock.monotonic() + self._pump.pace_seconds
                 await writer.drain()
+        except Exception:
+            transport.abort()  # the answer has begun: no refusal can follow
+            raise
         finally:
             connection.on_lost = None
             self._count(opened, is_open=False)
@@ -215,4 +247,4 @@ class Streams:
             self._open.add(watch)
         else:
             self._open.discard(watch)
-        self._pump.pace_seconds = 0.0 if self._closing else pace_seconds(len(self._open))
+        self._pump.set_pace(0 if self._closing else len(self._open))

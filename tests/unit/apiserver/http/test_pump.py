@@ -3,12 +3,15 @@
 import asyncio
 import json
 
+import aiohttp
+import pytest
 from tests.unit.apiserver.http.served import Door, a_server
 from tests.unit.apiserver.verbs.world import World, a_world, config_map
 
 from endpointd.apiserver.http.frames import Framer
 from endpointd.apiserver.http.negotiation import Form
-from endpointd.apiserver.verbs.watch import Bookmark, Watch
+from endpointd.apiserver.http.streams import pace_seconds
+from endpointd.apiserver.verbs.watch import Batch, Bookmark, Event, Watch
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MANY = 40  # enough of them for a pace
@@ -74,6 +77,37 @@ async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
         # More than all the buffers between the two take: the watch was handed back, and waited for its client.
         lines = [json.loads(await late.content.readuntil(b"\n")) for _ in range(30)]
         assert [line["object"]["metadata"]["name"] for line in lines] == names
+
+
+def test_a_server_that_is_short_of_cpu_writes_less_often_and_four_times_a_second_at_least() -> None:
+    assert pace_seconds(1_000, 20e-6) == pace_seconds(1_000) == 0.05
+    assert pace_seconds(1_000, 60e-6) == pytest.approx(0.12)
+    assert pace_seconds(1_000, 1.0) == 0.25
+    assert pace_seconds(0, 1.0) == 0.0
+
+
+async def test_a_stream_that_fails_ends_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk = Framer.chunk
+
+    def failing(self: Framer, batch: Batch) -> bytes:
+        if len(batch) and isinstance(batch[0], Event) and batch[0].stored.key.name == "w":
+            raise RuntimeError("no bytes can be made of it")
+        return chunk(self, batch)
+
+    monkeypatch.setattr(Framer, "chunk", failing)
+    opened = asyncio.Semaphore(0)
+    async with (
+        a_server() as door,
+        door.session.get(f"{MAPS}?watch=1") as failed,
+        asyncio.TaskGroup() as group,
+    ):
+        task = group.create_task(names_told(door, "&labelSelector=l%3Dv", 1, opened), name="goes on")
+        await all_open(opened, 1)
+        await door("POST", MAPS, a_map("w", "w"))
+        with pytest.raises(aiohttp.ClientError):
+            await failed.read()
+        await door("POST", MAPS, a_map("v", "v"))
+        assert await task == ["v"]
 
 
 async def two_watches(world: World, first: str, second: str) -> list[Watch]:
