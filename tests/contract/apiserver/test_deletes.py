@@ -262,6 +262,7 @@ async def test_a_collection_is_deleted_and_answered(api: Api) -> None:
     answer = await api.delete(CONFIG_MAPS)
     assert answer["kind"] == "ConfigMapList"
     assert names(answer) == ["a", "b"]
+    assert "kind" not in answer["items"][0]
     assert names(await api.get(CONFIG_MAPS)) == []
 
 

@@ -70,7 +70,9 @@ async def test_yaml_is_to_be_had(api: Api) -> None:
 async def test_a_list_may_be_yaml(api: Api) -> None:
     await api.config_map("a")
     answer = await api("GET", CONFIG_MAPS, accept=YAML)
-    assert [item["metadata"]["name"] for item in yaml.safe_load(answer.body)["items"]] == ["a"]
+    (item,) = yaml.safe_load(answer.body)["items"]
+    assert item["metadata"]["name"] == "a"
+    assert "kind" not in item
 
 
 async def test_a_refusal_is_in_the_form_that_was_asked_for(api: Api) -> None:

@@ -22,6 +22,7 @@ from tests.contract.apiserver.wire import (
 )
 
 INITIAL: dict[str, Any] = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+A = f"{CONFIG_MAPS}/a"
 END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -265,6 +266,19 @@ async def test_what_begins_to_match_is_added_and_what_ceases_to_is_deleted(api: 
     gone = events[2]["object"]
     assert gone["data"] == {"x": "2"}, "it is shown as it was when it matched last"
     assert gone["metadata"]["labels"] == {"app": "web"}
+
+
+@pytest.mark.parametrize("accept", [PARTIAL, TABLE])
+async def test_what_ceases_to_match_is_shown_as_it_was_in_every_form(api: Api, accept: str) -> None:
+    made = await api.config_map("a", {"app": "web"}, x="1")
+    query: dict[str, Any] = {"labelSelector": "app=web", "resourceVersion": version(made)}
+    async with api.watch(CONFIG_MAPS, accept=accept, **query) as watching:
+        ceased = await api.patch(A, {"metadata": {"labels": {"app": "db"}}})
+        event = await watching.next()
+    found = event["object"]["rows"][0]["object"] if accept == TABLE else event["object"]
+    assert event["type"] == "DELETED"
+    assert found["metadata"]["labels"] == {"app": "web"}
+    assert version(found) == version(ceased)
 
 
 async def test_what_never_matched_is_not_told_even_when_it_is_deleted(api: Api) -> None:
