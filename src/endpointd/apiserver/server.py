@@ -48,6 +48,8 @@ _LOG = logging.getLogger(__name__)
 KUBERNETES_VERSION = "v1.36.3"
 """The release whose API this is: clients that look at versions see it."""
 
+_ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
+"""As Go calls them."""
 _TOKEN_FILE = "token"  # noqa: S105 - the name of the file
 _TOKEN_BYTES = 32
 _START = Caller("system:apiserver")
@@ -276,12 +278,12 @@ def _version() -> JsonObject:
         "emulationMajor": major,
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
-        "minCompatibilityMinor": minor,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": f"{KUBERNETES_VERSION}+endpointd",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": platform.python_implementation(),
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
+        "platform": f"{platform.system().lower()}/{_ARCHITECTURES.get(platform.machine(), platform.machine())}",
     }

@@ -12,6 +12,16 @@ from endpointd.apiserver.http.query import first
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Registry
 
+_V2_JSON = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"v1"},"paths":{}}'
+_V2_PROTOBUF = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1B\x00"
+"""The same as gnostic's ``Document``: swagger (1), info (2) with title (1) and version (2), paths (8)."""
+_V2_PROTOBUF_TYPES = (
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+)
+"""The former is what it is called in answers: clients asking by the latter, older name cannot parse it themselves."""
+_V2_DIGEST = hashlib.sha256(_V2_JSON).hexdigest().upper()
+
 
 class OpenApiSource(Protocol):
     """Makes the OpenAPI v3 document of a group version."""
@@ -45,8 +55,16 @@ class OpenApi:
         return self._kept(asked, body, digest, "application/json", cache_control)
 
     def answer_v2(self, asked: Asked) -> web.Response:
-        """Return the 404 that makes clients take version 3."""
-        return text(404, "404 page not found\n", audit_id=asked.audit_id)
+        """Return a document of version 2 that describes nothing.
+
+        kubectl falls back to it for kinds that version 3 does not know (a ``List``, say, or one that is misspelt): it
+        then leaves their validation to the server, where a 404 would be the end of the command.
+        """
+        for media_range in asked.request.headers.get("Accept", "").split(","):
+            media_type = media_range.partition(";")[0].strip()
+            if media_type in _V2_PROTOBUF_TYPES:
+                return self._kept(asked, _V2_PROTOBUF, _V2_DIGEST, _V2_PROTOBUF_TYPES[0], "no-cache, private")
+        return self._kept(asked, _V2_JSON, _V2_DIGEST, "application/json", "no-cache, private")
 
     def _index(self, asked: Asked) -> web.Response:
         paths = {}

@@ -278,7 +278,10 @@ class Resources:
             if door.handler is None:
                 stored = await get(backend, target)
                 return self._object(asked, definition, answer(200, definition, stored), form)
-            return self._document(asked, 200, read_door(backend, target, door.handler), form)
+            document = read_door(backend, target, door.handler)
+            if form.transform == "Table" and door.columns:
+                document = self._table(asked, door, document, form)
+            return self._document(asked, 200, document, form)
         if door.handler is None:
             return await (self._patch if verb == "patch" else self._update)(asked, target)
         kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
@@ -311,18 +314,23 @@ class Resources:
         if document.get("kind") == "Status":
             form = msgspec.structs.replace(form, transform="")
         if form.transform == "Table":
-            revision = document.get("metadata", {}).get("resourceVersion", "")
-            document = table(
-                definition,
-                [document],
-                {"resourceVersion": revision},
-                now=self._backend.clock.wall(),
-                include_object=self._include_object(asked, form),
-                version=form.version,
-            )
+            document = self._table(asked, definition, document, form)
         elif form.transform:
             document = partial(document, form.version)
         return self._document(asked, result.code, document, form)
+
+    def _table(
+        self, asked: Asked, of: Definition | Subresource, document: JsonObject, form: Form
+    ) -> JsonObject:
+        """Return the table of one object, or of what is seen of it through a door."""
+        return table(
+            of,
+            [document],
+            {"resourceVersion": document.get("metadata", {}).get("resourceVersion", "")},
+            now=self._backend.clock.wall(),
+            include_object=self._include_object(asked, form),
+            version=form.version,
+        )
 
     def _document(self, asked: Asked, code: int, document: JsonObject, form: Form) -> web.Response:
         body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from endpointd.apiserver.objects import JsonObject, metadata_of
-from endpointd.apiserver.registry.definition import Column, Definition
+from endpointd.apiserver.registry.definition import Column, Definition, Subresource
 
 _META_GROUP = "meta.k8s.io"
 
@@ -31,7 +31,7 @@ def partial_list(
 
 
 def table(
-    definition: Definition,
+    definition: Definition | Subresource,
     documents: Sequence[JsonObject],
     list_metadata: JsonObject,
     *,

@@ -124,6 +124,8 @@ class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     handler: "SubresourceHandler | None" = None
     """What it does; ``None`` for ``status``, which is the same for all kinds."""
+    columns: "tuple[Column, ...]" = ()
+    """Of its table, where a GET does not answer with the object itself; without any, there is no table of it."""
 
 
 class SubresourceHandler(Protocol):

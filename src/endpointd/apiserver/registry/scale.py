@@ -5,9 +5,18 @@ from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
 from endpointd.apiserver.registry import checks
 from endpointd.apiserver.registry.definition import Request, Subresource
 from endpointd.apiserver.registry.documents import made, member, number, text
-from endpointd.apiserver.registry.printing import selector_text
+from endpointd.apiserver.registry.printing import AGE, NAME, column, selector_text
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+SCALE_COLUMNS = (
+    NAME,
+    column("Desired", lambda obj: number(member(obj, "spec"), "replicas"), kind="integer"),
+    column("Available", lambda obj: number(member(obj, "status"), "replicas"), kind="integer"),
+    AGE,
+)
+"""Of the table of a Scale, of whatever kind it is."""
 
 
 class Scale:
@@ -60,4 +69,5 @@ def scale_door(plural: str) -> Subresource:
         version="v1",
         kind="Scale",
         handler=Scale(GroupResource("apps", plural)),
+        columns=SCALE_COLUMNS,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Definition, Request, Strategy
+from endpointd.apiserver.registry.times import timestamp
 
 _GROUPS = ["system:masters", "system:authenticated"]
 _EVERYTHING = ["*"]
@@ -23,7 +24,11 @@ def _rules(request: Request, obj: JsonObject) -> JsonObject:
 
 
 def _who_am_i(request: Request, obj: JsonObject) -> JsonObject:
-    return {**obj, "status": {"userInfo": {"username": request.user, "groups": list(_GROUPS)}}}
+    return {
+        **obj,
+        "metadata": {"creationTimestamp": timestamp(request.clock)},
+        "status": {"userInfo": {"username": request.user, "groups": list(_GROUPS)}},
+    }
 
 
 def _review(group: str, kind: str, answers: Callable[[Request, JsonObject], JsonObject]) -> Definition:
