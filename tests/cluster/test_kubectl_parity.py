@@ -1,0 +1,88 @@
+"""The real kubectl, the same commands in the same order on kube-apiserver and on the embedded server: same answers.
+
+Neither side has controllers or simulated nodes, so that every outcome is determined by what the commands say.
+"""
+
+import difflib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+from tests.cluster.kubectl_cases import CASES
+from tests.cluster.kubectl_differences import REASONS
+from tests.cluster.kubectl_driver import Kubectl, Pair, Step, run_case, run_cases
+from tests.cluster.kubectl_manifests import FILES
+
+from endpointd.testing.apiserver import DEFAULT_SETTINGS, running_api_server
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "kubectl.md"
+
+
+@pytest_asyncio.fixture
+async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
+    """kubectl on the real server, and on ours."""
+    program = control_plane.assets / "kubectl"
+    homes = tmp_path / "real", tmp_path / "ours"
+    for home in homes:
+        home.mkdir()
+    # In a thread of its own: kubectl is to find it answering whatever this loop does.
+    with running_api_server(SETTINGS) as server:
+        yield (
+            Kubectl(program, homes[0], control_plane, control_plane.admin_token, FILES),
+            Kubectl(program, homes[1], server, server.token, FILES),
+        )
+
+
+def judged(pairs: list[Pair]) -> list[str]:
+    """Return what is wrong, to be read by people: differences that nobody has explained, explanations that nothing needs."""
+    wrong = []
+    for pair in pairs:
+        title = f"{pair.case}: kubectl {pair.step.line}"
+        if (pair.real == pair.ours) == bool(pair.step.differs):
+            if pair.step.differs:
+                wrong.append(f"{title}\n    no longer differs: take the reason {pair.step.differs!r} away")
+                continue
+            lines = difflib.unified_diff(
+                str(pair.real).splitlines(), str(pair.ours).splitlines(), "real", "ours", lineterm="", n=1
+            )
+            wrong.append("\n    ".join([title, *lines]))
+    return wrong
+
+
+async def test_every_command_has_the_same_exit_code_and_says_the_same(
+    both: tuple[Kubectl, Kubectl], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = await run_cases(CASES, *both)
+    explained = sum(bool(pair.step.differs) for pair in pairs)
+    with capsys.disabled():
+        print(f"\n  {len(pairs)} commands on both servers, {explained} of them with a known difference")
+    assert len(pairs) > 400
+    wrong = judged(pairs)
+    assert not wrong, "\n\n".join([f"{len(wrong)} of {len(pairs)} commands:", *wrong])
+
+
+async def test_what_differs_is_found(both: tuple[Kubectl, Kubectl]) -> None:
+    case = replace(CASES[-1], name="found", steps=(Step("version"), Step("cluster-info", differs="uid")))
+    pairs = await run_case(case, *both)
+    wrong = judged(pairs)
+    assert ["kubectl version" in wrong[0], "no longer differs" in wrong[1]] == [True, True]
+
+
+async def test_all_resources_of_ours_are_the_real_ones(both: tuple[Kubectl, Kubectl]) -> None:
+    """What is missing is explained by its kind; what is there is told the same: names, short names, versions, scopes, kinds."""
+    steps = (Step("api-resources --no-headers"), Step("api-versions"))
+    for pair in await run_case(replace(CASES[-1], name="resources", steps=steps, namespace=False), *both):
+        assert not set(pair.ours.out.splitlines()) - set(pair.real.out.splitlines())
+
+
+def test_every_reason_is_used_and_documented() -> None:
+    used = {step.differs for case in CASES for step in case.steps if step.differs}
+    assert used == set(REASONS)
+    document = DOCUMENT.read_text()
+    assert not [reason for reason in REASONS if f"**{reason}**" not in document]
