@@ -89,9 +89,18 @@ async def test_a_field_that_cannot_be_selected_by_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_field_of_a_pod_that_cannot_be_selected_by_is_refused_in_other_words(api: Api) -> None:
-    refusal = await api.refused("GET", PODS, query={"fieldSelector": "spec.priority=1"})
-    assert refusal.message == "field label not supported: spec.priority"
+@pytest.mark.parametrize("kind", ["pods", "services", "secrets", "events", "namespaces", "nodes"])
+async def test_kinds_with_fields_of_their_own_refuse_others_in_other_words(api: Api, kind: str) -> None:
+    refusal = await api.refused("GET", f"/api/v1/{kind}", query={"fieldSelector": "spec.priority=1"})
+    assert (refusal.code, refusal.message) == (400, "field label not supported: spec.priority")
+
+
+@pytest.mark.parametrize("kind", ["deployments", "replicasets", "statefulsets", "daemonsets"])
+async def test_workloads_are_selected_by_no_field_of_their_own(api: Api, kind: str) -> None:
+    refusal = await api.refused("GET", f"/apis/apps/v1/{kind}", query={"fieldSelector": "status.replicas=1"})
+    assert refusal.message == (
+        '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
 
 
 async def test_a_field_selector_that_cannot_be_read_is_refused(api: Api) -> None:

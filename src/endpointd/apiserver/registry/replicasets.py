@@ -70,6 +70,4 @@ REPLICA_SETS = Definition(
         *template_columns(),
         column("Selector", lambda obj: selector_text(member(obj, "spec").get("selector")) or NONE, wide=True),
     ),
-    fields=lambda obj: {"status.replicas": str(number(member(obj, "status"), "replicas"))},
-    field_names=("status.replicas",),
 )
