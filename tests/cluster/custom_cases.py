@@ -576,6 +576,12 @@ def _at(plural: str, api: str = "v1") -> str:
     return f"/apis/{GROUP}/{api}/namespaces/{{ns}}/{plural}"
 
 
+def approved(value: str) -> JSON:
+    body = crd("screws", "Screw", group="x.k8s.io")
+    body["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
+    return body
+
+
 LIVES: list[Case] = [
     case(
         "a version more",
@@ -627,6 +633,14 @@ LIVES: list[Case] = [
         change(_at("bolts"), "x", _with("spec.a", "longer")),
         change(_at("bolts"), "x", _with("spec.a", "ok")),
         delete(CRDS, f"bolts.{GROUP}"),
+    ),
+    case(
+        "a group of the community",
+        create(CRDS, approved("unapproved, only tried")),
+        delete(CRDS, "screws.x.k8s.io"),
+        create(CRDS, approved("https://example.com/1")),
+        delete(CRDS, "screws.x.k8s.io"),
+        create(CRDS, approved("yes")),
     ),
     case(
         "a cluster's own",

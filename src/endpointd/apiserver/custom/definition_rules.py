@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from endpointd.apiserver.custom.names import dns1035_problem, name_errors
+from endpointd.apiserver.custom.names import dns1035_problem, name_errors, set_condition
 from endpointd.apiserver.custom.schema_rules import schema_errors
 from endpointd.apiserver.custom.shapes import Schema, properties
 from endpointd.apiserver.errors import (
@@ -31,7 +31,7 @@ _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL = f'protected groups must have approval annotation "{_APPROVED}"'
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 _SELECTABLE = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_]*)+")
-_NO_WEBHOOK = "conversion by webhook is not served here: use None, versions that differ by apiVersion alone"
+_NO_WEBHOOK = "conversion by webhook is not served here: have one version, or use None (versions that differ by apiVersion alone)"
 
 
 def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
@@ -114,6 +114,27 @@ def _approval_errors(definition: JsonObject, old: JsonObject | None) -> list[Fie
     return []
 
 
+def set_approval(definition: JsonObject, now: str) -> None:
+    """Set the condition that says whether a definition of the community's own groups is approved, in place."""
+    if not is_protected(text(member(definition, "spec"), "group")):
+        return
+    value = (metadata_of(definition).get("annotations") or {}).get(_APPROVED, "")
+    state = _approval(value)
+    reason, message = {
+        "missing": ("MissingAnnotation", f"{_APPROVAL}, {_SEE}"),
+        "bypassed": ("UnapprovedAnnotation", f'not approved: "{value}"'),
+        "approved": ("ApprovedAnnotation", f"approved in {value}"),
+    }.get(
+        state,
+        (
+            "InvalidAnnotation",
+            f'{_APPROVAL} with either a URL or a reason starting with "unapproved", {_SEE}',
+        ),
+    )
+    kind = "KubernetesAPIApprovalPolicyConformant"
+    set_condition(definition, kind, state == "approved", reason, message, now)
+
+
 def _approval(value: str) -> str:
     if not value:
         return "missing"
@@ -162,7 +183,8 @@ def _spec_errors(spec: JsonObject, field: str) -> list[FieldError]:
     errors += name_errors(f"{field}.names", named)
     for part in hoisted:
         errors += _part_errors(part, f"{field}.{_HOISTED.get(part, part)}", versions[0])
-    return errors + _conversion_errors(f"{field}.conversion", member(spec, "conversion"))
+    needed = len(versions) > 1
+    return errors + _conversion_errors(f"{field}.conversion", member(spec, "conversion"), needed=needed)
 
 
 def _group_errors(field: str, group: str) -> list[FieldError]:
@@ -175,7 +197,8 @@ def _group_errors(field: str, group: str) -> list[FieldError]:
     return []
 
 
-def _conversion_errors(field: str, conversion: JsonObject) -> list[FieldError]:
+def _conversion_errors(field: str, conversion: JsonObject, *, needed: bool) -> list[FieldError]:
+    """Check how versions become each other; ``needed``: there is more than one, so that a webhook would be asked."""
     strategy = text(conversion, "strategy")
     if not conversion or strategy == "None":
         if conversion.get("webhook") is not None:
@@ -185,8 +208,24 @@ def _conversion_errors(field: str, conversion: JsonObject) -> list[FieldError]:
     if not strategy:
         return [required(f"{field}.strategy")]
     if strategy == "Webhook":
-        return [forbidden_field(f"{field}.strategy", _NO_WEBHOOK)]
+        if needed:
+            return [forbidden_field(f"{field}.strategy", _NO_WEBHOOK)]
+        return _webhook_errors(field, conversion.get("webhook"))
     return [not_supported(f"{field}.strategy", strategy, ("None", "Webhook"))]
+
+
+def _webhook_errors(field: str, webhook: JsonObject | None) -> list[FieldError]:
+    config = member(webhook or {}, "clientConfig")
+    if not config:
+        detail = "required when strategy is set to Webhook"
+        return [required(f"{field}.webhookClientConfig", detail)]
+    errors: list[FieldError] = []
+    if (config.get("url") is None) == (config.get("service") is None):
+        detail = "exactly one of url or service is required"
+        errors.append(required(f"{field}.webhookClientConfig", detail))
+    if not items(webhook or {}, "conversionReviewVersions"):
+        errors.append(required(f"{field}.conversionReviewVersions"))
+    return errors
 
 
 _PARTS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")

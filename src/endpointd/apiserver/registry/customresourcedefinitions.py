@@ -4,7 +4,11 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Protocol
 
-from endpointd.apiserver.custom.definition_rules import definition_errors, definition_name_problem
+from endpointd.apiserver.custom.definition_rules import (
+    definition_errors,
+    definition_name_problem,
+    set_approval,
+)
 from endpointd.apiserver.custom.formats import is_known
 from endpointd.apiserver.custom.names import (
     TERMINATING,
@@ -87,7 +91,9 @@ class _DefinitionStrategy(Strategy):
 
     def _grant(self, request: Request, obj: JsonObject) -> None:
         others = self._kinds.others(text(metadata_of(obj), "name"), text(member(obj, "spec"), "group"))
-        grant_names(obj, taken_names(others), timestamp(request.clock))
+        now = timestamp(request.clock)
+        grant_names(obj, taken_names(others), now)
+        set_approval(obj, now)
 
     def _refresh_after(self, request: Request, obj: JsonObject) -> None:
         name = text(metadata_of(obj), "name")

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from endpointd.apiserver.custom.definition_rules import definition_errors, definition_name_problem
+from endpointd.apiserver.custom.definition_rules import (
+    definition_errors,
+    definition_name_problem,
+    set_approval,
+)
+from endpointd.apiserver.custom.names import condition
 from endpointd.apiserver.custom.schema_rules import schema_errors
 
 TEXT = {"type": "string"}
@@ -67,7 +72,8 @@ def test_its_name_is_that_of_plural_and_group() -> None:
         ({"versions": [version(), version("v1", served=False)]}, "spec.versions"),
         ({"versions": [version("v1.1", storage=True), version()]}, "spec.versions[0].name"),
         ({"conversion": {"strategy": "Magic"}}, "spec.conversion.strategy"),
-        ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.strategy"),
+        ({"conversion": {"strategy": "Webhook"}, "versions": [version(), version("v2")]}, "spec.conversion.strategy"),
+        ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.webhookClientConfig"),
         ({"preserveUnknownFields": True}, "spec.preserveUnknownFields"),
         ({"versions": [version(deprecationWarning="x")]}, "spec.versions[0].deprecationWarning"),
         ({"versions": [version(deprecated=True, deprecationWarning="\n")]}, "spec.versions[0].deprecationWarning"),
@@ -94,6 +100,30 @@ def test_groups_of_the_community_need_an_approval() -> None:
     for value, errors in (("unapproved, a test", []), ("https://example.com/1", []), ("yes", [field])):
         one["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
         assert fields(one) == errors
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "holds"),
+    [
+        ("unapproved, a test", "UnapprovedAnnotation", "False"),
+        ("https://example.com/1", "ApprovedAnnotation", "True"),
+        ("yes", "InvalidAnnotation", "False"),
+        ("", "MissingAnnotation", "False"),
+    ],
+)
+def test_an_approval_is_a_condition(value: str, reason: str, holds: str) -> None:
+    one = crd(group="x.k8s.io")
+    one["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
+    set_approval(one, "2024-01-01T00:00:00Z")
+    found = condition(one, "KubernetesAPIApprovalPolicyConformant")
+    assert found is not None
+    assert (found["reason"], found["status"]) == (reason, holds)
+
+
+def test_other_groups_need_none() -> None:
+    one = crd()
+    set_approval(one, "2024-01-01T00:00:00Z")
+    assert condition(one, "KubernetesAPIApprovalPolicyConformant") is None
 
 
 def test_what_has_stored_objects_stays_among_the_versions() -> None:
