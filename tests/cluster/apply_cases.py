@@ -105,6 +105,17 @@ _EVENT = {
     "lastTimestamp": "2026-01-01T00:00:00Z",
     "source": {"component": "c"},
 }
+_NEW_EVENT = {
+    "metadata": {"name": "a"},
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "reportingController": "c.example.com/x",
+    "reportingInstance": "i",
+    "action": "A",
+    "reason": "R",
+    "type": "Normal",
+    "note": "n",
+    "regarding": {"kind": "Pod", "name": "p", "namespace": "NAMESPACE"},
+}
 _SLICE = {
     "apiVersion": "discovery.k8s.io/v1",
     "kind": "EndpointSlice",
@@ -458,8 +469,21 @@ CASES: dict[str, list[Write]] = {
         posted(_EVENT, kind="Event"),
         changed("merge", {"count": 2, "message": "n"}, "m2", kind="Event"),
         seen("NewEvent"),
+        changed("merge", {"metadata": {"labels": {"a": "b"}}}, "m3", kind="NewEvent"),
         changed("merge", {"note": "o"}, "m3", kind="NewEvent"),
         changed("merge", {"message": "p"}, "m4", kind="Event"),
+        seen("Event"),
+    ],
+    "an event of the new group, changed through the old one": [
+        posted(_NEW_EVENT, kind="NewEvent"),
+        changed("merge", {"message": "p"}, "m2", kind="Event"),
+        seen("NewEvent"),
+        changed("merge", {"metadata": {"annotations": {"a": "b"}}}, "m3", kind="NewEvent"),
+        applied(
+            {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "labels": {"x": "y"}}},
+            "m4",
+            kind="Event",
+        ),
         seen("Event"),
     ],
 }

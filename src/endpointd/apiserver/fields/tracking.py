@@ -27,7 +27,7 @@ from endpointd.apiserver.fields.nodes import EntryError, field_set
 from endpointd.apiserver.fields.sets import FieldSet, difference, from_paths, intersection
 from endpointd.apiserver.fields.updater import (
     ConflictsError,
-    Versions,
+    Version,
     after_apply,
     after_update,
     owned_by_types,
@@ -59,7 +59,7 @@ class Tracked(msgspec.Struct, frozen=True):
     group: str
     version: str
     kind: str
-    versions: Versions
+    own: Version
     empty: JsonObject
 
 
@@ -81,7 +81,7 @@ def after_creation(tracked: Tracked, writer: Writer, new: JsonObject, given: Any
     """Return the managedFields of a new object; ``given`` are those that its body came with."""
     managed: Managed = {} if is_reset(given) else _read(given) or {}
     if managed:
-        managed = owned_by_types(tracked.versions, managed)
+        managed = owned_by_types(tracked.own, managed)
     return _entries(_updated(tracked, writer, managed, tracked.empty, new))
 
 
@@ -99,7 +99,7 @@ def after_writing(
             return None
         edited = _read(given)
         if edited:
-            return _entries(_updated(tracked, writer, owned_by_types(tracked.versions, edited), old, new))
+            return _entries(_updated(tracked, writer, owned_by_types(tracked.own, edited), old, new))
     managed = decode(before, is_canonical=True)
     if not managed:
         return None
@@ -121,7 +121,7 @@ def after_scaling(tracked: Tracked, writer: Writer, old: JsonObject, new: JsonOb
         for who, owned in managed.items()
         if (fields := difference(owned.fields, _REPLICAS))
     }
-    version = tracked.versions.own.api_version
+    version = tracked.own.api_version
     left[manager_id(writer.manager, UPDATE, version, writer.subresource)] = Owned(_REPLICAS, version)
     return encode(left)
 
@@ -133,10 +133,10 @@ def _read(given: Any) -> Managed | None:
 
 
 def _updated(tracked: Tracked, writer: Writer, managed: Managed, old: JsonObject, new: JsonObject) -> Managed:
-    versions = tracked.versions
-    who = manager_id(writer.manager, UPDATE, versions.own.api_version, writer.subresource)
+    own = tracked.own
+    who = manager_id(writer.manager, UPDATE, own.api_version, writer.subresource)
     try:
-        return capped(after_update(versions, managed, who, old, new, writer.now))
+        return capped(after_update(own, managed, who, old, new, writer.now))
     except EntryError:
         return (
             managed  # a list without keys: the rules of the kind refuse it, or nobody can tell who owns what
@@ -162,20 +162,20 @@ def apply(
     that does not fit its type (as the real server answers).
     """
     _check_body(tracked, body)
-    versions = tracked.versions
+    own = tracked.own
     old = tracked.empty if live is None else live
     managed = decode(metadata_of(old).get("managedFields"), is_canonical=True)
     if not managed and live is not None:
         first = Writer(_BEFORE_FIRST_APPLY, writer.subresource, writer.now)
         managed = _updated(tracked, first, {}, tracked.empty, live)
-    who = manager_id(writer.manager, APPLY, versions.own.api_version, writer.subresource)
+    who = manager_id(writer.manager, APPLY, own.api_version, writer.subresource)
     try:
-        new, after = after_apply(versions, managed, who, old, body, writer.now, force=force)
+        new, after = after_apply(own, managed, who, old, body, writer.now, force=force)
     except ConflictsError as error:
         left = _not_last_applied(tracked, writer, old, error.conflicts)
         if left:
             raise conflict_error(left) from None
-        new, after = after_apply(versions, managed, who, old, body, writer.now, force=True)
+        new, after = after_apply(own, managed, who, old, body, writer.now, force=True)
     made = dict(old if new is None else new)
     if writer.manager == _KUBECTL:
         _renew_last_applied(made, body)
@@ -184,7 +184,7 @@ def apply(
 
 def _check_body(tracked: Tracked, body: JsonObject) -> None:
     given_version, given_kind = body.get("apiVersion") or "", body.get("kind") or ""
-    api_version = tracked.versions.own.api_version
+    api_version = tracked.own.api_version
     if given_kind != tracked.kind or given_version != api_version:
         group, _, version = str(given_version).rpartition("/")
         if "/" in group:
@@ -192,7 +192,7 @@ def _check_body(tracked: Tracked, body: JsonObject) -> None:
         raise bad_request(f"invalid object type: {group}/{version}, Kind={given_kind}")
     if isinstance(metadata_of(body).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
-    found = problems(tracked.versions.own.node, body)
+    found = problems(tracked.own.node, body)
     if found:
         what = f"failed to create typed patch object ({told(tracked, body)})"
         raise StatusError(500, "", f"{what}: {problem_text(found)}")
@@ -229,7 +229,7 @@ def _not_last_applied(
 
 def _last_applied_set(tracked: Tracked, live: JsonObject) -> FieldSet | None:
     text = (metadata_of(live).get("annotations") or {}).get(LAST_APPLIED)
-    own = tracked.versions.own
+    own = tracked.own
     try:
         last = json.loads(text) if text else None
         if not isinstance(last, dict) or last.get("apiVersion") != own.api_version:

@@ -38,7 +38,7 @@ async def apply(
     if not isinstance(body, dict | None):
         raise bad_request(f"{_NO_OBJECT} {go_type_of(body)} into Go value of type map[string]interface {{}}")
     wanted: JsonObject = body or {}
-    about, who = tracked(backend, target), writer(target, request, options)
+    about, who = tracked(target), writer(target, request, options)
 
     def make(live: JsonObject | None) -> JsonObject:
         made, entries = tracking.apply(about, who, live, wanted, force=bool(options.force))

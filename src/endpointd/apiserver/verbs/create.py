@@ -32,7 +32,7 @@ async def create(
     A generated name is drawn again where it is taken, up to eight times.
     """
     definition = target.definition
-    own = Owner(backend, target, request, options)
+    own = Owner(target, request, options)
     own.look_at(body)
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind

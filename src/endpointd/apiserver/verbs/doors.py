@@ -115,7 +115,7 @@ async def modify_door(
                     backend, Target(target.definition, target.namespace, target.name), request, wanted
                 )
                 return told
-            own_door(backend, target, request, options, old, obj)
+            own_door(target, request, options, old, obj)
             result = await write_decided(backend, target, request, stored, old, obj)
         except WriteConflictError:
             give_back(request)

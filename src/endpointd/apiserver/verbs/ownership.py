@@ -12,11 +12,10 @@ from endpointd.apiserver.fields.tracking import (
     after_writing,
     manager_name,
 )
-from endpointd.apiserver.fields.updater import Version, Versions
 from endpointd.apiserver.objects import JsonObject, metadata_of
-from endpointd.apiserver.registry.definition import Definition, Request
+from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.verbs import metadata as meta
-from endpointd.apiserver.verbs.context import Backend, Target, shown
+from endpointd.apiserver.verbs.context import Target, shown
 from endpointd.apiserver.verbs.options import WriteOptions
 
 Own = Callable[[JsonObject | None, JsonObject, Any], Any]
@@ -24,37 +23,13 @@ Own = Callable[[JsonObject | None, JsonObject, Any], Any]
 managedFields that are to be, None for none."""
 
 
-def tracked(backend: Backend, target: Target) -> Tracked:
+def tracked(target: Target) -> Tracked:
     """Return how a target is owned, in the version it is written in."""
-    definition = target.definition
+    one = target.definition
     door = target.subresource.name if target.subresource is not None else ""
-    others: dict[str, Version] = {}
-    views: dict[str, Definition] = {}
-    if definition.view is not None or definition.plural == "events":  # no others are shown in two groups
-        for other in backend.registry.all():
-            if other.storage_resource == definition.storage_resource and other is not definition:
-                others[other.api_version] = _version(other, door)
-                views[other.api_version] = other
-
-    def convert(document: JsonObject, api_version: str) -> JsonObject | None:
-        other = views.get(api_version)
-        if other is None:
-            return None
-        kept = document if definition.view is None else definition.view.to_storage(document)
-        return shown(other, kept)
-
-    return Tracked(
-        definition.group,
-        definition.version,
-        definition.kind,
-        Versions(_version(definition, door), others, convert),
-        empty(definition.group, definition.version, definition.kind),
-    )
-
-
-def _version(definition: Definition, door: str) -> Version:
-    has_status = any(one.name == "status" for one in definition.subresources)
-    return version_of(definition.group, definition.version, definition.kind, door, has_status)
+    has_status = any(each.name == "status" for each in one.subresources)
+    own = version_of(one.group, one.version, one.kind, door, has_status)
+    return Tracked(one.group, one.version, one.kind, own, empty(one.group, one.version, one.kind))
 
 
 def writer(target: Target, request: Request, options: WriteOptions | None) -> Writer:
@@ -67,10 +42,7 @@ def writer(target: Target, request: Request, options: WriteOptions | None) -> Wr
 class Owner:
     """Says who owns an object after a write that is no apply. One for each write; without options it is a loop of ours."""
 
-    def __init__(
-        self, backend: Backend, target: Target, request: Request, options: WriteOptions | None
-    ) -> None:
-        self._backend = backend
+    def __init__(self, target: Target, request: Request, options: WriteOptions | None) -> None:
         self._target = target
         self._request = request
         self._options = options
@@ -85,7 +57,7 @@ class Owner:
     def __call__(self, old: JsonObject | None, new: JsonObject, given: Any) -> Any:
         """Return the managedFields that are to be (:data:`Own`)."""
         definition = self._target.definition
-        about = tracked(self._backend, self._target)
+        about = tracked(self._target)
         who = writer(self._target, self._request, self._options)
         given = [] if self._forgets else given
         said: JsonObject = {name: [] for name in self._empty if name in new and new[name] is None}
@@ -96,7 +68,6 @@ class Owner:
 
 
 def own_door(
-    backend: Backend,
     target: Target,
     request: Request,
     options: WriteOptions | None,
@@ -106,10 +77,10 @@ def own_door(
     """Set who owns an object after a write through a door with a handler: ``scale`` and ``finalize`` are tracked."""
     door = target.subresource.name if target.subresource is not None else ""
     if door == "scale":
-        about, who = tracked(backend, target), writer(target, request, options)
+        about, who = tracked(target), writer(target, request, options)
         settle(new, after_scaling(about, who, old, new))
     elif door == "finalize":
-        settle(new, Owner(backend, target, request, options)(old, new, None))
+        settle(new, Owner(target, request, options)(old, new, None))
 
 
 def as_given(old: JsonObject | None, new: JsonObject, given: Any) -> Any:

@@ -33,7 +33,7 @@ async def patch(
     again to what has come between. Raises 400, 413 and 422 as the patch's own rules say.
     """
     definition = target.definition
-    own = Owner(backend, target, request, options)
+    own = Owner(target, request, options)
 
     def make(current: JsonObject) -> JsonObject:
         version = current["metadata"]["resourceVersion"]

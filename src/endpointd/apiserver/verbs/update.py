@@ -48,7 +48,7 @@ async def update(
     it must be the current one (409). What equals what is stored is not written: same revision, no event.
     """
     definition = target.definition
-    own = Owner(backend, target, request, options)
+    own = Owner(target, request, options)
     own.look_at(body)
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
@@ -104,7 +104,7 @@ async def modify(
     def made(stored: Stored) -> JsonObject:
         return make(shown(target.definition, stored.decode()))
 
-    return await _modify(backend, target, request, made, own or Owner(backend, target, request, None))
+    return await _modify(backend, target, request, made, own or Owner(target, request, None))
 
 
 async def _modify(
