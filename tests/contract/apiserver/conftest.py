@@ -91,7 +91,7 @@ def _base64(text: str) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the suite in one loop: connections are made once."""
     for item in items:
-        if _HERE in item.path.parents and isinstance(item, pytest_asyncio.plugin.PytestAsyncioFunction):
+        if _HERE in item.path.parents and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
