@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ class Tracked(msgspec.Struct, frozen=True):
     empty: JsonObject
 
 
+@lru_cache(256)
 def manager_name(field_manager: str, user_agent: str) -> str:
     """Return the manager of a write: what it says, else the name of its program (User-Agent up to the first ``/``)."""
     if field_manager:

@@ -126,6 +126,13 @@ def test_an_apply_is_merged_entry_by_entry() -> None:
     ]
 
 
+def test_an_entry_that_is_there_twice_is_replaced_by_the_applied_one() -> None:
+    live = service(ports=[{**WEB, "name": "a"}, {**WEB, "name": "b"}])
+    assert merged(SERVICE, live, service(ports=[{**WEB, "targetPort": 1}])) == service(
+        ports=[{**WEB, "targetPort": 1}]
+    )
+
+
 @pytest.mark.parametrize(
     ("live", "applied", "result"),
     [

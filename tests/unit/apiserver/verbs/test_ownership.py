@@ -133,6 +133,28 @@ async def test_what_is_not_applied_any_more_goes_unless_others_own_it(here: Worl
     assert owners(left) == {("m2", "Apply"): {"f:data": {"f:y": {}}}}
 
 
+async def test_who_joins_in_owning_without_changing_anything_has_no_time(here: World) -> None:
+    await applied(here, typed({"x": "1"}))
+    joined = await applied(here, typed({"x": "1"}), "m2")
+    entries = {entry["manager"]: entry for entry in joined.decode()["metadata"]["managedFields"]}
+    assert "time" in entries["m1"]
+    assert "time" not in entries["m2"]
+
+
+async def test_an_empty_list_is_owned_and_said_again_changes_nothing(here: World) -> None:
+    body = {"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": []}
+    where = {"plural": "endpointslices", "group": "discovery.k8s.io"}
+    made = await here.create(copy.deepcopy(body), options=by("m1"), **where)
+    assert owners(made) == {("m1", "Update"): {"f:addressType": {}, "f:endpoints": {}}}
+    here.clock.advance(60)
+    again = await here.update("a", copy.deepcopy(body), options=by("m1"), **where)
+    assert again.decode() == made.decode(), "a write that changes nothing is none"
+
+
+async def test_a_condition_on_what_is_not_there_holds(here: World) -> None:
+    assert (await applied(here, typed({"x": "1"}, resourceVersion="7"))).code == 201
+
+
 async def test_a_conflict_is_refused_and_forced(here: World) -> None:
     await applied(here, typed({"x": "1"}))
     error = await refusal(applied(here, typed({"x": "2"}), "m2"))
@@ -191,6 +213,10 @@ async def test_the_status_is_owned_through_its_door_alone(here: World) -> None:
     assert list(owners(written)["m2", "Update"]) == ["f:status"]
     entry = written.decode()["metadata"]["managedFields"][-1]
     assert entry["subresource"] == "status"
+    forgetful = written.decode()
+    forgetful["metadata"]["managedFields"] = [{}]
+    kept = await here.update("a", forgetful, "services", by("m2"), door="status")
+    assert owners(kept) == owners(written), "owners are edited through the main door alone"
 
 
 async def test_scaling_makes_the_scaler_the_only_owner_of_the_replicas(here: World) -> None:
