@@ -14,8 +14,8 @@ from endpointd.clock import Clock
 _PACE_SECONDS_A_WATCH = 150e-6
 _LONGEST_PACE_SECONDS = 0.05
 _SHORTEST_PACE_SECONDS = 0.003
-_LONGEST_UNDER_LOAD_SECONDS = 0.25
-_SHARE_OF_WRITING = 0.5
+_LONGEST_UNDER_LOAD_SECONDS = 0.15
+_SHARE_OF_WRITING = 0.4
 _WEIGHT_OF_THE_NEWEST = 0.05
 _STREAMS_A_TURN = 100
 """So many are written to in one turn of the loop: those who write objects are not held up for longer than that takes."""
@@ -24,8 +24,8 @@ _STREAMS_A_TURN = 100
 def pace_seconds(watches: int, seconds_a_write: float = 0.0) -> float:
     """Return how long a watch waits after it was written to, with so many of them open.
 
-    ``seconds_a_write`` is what writing to one takes now: writing to all of them gets half of the time at most, so that a
-    server that is short of CPU goes on to answer requests. A quarter of a second is never exceeded.
+    ``seconds_a_write`` is what writing to one takes now: writing to all of them gets two fifths of the time, so that a
+    server that is short of CPU goes on to answer requests. 150 ms are never exceeded.
     """
     pace = min(watches * _PACE_SECONDS_A_WATCH, _LONGEST_PACE_SECONDS)
     needed = watches * seconds_a_write / _SHARE_OF_WRITING
