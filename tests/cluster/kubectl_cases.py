@@ -1,11 +1,7 @@
 """What people do with kubectl, as command lines. Cases run beside each other, so none may see what another does."""
 
-from tests.cluster.kubectl_driver import Case, Step
-
-
-def _case(name: str, *steps: str | Step, namespace: bool = True) -> Case:
-    return Case(name, tuple(Step(step) if isinstance(step, str) else step for step in steps), namespace)
-
+from tests.cluster.kubectl_driver import Step, case
+from tests.cluster.kubectl_other_cases import DISCOVERING, FURTHER, INVALID
 
 _FORMATS = (
     "wide",
@@ -33,7 +29,7 @@ _READ_KINDS = [
     "events",
 ]
 
-CREATING = _case(
+CREATING = case(
     "create",
     "create configmap one --from-literal=a=b --from-literal=c=d",
     "create configmap one",
@@ -79,7 +75,7 @@ CREATING = _case(
     "get configmaps,secrets,services,deployments",
 )
 
-APPLYING = _case(
+APPLYING = case(
     "apply",
     "diff -f web.yaml",
     "apply -f web.yaml --dry-run=client",
@@ -117,7 +113,7 @@ APPLYING = _case(
     "delete -f web.yaml",
 )
 
-SERVER_SIDE = _case(
+SERVER_SIDE = case(
     "serverside",
     "apply --server-side -f web.yaml",
     "apply --server-side -f web.yaml",
@@ -127,7 +123,7 @@ SERVER_SIDE = _case(
     "diff --server-side -f web.yaml",
 )
 
-EDITING = _case(
+EDITING = case(
     "edit",
     "create configmap one --from-literal=color=red",
     "edit configmap one",
@@ -172,7 +168,7 @@ EDITING = _case(
     "get configmap one -o yaml",
 )
 
-WORKLOADS = _case(
+WORKLOADS = case(
     "workloads",
     "create deployment web --image=nginx:1 --port=80",
     "set image deployment/web nginx=nginx:2",
@@ -234,7 +230,7 @@ WORKLOADS = _case(
     "delete deployment web",
 )
 
-READING = _case(
+READING = case(
     "read",
     "apply -f all.yaml",
     "apply -f web.yaml",
@@ -292,7 +288,7 @@ READING = _case(
     "get endpointslices -l kubernetes.io/service-name=hand",
 )
 
-DESCRIBING = _case(
+DESCRIBING = case(
     "describe",
     "apply -f all.yaml",
     "apply -f web.yaml",
@@ -326,7 +322,7 @@ DESCRIBING = _case(
     Step("describe namespace k-describe", differs="kinds"),
 )
 
-CLUSTER = _case(
+CLUSTER = case(
     "cluster",
     "create -f node.yaml",
     "get nodes k-node",
@@ -365,7 +361,7 @@ CLUSTER = _case(
     "delete namespace default --dry-run=server",
 )
 
-DELETING = _case(
+DELETING = case(
     "delete",
     *(f"create configmap {name}" for name in ("a", "b", "c", "d", "e", "f")),
     "label configmap b c group=one",
@@ -403,182 +399,6 @@ DELETING = _case(
     "delete configmaps --all",
 )
 
-INVALID = _case(
-    "invalid",
-    Step("create -f -", '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{}}'),
-    Step(
-        "create -f -",
-        '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"C"}]}}',
-    ),
-    Step("create -f -", '{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"ports":[]}}'),
-    Step(
-        "create -f -",
-        '{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"Odd","ports":[{"port":1}]}}',
-    ),
-    Step(
-        "create -f -",
-        '{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"clusterIP":"1.2.3.4","ports":[{"port":1}]}}',
-    ),
-    Step("create -f -", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":1}}'),
-    Step("create -f -", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"-":"x"}}}'),
-    Step("create -f -", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}'),
-    Step("create -f -", '{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}'),
-    Step("create -f -", '{"kind":"ConfigMap","metadata":{"name":"a"}}'),
-    Step(
-        "create -f - -n elsewhere",
-        '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"k-invalid"}}',
-    ),
-    Step("create -f - -n elsewhere", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}'),
-    Step(
-        "create -f -",
-        '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":-1}}',
-    ),
-    Step(
-        "create -f -",
-        '{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"a"},"addressType":"IPv4","endpoints":[{"addresses":["x"]}]}',
-    ),
-    Step(
-        "create -f -",
-        '{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"a"},"subsets":[{"addresses":[{"ip":"127.0.0.1"}],"ports":[{"port":0}]}]}',
-    ),
-    Step("create -f -", '{"apiVersion":"v1","kind":"Node","metadata":{"name":"a b"}}'),
-    Step("create -f -", '{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"***"}}'),
-    Step(
-        "create -f -",
-        '{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"a"},"spec":{"leaseDurationSeconds":0}}',
-    ),
-    Step(
-        "create -f -",
-        '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"l1"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"L2"}}]}',
-    ),
-    Step("create -f -", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: twice}\ndata: {a: b, a: c}\n"),
-    "get configmaps --field-selector=metadata.name!=kube-root-ca.crt",
-    "nonsense",
-    "get",
-    "get pods --nonsense",
-    "get pods --server-print=false",
-    "get configmaps --server-print=false",
-)
-
-DISCOVERING = _case(
-    "discover",
-    Step("api-resources --no-headers", differs="kinds"),
-    Step("api-versions", differs="kinds"),
-    "api-resources --api-group=apps",
-    "api-resources --api-group=discovery.k8s.io -o wide",
-    "api-resources --api-group=nonsense",
-    "api-resources --categories=all --api-group=apps -o name",
-    Step("version", differs="version"),
-    Step("version -o json", differs="version"),
-    "cluster-info",
-    "auth can-i create pods",
-    "auth can-i create pods --quiet",
-    "auth can-i get /healthz",
-    "auth can-i get pods --subresource=log -o yaml",
-    Step("auth can-i --list", unsorted=True, differs="authorization"),
-    "auth can-i create nonsense",
-    Step("auth whoami", differs="uid"),
-    Step("auth whoami -o yaml", differs="uid"),
-    *(
-        Step(f"explain {what}", differs="descriptions")
-        for what in (
-            "pod",
-            "service.spec",
-            "deployment.spec.template.spec.containers",
-            "endpointslice.endpoints",
-            "node.status",
-        )
-    ),
-    *(
-        Step(f"explain {kind} --recursive", differs="descriptions")
-        for kind in ("services", "endpoints", "leases", "configmaps")
-    ),
-    "explain pod.spec.nonsense",
-    "explain widgets",
-    Step("explain deployments --api-version=apps/v1beta1"),
-    "config current-context",
-    Step("cluster-info dump --output-directory=dumped", exit_code_only=True, differs="kinds"),
-    "get services kubernetes -n default",
-    Step("get namespaces --field-selector=metadata.name=kube-system"),
-    "get leases -n kube-system --field-selector=metadata.name=nobody",
-    Step("get servicecidrs", differs="service cidrs"),
-    "get customresourcedefinitions",
-    Step("get componentstatuses --field-selector=metadata.name=nobody", differs="kinds"),
-    namespace=False,
-)
-
-FURTHER = _case(
-    "further",
-    "create configmap one --from-literal=a=b --save-config",
-    "get configmap one -o yaml",
-    "get configmap one -o yaml --show-managed-fields",
-    "get configmap one -o kyaml",
-    "label configmap one a=b --dry-run=server",
-    "label configmap one a=b --dry-run=client",
-    "label configmap one a=b --field-manager=me",
-    "get configmap one -o yaml --show-managed-fields",
-    "apply -f web.yaml",
-    "get service web -o yaml --show-managed-fields",
-    "get deployment web -o yaml --show-managed-fields",
-    "apply -f web-immutable.yaml --force",
-    Step("apply -f web.yaml --overwrite=false", exit_code_only=True),
-    "set env deployment/web --from=configmap/one",
-    "set env deployment/web --from=configmap/one --prefix=P_",
-    "set env deployment/web C=3 --containers=none",
-    'patch deployment web -p \'{"spec":{"template":{"spec":{"containers":[{"name":"c","$patch":"delete"},{"name":"d","image":"d"}]}}}}\'',
-    Step(
-        'patch deployment web -p \'{"spec":{"template":{"spec":{"containers":[{"image":"d"}]}}}}\'',
-        differs="merge key",
-    ),
-    'patch deployment web -p \'{"spec":{"strategy":{"$retainKeys":["type"],"type":"Recreate"}}}\'',
-    'patch service web -p \'{"spec":{"ports":[{"port":80,"$patch":"delete"},{"port":81}]}}\'',
-    'patch service web --type=merge -p \'{"spec":{"clusterIP":"10.96.1.1"}}\'',
-    'patch service web --subresource=status --type=merge -p \'{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}\'',
-    'patch service web --type=merge -p \'{"spec":{"type":"LoadBalancer"}}\'',
-    'patch service web --subresource=status --type=merge -p \'{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}\'',
-    "get service web -o wide",
-    'patch service web --type=merge -p \'{"spec":{"type":"ExternalName","externalName":"x.example"}}\'',
-    "get service web",
-    "get deployment web -o jsonpath={.spec.template.spec}",
-    "wait --for=delete configmaps --all --timeout=1s",
-    "wait --for=jsonpath={.data.a}=b configmaps --all --timeout=5s",
-    "events --for=nonsense/p",
-    "api-resources --verbs=nonsense",
-    Step("explain pods --output=plaintext-openapiv2", differs="descriptions"),
-    "get configmaps,services --sort-by=.metadata.name -o name",
-    "get configmaps --sort-by=.metadata.nonsense",
-    "get configmaps -o jsonpath-file=nowhere",
-    "get configmaps -o jsonpath={.items[*].nonsense}",
-    "get configmaps -o go-template={{.nonsense.x}}",
-    "get configmaps -o 'jsonpath={range .items[*]}{.metadata.name}{end}'",
-    "run p --image=a --restart=Never --dry-run=server -o name",
-    "run p --image=a --restart=OnFailure",
-    "get pod p -o yaml --show-managed-fields",
-    Step("attach p", differs="kubelet"),
-    "port-forward pod/p 8080:80",
-    Step("cp p:/a b", differs="kubelet"),
-    Step("debug pod/p --image=b --container=dbg", differs="kubelet"),
-    Step("get pod p -o jsonpath={.spec.ephemeralContainers}", differs="kubelet"),
-    "label pod p a=b c=d",
-    "label pods -l a=b a-",
-    "annotate pod p k=v --overwrite --field-manager=you",
-    "set image pod/p p=b:2",
-    Step('patch pod p --type=merge -p \'{"spec":{"nodeName":"n"}}\'', differs="pod difference"),
-    Step('patch pod p --type=merge -p \'{"spec":{"restartPolicy":"Never"}}\'', differs="pod difference"),
-    Step(
-        'patch pod p --subresource=resize --type=merge -p \'{"spec":{"containers":[{"name":"p","resources":{"requests":{"cpu":"1"}}}]}}\'',
-        differs="kubelet",
-    ),
-    "replace --raw /api/v1/namespaces/k-further/configmaps/one -f web.json",
-    Step("create --raw /api/v1/namespaces/k-further/configmaps -f web.json", differs="field order"),
-    Step("auth can-i delete pods --as=nobody", differs="authorization"),
-    Step("get pods --as=nobody", differs="authorization"),
-    "get pods -A --field-selector=metadata.namespace=k-further",
-    "get pods --token=wrong",
-    Step("certificate approve a", differs="kinds"),
-    "delete pods,services,deployments --all",
-    "delete all --all",
-)
 
 CASES = (
     FURTHER,

@@ -63,6 +63,11 @@ class Case(msgspec.Struct, frozen=True):
     namespace: bool = True
 
 
+def case(name: str, *steps: str | Step, namespace: bool = True) -> Case:
+    """Return a case of command lines, and of steps where there is more to say."""
+    return Case(name, tuple(Step(step) if isinstance(step, str) else step for step in steps), namespace)
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How a command has ended, made comparable."""
 
