@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check test-cluster bench format lock clean
+.PHONY: help up test check test-cluster bench bench-embedded format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_A
 
 bench: $(STAMP) ## side by side with kube-controller-manager (needs KUBEBUILDER_ASSETS)
 	$(BIN)/python -m benchmarks.side_by_side
+
+bench-embedded: $(STAMP) ## the embedded server beside etcd and kube-apiserver (needs KUBEBUILDER_ASSETS)
+	$(BIN)/python -m benchmarks.embedded -o benchmarks/results/embedded.json
 
 format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix --quiet . || true

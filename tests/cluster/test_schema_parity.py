@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from tests.cluster.schema_support import Wire, wire_to
 
+from endpointd.apiserver.registry.builtin import builtin_registry
 from endpointd.apiserver.schema.conform import conform
 from endpointd.apiserver.schema.defaults import apply_defaults
 from endpointd.apiserver.schema.errors import ConformError
 from endpointd.apiserver.schema.loader import PACKAGES, kind_type, package
+from endpointd.apiserver.schema.openapi import TypeOpenApi
 from endpointd.apiserver.schema.openapi_schemas import Schemas
+from endpointd.apiserver.schema.openapi_v2 import swagger
 from endpointd.apiserver.schema.protobuf import decode_protobuf
 from endpointd.testing.controlplane import ControlPlane
 
@@ -67,6 +70,23 @@ def test_every_type_is_described_as_the_server_publishes_it(wire: Wire, name: st
         assert plain_references(copy.deepcopy(ours)) == plain_references(theirs), full_name
         compared += 1
     assert compared > 0
+
+
+def test_version_2_has_the_definitions_that_the_server_publishes(wire: Wire) -> None:
+    _, published = wire.json("GET", "/openapi/v2")
+    theirs = without_prose(published["definitions"])
+    registry = builtin_registry()
+    source = TypeOpenApi()
+    documents = [
+        source.document(registry, group, version)
+        for group, versions in registry.versions().items()
+        for version in versions
+    ]
+    ours = swagger(documents)["definitions"]
+    assert len(ours) > 200
+    for name, schema in ours.items():
+        if not name.endswith((".DeleteOptions", ".WatchEvent")):  # they name all groups that there are
+            assert plain_references(copy.deepcopy(schema)) == plain_references(theirs[name]), name
 
 
 def test_every_kind_that_is_published_under_a_described_path_is_described(wire: Wire) -> None:

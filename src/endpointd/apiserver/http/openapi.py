@@ -11,8 +11,8 @@ from endpointd.apiserver.http.codec import encode_json
 from endpointd.apiserver.http.query import first
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Registry
+from endpointd.apiserver.schema.openapi_v2 import swagger
 
-_V2_JSON = b'{"swagger":"2.0","info":{"title":"Kubernetes","version":"v1"},"paths":{}}'
 _V2_PROTOBUF = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1B\x00"
 """The same as gnostic's ``Document``: swagger (1), info (2) with title (1) and version (2), paths (8)."""
 _V2_PROTOBUF_TYPES = (
@@ -20,7 +20,8 @@ _V2_PROTOBUF_TYPES = (
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 )
 """The former is what it is called in answers: clients asking by the latter, older name cannot parse it themselves."""
-_V2_DIGEST = hashlib.sha256(_V2_JSON).hexdigest().upper()
+_V2_PROTOBUF_DIGEST = hashlib.sha256(_V2_PROTOBUF).hexdigest().upper()
+_V2 = "v2"
 
 
 class OpenApiSource(Protocol):
@@ -42,9 +43,7 @@ class OpenApi:
 
     def answer(self, asked: Asked, rest: list[str]) -> web.Response:
         """Return the index, or one document."""
-        if self._revision != self._registry.revision:
-            self._bodies.clear()
-            self._revision = self._registry.revision
+        self._forget_what_is_old()
         if not [part for part in rest if part]:
             return self._index(asked)
         found = self._document("/".join(rest))
@@ -55,16 +54,33 @@ class OpenApi:
         return self._kept(asked, body, digest, "application/json", cache_control)
 
     def answer_v2(self, asked: Asked) -> web.Response:
-        """Return a document of version 2 that describes nothing.
+        """Return the document of version 2: all groups in one, as JSON.
 
-        kubectl falls back to it for kinds that version 3 does not know (a ``List``, say, or one that is misspelt): it
-        then leaves their validation to the server, where a 404 would be the end of the command.
+        In protobuf it describes nothing. kubectl falls back to that for kinds that version 3 does not know (a ``List``,
+        say, or one that is misspelt): it then leaves their validation to the server, where a 404 would be the end of the
+        command.
         """
         for media_range in asked.request.headers.get("Accept", "").split(","):
             media_type = media_range.partition(";")[0].strip()
             if media_type in _V2_PROTOBUF_TYPES:
-                return self._kept(asked, _V2_PROTOBUF, _V2_DIGEST, _V2_PROTOBUF_TYPES[0], "no-cache, private")
-        return self._kept(asked, _V2_JSON, _V2_DIGEST, "application/json", "no-cache, private")
+                return self._kept(
+                    asked, _V2_PROTOBUF, _V2_PROTOBUF_DIGEST, _V2_PROTOBUF_TYPES[0], "no-cache, private"
+                )
+        self._forget_what_is_old()
+        if _V2 not in self._bodies:
+            documents = (
+                self._source.document(self._registry, group, version)
+                for group, versions in self._registry.versions().items()
+                for version in versions
+            )
+            body = encode_json(swagger(documents))
+            self._bodies[_V2] = (body, hashlib.sha256(body).hexdigest().upper())
+        return self._kept(asked, *self._bodies[_V2], "application/json", "no-cache, private")
+
+    def _forget_what_is_old(self) -> None:
+        if self._revision != self._registry.revision:
+            self._bodies.clear()
+            self._revision = self._registry.revision
 
     def _index(self, asked: Asked) -> web.Response:
         paths = {}

@@ -23,10 +23,13 @@ async def test_a_scale_has_a_table_of_its_own() -> None:
         assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-async def test_openapi_v2_is_there_and_describes_nothing() -> None:
+async def test_openapi_v2_describes_all_groups_as_json_and_is_kept_by_its_tag() -> None:
     async with a_server() as door:
         answer = await door("GET", "/openapi/v2")
-        assert (answer.code, answer.json()["swagger"], answer.json()["paths"]) == (200, "2.0", {})
+        assert (answer.code, answer.json()["swagger"]) == (200, "2.0")
+        assert "/apis/discovery.k8s.io/v1/endpointslices" in answer.json()["paths"]
+        again = await door("GET", "/openapi/v2", **{"If-None-Match": answer.headers["Etag"]})
+        assert (again.code, again.body) == (304, b"")
 
 
 @pytest.mark.parametrize("separator", [".", "@"])
