@@ -29,7 +29,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	$(call set-up,dev)
 
 up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this machine, with an example shop
-	@$(BIN)/endpointd up -f examples/shop --speed 5
+	@$(BIN)/endpointd up -f examples/shop --speed 10
 
 check: $(STAMP) ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
