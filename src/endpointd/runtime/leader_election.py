@@ -190,7 +190,7 @@ class LeaderElector:
     async def stop(self, grace_seconds: float) -> None:
         """Have :meth:`run` give back what it holds and return. Returns at once; it takes two requests at most."""
         self._stopping.set()
-        if self._limit is not None:
+        if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def statistics(self) -> ElectionStatistics:

@@ -75,10 +75,12 @@ class Fence:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._passing:
-            logger.warning("writes are cut off, the right to write has ended: writes=%d", len(self._passing))
-        now = asyncio.get_running_loop().time() if self._passing else 0.0
-        for limit in self._passing:
+        # Those that are cut off already may take a moment to unwind, and be here still.
+        going_on = [limit for limit in self._passing if not limit.expired()]
+        if going_on:
+            logger.warning("writes are cut off, the right to write has ended: writes=%d", len(going_on))
+        now = asyncio.get_running_loop().time() if going_on else 0.0
+        for limit in going_on:
             limit.reschedule(now)
 
     def check(self) -> None:

@@ -167,6 +167,34 @@ async def test_closed_is_closed_for_good_and_at_once() -> None:
 
 
 @virtually
+async def test_closing_again_while_a_cut_off_write_still_unwinds_is_fine() -> None:
+    """Its timer has cut it off, and what it does on its way out takes longer than the elector takes to notice."""
+    fence = fence_until(10.0)
+
+    async def write() -> None:
+        async with fence.passing():
+            try:
+                await asyncio.sleep(100)
+            finally:
+                await asyncio.sleep(5)  # a connection that is closed in peace
+
+    async with asyncio.TaskGroup() as group:
+        writing = group.create_task(expecting_to_be_cut_off(write()))
+        await asyncio.sleep(12)
+        assert fence.statistics().under_way == 1
+        fence.close()
+        fence.close()
+    assert writing.result()
+    assert fence.statistics().cut == 1
+
+
+async def expecting_to_be_cut_off(writing: Any) -> bool:
+    with pytest.raises(FencedError):
+        await writing
+    return True
+
+
+@virtually
 async def test_what_has_no_answer_is_remembered_for_as_long_as_it_may_arrive() -> None:
     server = MemoryServer()
     fence = fence_until(100.0)
