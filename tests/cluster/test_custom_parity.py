@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import aiohttp
@@ -80,9 +80,16 @@ class Pair:
         return True
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 @pytest_asyncio.fixture
-async def pair(control_plane: ControlPlane) -> AsyncIterator[Pair]:
-    trusting = ssl.create_default_context(cadata=control_plane.certificate_authority.decode())
+async def pair(plane: ControlPlane) -> AsyncIterator[Pair]:
+    trusting = ssl.create_default_context(cadata=plane.certificate_authority.decode())
     async with (
         ApiServer(ServerSettings(token=TOKEN), builtin_registry()) as embedded,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as real_session,
@@ -91,7 +98,7 @@ async def pair(control_plane: ControlPlane) -> AsyncIterator[Pair]:
         ) as our_session,
     ):
         yield Pair(
-            Server(real_session, control_plane.url, control_plane.admin_token),
+            Server(real_session, plane.url, plane.admin_token),
             Server(our_session, embedded.url, TOKEN),
         )
 

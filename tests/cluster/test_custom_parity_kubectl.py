@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,12 +94,19 @@ class Kubectl:
         return text
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 @pytest_asyncio.fixture
-async def pair(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
+async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
     real, ours = tmp_path / "real", tmp_path / "ours"
     real.mkdir()
     ours.mkdir()
-    (real / "kubeconfig").write_bytes(control_plane.kubeconfig_path.read_bytes())
+    (real / "kubeconfig").write_bytes(plane.kubeconfig_path.read_bytes())
     async with ApiServer(ServerSettings(shutdown_seconds=1.0), builtin_registry()) as server:
         server.write_kubeconfig(ours / "kubeconfig")
         program = find_assets() / "kubectl"
