@@ -25,7 +25,6 @@ from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.mirroring import controller as mirroring
 from endpointd.controllers.mirroring.metrics import MirroringMetrics
-from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff, RetryLimiter
 from endpointd.runtime.controller import Controller, Reconcile
 from endpointd.runtime.events import ClientEventSink, EventWriter
@@ -37,6 +36,7 @@ from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.metrics import QueueTimes
 from endpointd.runtime.queue import QueueObserver, WorkQueue
+from endpointd.runtime.writer import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from endpointd.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
 from endpointd.clock import Clock
-from endpointd.controllers.writes import Writer
 from endpointd.runtime.failures import describe
 from endpointd.runtime.queue import QueueObserver
+from endpointd.runtime.writer import Writer
 
 T = TypeVar("T", bound=KubernetesObject)
 R = TypeVar("R")

@@ -12,7 +12,8 @@ import msgspec
 from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ApiError, ClientError, ConflictError
-from endpointd.controllers.writes import Failure, Writer, is_gone, is_namespace_terminating, write_all
+from endpointd.controllers.writes import Failure, is_gone, is_namespace_terminating, write_all
+from endpointd.runtime.writer import Writer
 
 
 class SliceFailure(Failure, frozen=True, gc=False):

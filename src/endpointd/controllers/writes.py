@@ -1,47 +1,16 @@
-"""What a controller writes through, and how several writes go out at once."""
+"""What the server's answers to a controller's writes mean, and how several writes go out at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from endpointd.api.meta import KubernetesObject, ObjectKey
-from endpointd.api.resource import Resource
 from endpointd.api.status import NAMESPACE_TERMINATING
 from endpointd.client.errors import ForbiddenError, NotFoundError
 
 T = TypeVar("T", bound=KubernetesObject)
-
-
-class Writer(Protocol):
-    """The part of :class:`endpointd.client.rest.Client` that controllers write through."""
-
-    async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        """Read one object from the server."""
-        ...
-
-    async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create an object; return it as stored."""
-        ...
-
-    async def update(
-        self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
-    ) -> T:
-        """Replace an object; return it as stored."""
-        ...
-
-    async def delete(
-        self,
-        resource: Resource[Any],
-        key: ObjectKey,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-    ) -> None:
-        """Delete an object, if it is still the one with this uid."""
-        ...
 
 
 def is_namespace_terminating(error: Exception) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from endpointd.api.resource import Resource
 from endpointd.client.errors import ClientError
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.leader_election_clock import SinceBoot, since_boot
+from endpointd.runtime.writer import Writer
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -140,43 +141,13 @@ class Fence:
         self._timer = asyncio.get_running_loop().call_later(self._until - self._clock(), self._arm)
 
 
-class Writing(Protocol):
-    """The verbs of :class:`endpointd.client.rest.Client` that are fenced, and reading one object."""
-
-    async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        """Read one object."""
-        ...
-
-    async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create an object."""
-        ...
-
-    async def update(
-        self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
-    ) -> T:
-        """Replace an object."""
-        ...
-
-    async def delete(
-        self,
-        resource: Resource[Any],
-        key: ObjectKey,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-    ) -> None:
-        """Delete an object."""
-        ...
-
-
 class FencedWriter:
     """Writes through a fence: every verb but ``get`` raises FencedError where it is closed, or closes meanwhile.
 
     Give it a client that asks the fence once more before the bytes go out: ``client.guarded(fence.check)``.
     """
 
-    def __init__(self, writing: Writing, fence: Fence) -> None:
+    def __init__(self, writing: Writer, fence: Fence) -> None:
         self._writing = writing
         self._fence = fence
 

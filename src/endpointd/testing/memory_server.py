@@ -51,7 +51,7 @@ class Appliable(Protocol):
 
 
 class MemoryServer:
-    """Satisfies :class:`endpointd.controllers.writes.Writer` for complete types (Endpoints, EndpointSlice).
+    """Satisfies :class:`endpointd.runtime.writer.Writer` for complete types (Endpoints, EndpointSlice).
 
     As an API server it gives names, uids, growing resource versions and generations (0.8); refuses what is stale
     (409), not there (404), there already (409 AlreadyExists), of another uid (409), of another address type (422), or

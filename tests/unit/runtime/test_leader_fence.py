@@ -16,7 +16,8 @@ from endpointd.api.status import Status
 from endpointd.client.errors import ConflictError, RequestTimedOutError, api_error
 from endpointd.client.guard import GuardedBody
 from endpointd.runtime.failures import is_expected
-from endpointd.runtime.leader_election_fence import Fence, FencedError, FencedWriter, Writing
+from endpointd.runtime.leader_election_fence import Fence, FencedError, FencedWriter
+from endpointd.runtime.writer import Writer
 from endpointd.testing.memory_server import Call, MemoryServer
 from endpointd.testing.virtual_time import FakeClock, VirtualTimeLoop
 
@@ -31,7 +32,7 @@ def fence_until(moment: float) -> Fence:
     return fence
 
 
-def verbs(writer: Writing) -> list[Callable[[], Any]]:
+def verbs(writer: Writer) -> list[Callable[[], Any]]:
     return [
         lambda: writer.create(ENDPOINTS, BODY, namespace="default"),
         lambda: writer.update(ENDPOINTS, BODY, key=KEY),

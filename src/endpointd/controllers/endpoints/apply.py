@@ -16,8 +16,9 @@ from endpointd.client.errors import (
     NotFoundError,
 )
 from endpointd.controllers.endpoints.plan import Create, Delete, Nothing, Plan, Update
-from endpointd.controllers.writes import Writer, is_namespace_terminating
+from endpointd.controllers.writes import is_namespace_terminating
 from endpointd.runtime.events import reference
+from endpointd.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
-from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
+from endpointd.runtime.writer import Writer
 
 NAME = "endpoints-controller"
 EVENT_COMPONENT = "endpoint-controller"

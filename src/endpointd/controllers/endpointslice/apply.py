@@ -6,7 +6,7 @@ from endpointd.controllers.endpointslice.metrics import SliceObserver
 from endpointd.controllers.endpointslice.plan import FamilyPlan
 from endpointd.controllers.endpointslice.state import ServicePlan
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter, SliceWrites, WrittenSlices
-from endpointd.controllers.writes import Writer
+from endpointd.runtime.writer import Writer
 
 
 class SliceApplier:

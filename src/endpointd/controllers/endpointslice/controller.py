@@ -26,12 +26,12 @@ from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure
-from endpointd.controllers.writes import Writer
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
+from endpointd.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
 

@@ -30,12 +30,13 @@ from endpointd.controllers.mirroring.state import MirrorState
 from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter
-from endpointd.controllers.writes import Writer, is_gone
+from endpointd.controllers.writes import is_gone
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
+from endpointd.runtime.writer import Writer
 
 T = TypeVar("T", bound=KubernetesObject)
 
