@@ -66,8 +66,12 @@ def key(name: str) -> ObjectKey:
 
 async def until(store: Store[EndpointSlice], names: set[str]) -> None:
     """Wait until the store holds exactly these; the test's own timeout ends it."""
-    while {item.metadata.name for item in store.values()} != names:  # noqa: ASYNC110 - it is the store that is asked
-        await asyncio.sleep(0.005)
+    changed = asyncio.Event()
+    end = store.subscribe(lambda old, new: changed.set())
+    while {item.metadata.name for item in store.values()} != names:
+        changed.clear()
+        await changed.wait()
+    end()
 
 
 @asynccontextmanager
