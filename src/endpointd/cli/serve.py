@@ -1,21 +1,51 @@
 """``endpointd serve``: the embedded API server alone."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 DEFAULT_KUBECONFIG = Path(".endpointd") / "kubeconfig"
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def server_options(command: F) -> F:
+    """Add the options of every command that runs the server: where its data, its port and its kubeconfig are."""
+    for option in (
+        click.option(
+            "--kubeconfig-out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=DEFAULT_KUBECONFIG,
+            show_default=True,
+            metavar="FILE",
+            help="Where the kubeconfig goes, for its owner alone (0600).",
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Port of the API server; 0 takes a free one.",
+        ),
+        click.option(
+            "--data-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=None,
+            metavar="DIR",
+            help="Keep everything there, durably; in memory alone without.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=None,
-    metavar="DIR",
-    help="Keep everything there, durably; in memory alone without.",
-)
+@server_options
 @click.option(
     "--bind-address", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
 )
@@ -23,22 +53,6 @@ DEFAULT_KUBECONFIG = Path(".endpointd") / "kubeconfig"
     "--allow-remote",
     is_flag=True,
     help="Let --bind-address be reachable from other machines: whoever has the token may do everything.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Port; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig-out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=DEFAULT_KUBECONFIG,
-    show_default=True,
-    metavar="FILE",
-    help="Where the kubeconfig goes, for its owner alone (0600).",
 )
 @click.option(
     "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from endpointd.cli.flags import Duration
-from endpointd.cli.serve import DEFAULT_KUBECONFIG
+from endpointd.cli.serve import server_options
 
 
 @click.command()
@@ -19,29 +19,7 @@ from endpointd.cli.serve import DEFAULT_KUBECONFIG
     metavar="FILE|DIR|-",
     help="Apply these manifests: YAML of many documents, JSON, folders, standard input.",
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=None,
-    metavar="DIR",
-    help="Keep everything there, durably; in memory alone without.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Port of the API server; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig-out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=DEFAULT_KUBECONFIG,
-    show_default=True,
-    metavar="FILE",
-    help="Where the kubeconfig goes, for its owner alone (0600).",
-)
+@server_options
 @click.option("--no-simulate", is_flag=True, help="No nodes, and nothing that runs pods.")
 @click.option("--no-controllers", is_flag=True, help="Leave Endpoints and EndpointSlices to others.")
 @click.option(
