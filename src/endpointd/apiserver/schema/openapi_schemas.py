@@ -1,10 +1,11 @@
-"""The type descriptions as OpenAPI v3 schemas, as a real server publishes them (without its prose)."""
+"""The types as OpenAPI v3 schemas, as a real server publishes them, but for its prose: the words are our own."""
 
 from typing import Any
 
 import msgspec
 
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.schema.descriptions import Descriptions
 from endpointd.apiserver.schema.loader import kind_type, object_type, package
 from endpointd.apiserver.schema.model import (
     Field,
@@ -44,6 +45,13 @@ _NAMED: dict[Scalar, tuple[str, JsonObject]] = {
     Scalar.RAW: ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
     Scalar.FIELDS_V1: (f"{_META}.FieldsV1", {"type": "object"}),
 }
+_ANY_NAMES = ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
+SCALAR_NAMES = (
+    *(("meta_v1", name.rpartition(".")[2]) for name, _ in _NAMED.values()),
+    ("meta_v1", "Patch"),
+    *(("apiextensions_v1", name) for name in _ANY_NAMES),
+)
+"""The scalars that are published by a name, and the package that their descriptions are in."""
 _ITEM_ZEROS: dict[Scalar, Any] = {
     Scalar.STRING: "",
     Scalar.BOOL: False,
@@ -58,6 +66,7 @@ class Schemas:
 
     def __init__(self, group: str, version: str) -> None:
         self._group_version = (group, version)
+        self._about = Descriptions()
         self.collected: dict[str, JsonObject] = {}
 
     def reference(self, group: str, version: str, kind: str) -> JsonObject:
@@ -66,7 +75,7 @@ class Schemas:
 
     def patch_reference(self) -> JsonObject:
         """Return a reference to the body of a patch."""
-        self.collected[PATCH_SCHEMA] = {"type": "object"}
+        self.collected[PATCH_SCHEMA] = self._scalar("meta_v1", "Patch", {"type": "object"})
         return {"$ref": REFERENCE + PATCH_SCHEMA}
 
     def _refer_to(self, ref: ObjectRef) -> JsonObject:
@@ -78,9 +87,12 @@ class Schemas:
 
     def _schema(self, described: ObjectType) -> JsonObject:
         schema: JsonObject = {"type": "object"}
+        about = self._about.of_type(described)
+        if about:
+            schema["description"] = about
         if described.fields:
             schema["properties"] = {
-                name: self._property(field) for name, field in sorted(described.fields.items())
+                name: self._property(described, field) for name, field in sorted(described.fields.items())
             }
         required = [name for name, field in described.fields.items() if field.required]
         if required:
@@ -103,10 +115,13 @@ class Schemas:
             ]
         return schema
 
-    def _property(self, field: Field) -> JsonObject:
+    def _property(self, owner: ObjectType, field: Field) -> JsonObject:
         described = self._type(field.type)
         if "$ref" in described:
             described = {"allOf": [described]}
+        about = self._about.of_field(owner, field.name)
+        if about:
+            described["description"] = about
         if field.published_default is not msgspec.UNSET:
             described["default"] = field.published_default
         if field.enum:
@@ -136,15 +151,19 @@ class Schemas:
         named = _NAMED.get(ref.scalar)
         if named is None:
             return dict(_PLAIN[ref.scalar])
-        self.collected[named[0]] = named[1]
+        self.collected[named[0]] = self._scalar("meta_v1", named[0].rpartition(".")[2], named[1])
         return {"$ref": REFERENCE + named[0]}
 
     def _any(self, ref: ScalarRef) -> JsonObject:
         name = ref.go_name.rpartition(".")[2]
         if name == "JSONSchemaURL":
             return {"type": "string"}
-        self.collected[f"{_EXTENSIONS}.{name}"] = {}
+        self.collected[f"{_EXTENSIONS}.{name}"] = self._scalar("apiextensions_v1", name, {})
         return {"$ref": f"{REFERENCE}{_EXTENSIONS}.{name}"}
+
+    def _scalar(self, package_name: str, name: str, schema: JsonObject) -> JsonObject:
+        about = self._about.of_scalar(package_name, name)
+        return {**schema, "description": about} if about else schema
 
     def _item(self, ref: TypeRef) -> JsonObject:
         """Return the schema of what stands in a list or a map; zeros are named there as defaults."""
