@@ -40,7 +40,10 @@ Change = Callable[[dict[str, Any]], None]
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write. ``how``: ``post``, ``put``, ``apply``, ``json``, ``merge``, ``strategic``, ``get``, ``delete``."""
+    """One write. ``how``: ``post``, ``put``, ``apply``, ``json``, ``merge``, ``strategic``, ``get``, ``delete``.
+
+    ``kind`` is one of :data:`COLLECTIONS`, or a path itself.
+    """
 
     how: str
     kind: str
@@ -67,7 +70,7 @@ class Side:
 
     async def write(self, write: Write, namespace: str) -> tuple[int, Any]:
         """Make a write; return the code and what is comparable of the answer."""
-        path = COLLECTIONS[write.kind].format(ns=namespace)
+        path = COLLECTIONS.get(write.kind, write.kind).format(ns=namespace)
         if write.how != "post":
             path += f"/{write.name}"
         body = write.body

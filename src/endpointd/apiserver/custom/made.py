@@ -9,9 +9,10 @@ import msgspec
 from endpointd.apiserver.custom.columns import columns_of
 from endpointd.apiserver.custom.jsonpath import json_path
 from endpointd.apiserver.custom.names import ESTABLISHED, TERMINATING, is_true
-from endpointd.apiserver.custom.scale import path_scale_door
+from endpointd.apiserver.custom.scale import path_names, path_scale_door
 from endpointd.apiserver.custom.shapes import Schema
 from endpointd.apiserver.custom.strategy import CustomStrategy, VersionView
+from endpointd.apiserver.fields.kinds import CustomTypes, CustomVersion
 from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
 from endpointd.apiserver.registry.definition import Definition, Verb
 from endpointd.apiserver.registry.documents import items, member, number, text
@@ -43,8 +44,8 @@ def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
     """Return what a definition has served, none before its names are accepted."""
     if not is_true(crd, ESTABLISHED):
         return ()
-    spec = member(crd, "spec")
-    return tuple(_kind(crd, version) for version in items(spec, "versions") if version.get("served"))
+    versions, types = items(member(crd, "spec"), "versions"), _types(crd)
+    return tuple(_kind(crd, version, types) for version in versions if version.get("served"))
 
 
 def resource_of(crd: JsonObject) -> GroupResource:
@@ -53,10 +54,28 @@ def resource_of(crd: JsonObject) -> GroupResource:
     return GroupResource(text(spec, "group"), text(member(spec, "names"), "plural"))
 
 
-def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
+def _types(crd: JsonObject) -> CustomTypes:
+    """Return how the parts of a definition's objects are owned: one answer for all of its versions."""
+    known = {}
+    for version in items(member(crd, "spec"), "versions"):
+        doors = member(version, "subresources")
+        replicas = text(member(doors, "scale"), "specReplicasPath")
+        known[text(version, "name")] = CustomVersion(
+            _schema(version),
+            doors.get("status") is not None,
+            tuple(f"f:{name}" for name in path_names(replicas)) if replicas else None,
+        )
+    return CustomTypes(resource_of(crd).group, known)
+
+
+def _schema(version: JsonObject) -> Schema:
+    return member(version, "schema").get("openAPIV3Schema") or {}
+
+
+def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKind:
     spec, resource = member(crd, "spec"), resource_of(crd)
     names = member(member(crd, "status"), "acceptedNames")
-    schema: Schema = member(version, "schema").get("openAPIV3Schema") or {}
+    schema = _schema(version)
     subresources = member(version, "subresources")
     has_status, scale = subresources.get("status") is not None, subresources.get("scale")
     kind, version_name = text(names, "kind"), text(version, "name")
@@ -91,6 +110,7 @@ def _kind(crd: JsonObject, version: JsonObject) -> CustomKind:
         verbs=_VERBS,
         allows_unconditional_update=False,
         view=view,
+        types=types,
         deprecation=_deprecation(crd, kind, version),
     )
     return CustomKind(schema, definition.listed_kind, definition)
@@ -104,8 +124,7 @@ def _view(crd: JsonObject, version_name: str) -> VersionView | None:
         return None
     stored = next(text(version, "name") for version in versions if version.get("storage"))
     schemas: dict[str, Schema] = {
-        f"{group}/{text(version, 'name')}": member(version, "schema").get("openAPIV3Schema") or {}
-        for version in versions
+        f"{group}/{text(version, 'name')}": _schema(version) for version in versions
     }
     return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schemas)
 

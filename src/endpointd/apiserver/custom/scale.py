@@ -9,16 +9,19 @@ from endpointd.apiserver.registry.documents import member, number, text
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST = 2**31 - 1
+_UNSAID = -(2**31)
+"""What patches find as the replicas of an object that says none, as on a real server; nobody may leave it so."""
 
 
-def _names(path: str) -> list[str]:
+def path_names(path: str) -> list[str]:
+    """Return the names that a path of the definition is made of."""
     return path.removeprefix(".").split(".")
 
 
 def _obstacle(obj: JsonObject, path: str) -> Any:
     """Return what stands in the way of a path: a value that has no members; ``None`` where nothing does."""
     value: Any = obj
-    for name in _names(path)[:-1]:
+    for name in path_names(path)[:-1]:
         value = value.get(name)
         if value is None:
             return None
@@ -30,7 +33,7 @@ def _obstacle(obj: JsonObject, path: str) -> Any:
 def value_at(obj: JsonObject, path: str) -> Any:
     """Return what stands at a path of names, ``None`` where there is nothing."""
     value: Any = obj
-    for name in _names(path):
+    for name in path_names(path):
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
@@ -61,10 +64,19 @@ class PathScale:
             "status": status,
         }
 
+    def before(self, obj: JsonObject) -> JsonObject:
+        """Return the Scale that a patch begins with: replicas that the object does not say are none at all there."""
+        scale = self.read(obj)
+        if value_at(obj, self._spec_path) is None:
+            scale["spec"] = {"replicas": _UNSAID}
+        return scale
+
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Set the replicas; the generation grows where they change. Raises 409 and 422."""
+        """Set the replicas; the generation grows where they change. Raises 400, 409 and 422."""
         metadata = metadata_of(obj)
         replicas = number(member(body, "spec"), "replicas")
+        if replicas == _UNSAID:
+            raise bad_request(f'the spec replicas field "{self._spec_path}" cannot be empty')
         if replicas < 0:
             error = invalid_value(self._spec_path, replicas, "should be a non-negative integer")
             raise invalid(self._resource.group, self._kind, text(metadata, "name"), [error])
@@ -77,7 +89,7 @@ class PathScale:
         return self.read(obj)
 
     def _put(self, obj: JsonObject, replicas: int) -> None:
-        *parents, last = _names(self._spec_path)
+        *parents, last = path_names(self._spec_path)
         holder = obj
         for name in parents:
             inner = holder.setdefault(name, {})
@@ -89,13 +101,15 @@ class PathScale:
 
 def path_scale_door(resource: GroupResource, kind: str, scale: JsonObject) -> Subresource:
     """Return the ``scale`` subresource of a custom resource."""
+    handler = PathScale(resource, kind, scale)
     return Subresource(
         name="scale",
         verbs=("get", "patch", "update"),
         group="autoscaling",
         version="v1",
         kind="Scale",
-        handler=PathScale(resource, kind, scale),
+        handler=handler,
+        before=handler.before,
     )
 
 

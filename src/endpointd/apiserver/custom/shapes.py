@@ -15,6 +15,7 @@ Schema = Mapping[str, Any]
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
+_EITHER = "x-kubernetes-int-or-string"
 
 
 def properties(schema: Schema | None) -> Mapping[str, Schema]:
@@ -94,19 +95,23 @@ def _prune_object(
             del value[name]
 
 
-def drop_nulls(value: Any, schema: Schema | None) -> None:
-    """Take out nulls that neither are allowed nor have a default to take their place, in place."""
+def drop_nulls(value: Any, schema: Schema | None, *, untyped: bool = False) -> None:
+    """Take out nulls that neither are allowed nor have a default to take their place, in place.
+
+    ``untyped``: only those that no type speaks against, and so no judgement of the values.
+    """
     if isinstance(value, dict):
         for name in list(value):
             inner = member_schema(schema, name)
             if value[name] is None and inner is not None and not _may_be_null(inner):
-                del value[name]
+                if not (untyped and (inner.get("type") or inner.get(_EITHER))):
+                    del value[name]
             else:
-                drop_nulls(value[name], inner)
+                drop_nulls(value[name], inner, untyped=untyped)
     elif isinstance(value, list):
         items = item_schema(schema)
         for item in value:
-            drop_nulls(item, items)
+            drop_nulls(item, items, untyped=untyped)
 
 
 def _may_be_null(schema: Schema) -> bool:

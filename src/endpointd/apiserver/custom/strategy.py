@@ -78,10 +78,12 @@ class CustomStrategy(Strategy):
             raise forbidden(self._resource, text(metadata_of(obj), "name"), why)
         if self._has_status:
             obj.pop("status", None)
+        drop_nulls(obj, self._schema, untyped=True)
         metadata_of(obj)["generation"] = 1
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         """Keep the status where it has a door of its own; the generation grows with all but metadata."""
+        drop_nulls(obj, self._schema, untyped=True)
         before = self._shaped(old)
         if self._has_status:
             if "status" in before:
@@ -102,10 +104,13 @@ class CustomStrategy(Strategy):
         obj["apiVersion"] = version
         if managed:
             metadata_of(obj)["managedFields"] = managed
+        else:
+            metadata_of(obj).pop("managedFields", None)
         if has_status:
             obj["status"] = status
         else:
             obj.pop("status", None)
+        drop_nulls(obj, self._schema, untyped=True)
 
     def _shaped(self, old: JsonObject) -> JsonObject:
         """Return what was stored as a client would have read it, to be compared with what it has made of it."""

@@ -6,6 +6,7 @@ import msgspec
 
 from endpointd.apiserver.fields.nodes import MISSING, ListNode, MapNode, Node
 from endpointd.apiserver.fields.sets import MEMBER, SELF, FieldSet, difference, recursive_difference
+from endpointd.apiserver.objects import JsonObject
 
 
 class Comparison(msgspec.Struct):
@@ -68,8 +69,11 @@ def _part(element: str, node: Node, old: Any, new: Any, found: Comparison) -> No
     elif new is MISSING:
         found.removed[element] = everything(node, old)
     elif old != new:
-        if not (old or new) or node.is_whole_for(old) or node.is_whole_for(new):
+        if not (old or new):
             found.modified[element] = MEMBER
+            return
+        if node.is_whole_for(old) or node.is_whole_for(new):
+            _whole(element, node, old, new, found)
             return
         below = Comparison({}, {}, {})
         _descend(node, old, new, below)
@@ -79,6 +83,23 @@ def _part(element: str, node: Node, old: Any, new: Any, found: Comparison) -> No
             found.modified[element] = below.modified
         if below.added:
             found.added[element] = below.added
+
+
+def _whole(element: str, node: Node, old: Any, new: Any, found: Comparison) -> None:
+    """Compare two values that differ, one of which has one owner; where any is allowed, the other may be an object."""
+    if node.is_free and not node.is_whole:
+        one, other = isinstance(old, dict) and old, isinstance(new, dict) and new
+        if one:
+            found.removed[element] = _members(node, one)
+        if other:
+            found.added[element] = _members(node, other)
+        if (one and new is None) or (other and old is None):
+            return
+    found.modified[element] = MEMBER
+
+
+def _members(node: Node, value: JsonObject) -> FieldSet:
+    return {name: below for name, below in everything(node, value).items() if name != SELF}
 
 
 def _entries(node: ListNode, old: Any, new: Any, found: Comparison) -> None:

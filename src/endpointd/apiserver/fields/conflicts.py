@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.fields.elements import told
-from endpointd.apiserver.fields.managers import UPDATE, ManagerId
+from endpointd.apiserver.fields.managers import UPDATE, ManagerId, identity_order
 from endpointd.apiserver.fields.sets import FieldSet, paths
 
 
@@ -12,7 +12,7 @@ def conflict_error(conflicts: Mapping[ManagerId, FieldSet]) -> StatusError:
     """409, with a cause for each field; owners and fields in order."""
     found = [
         (_told_manager(who), [told(path) for path in paths(fields)])
-        for who, fields in sorted(conflicts.items())
+        for who, fields in sorted(conflicts.items(), key=lambda pair: identity_order(pair[0]))
     ]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}

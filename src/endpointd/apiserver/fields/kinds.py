@@ -2,10 +2,13 @@
 
 import contextlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
-from endpointd.apiserver.fields.nodes import kind_node
+import msgspec
+
+from endpointd.apiserver.fields.nodes import MapNode, kind_node
 from endpointd.apiserver.fields.sets import FieldSet, Path, from_paths
+from endpointd.apiserver.fields.structural import StructuralSchema, structural_node
 from endpointd.apiserver.fields.updater import Version
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.schema.conform import conform
@@ -20,6 +23,11 @@ _LEFT_BY_STATUS: Mapping[str, tuple[Path, ...]] = {
     "Deployment": (*_SPEC, ("f:metadata", "f:labels")),
     "ServiceCIDR": (*_SPEC, ("f:metadata",)),
 }
+_LEFT_BY_CUSTOM_STATUS: tuple[Path, ...] = (*_SPEC, ("f:metadata",))
+REPLICAS: Path = ("f:spec", "f:replicas")
+ReplicasPaths = Mapping[str, Path | None]
+"""By ``apiVersion``: where a kind says how many replicas there are to be; None where that version has no scale."""
+WORKLOADS: ReplicasPaths = {f"apps/{version}": REPLICAS for version in ("v1beta1", "v1beta2", "v1")}
 
 
 @cache
@@ -49,3 +57,61 @@ def empty(group: str, version: str, kind: str) -> JsonObject:
     with contextlib.suppress(UnknownTypeError):
         conform(kind_type(group, version, kind), document)
     return document
+
+
+class CustomVersion(msgspec.Struct, frozen=True):
+    """What a definition says of one version, as far as it matters to who owns what."""
+
+    schema: StructuralSchema
+    has_status: bool
+    replicas: Path | None
+
+
+class CustomTypes:
+    """How the parts of one custom resource are owned, in each of its versions (served or not).
+
+    One for each state of a definition: another schema is another of these. A version's schema is read when somebody first
+    writes in it, or has written in it, and then kept.
+    """
+
+    def __init__(self, group: str, versions: Mapping[str, CustomVersion]) -> None:
+        self._versions = {f"{group}/{name}": version for name, version in versions.items()}
+        self._nodes: dict[str, MapNode] = {}
+
+    @property
+    def replicas(self) -> ReplicasPaths:
+        """Where each version says how many replicas there are to be."""
+        return {name: version.replicas for name, version in self._versions.items()}
+
+    def known(self, door: str, asked: str, api_version: str) -> Version | None:
+        """Return a version as a door of the version that is asked for writes it; None where there is no such version.
+
+        As on a real server the object itself is written past the status in the asked version's words alone; the door
+        ``status`` leaves the rest alone in the words of all.
+        """
+        version = self._versions.get(api_version)
+        if version is None:
+            return None
+        reset = _NOTHING
+        if door == "status":
+            reset = _LEFT_BY_CUSTOM_STATUS if version.has_status else _NOTHING
+        elif version.has_status and asked == api_version:
+            reset = _STATUS
+        return Version(api_version, self._node(api_version, version), _set(reset))
+
+    def own(self, door: str, api_version: str) -> Version:
+        """Return a version as one of its own doors writes it. Raises KeyError for one that the kind does not have."""
+        version = self.known(door, api_version, api_version)
+        if version is None:
+            raise KeyError(api_version)
+        return version
+
+    def others(self, door: str, asked: str) -> "partial[Version | None]":
+        """Return what finds the versions that managers' entries are in (:data:`~.updater.Others`)."""
+        return partial(self.known, door, asked)
+
+    def _node(self, api_version: str, version: CustomVersion) -> MapNode:
+        node = self._nodes.get(api_version)
+        if node is None:
+            node = self._nodes[api_version] = structural_node(version.schema)
+        return node

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from endpointd.apiserver.fields.elements import ElementError, canonical_set
+from endpointd.apiserver.fields.elements import ElementError, canonical_set, go_json
 from endpointd.apiserver.fields.sets import FieldSet, union
 from endpointd.apiserver.objects import JsonObject
 
@@ -112,7 +112,7 @@ def capped(managed: Managed) -> Managed:
     updates = [who for who in managed if who.operation == UPDATE]
     if len(updates) <= MOST_UPDATE_ENTRIES:
         return managed
-    updates.sort(key=lambda who: (managed[who].time or "", *_json_order(who)))
+    updates.sort(key=lambda who: (managed[who].time or "", identity_order(who)))
     managed, count = dict(managed), len(updates)
     firsts: dict[str, ManagerId] = {}
     for who in updates:
@@ -133,9 +133,16 @@ def capped(managed: Managed) -> Managed:
     return managed
 
 
-def _json_order(who: ManagerId) -> tuple[str, ...]:
-    """Order as the identifiers' JSON would: member by member."""
-    return (who.manager, who.operation, who.api_version, who.subresource)
+def identity_order(who: ManagerId) -> str:
+    """Return what managers are sorted by wherever a client sees it: their identity's JSON, in which a door comes before none."""
+    parts = [f'"operation":{go_json(who.operation)}']
+    if who.manager:
+        parts.insert(0, f'"manager":{go_json(who.manager)}')
+    if who.api_version:
+        parts.append(f'"apiVersion":{go_json(who.api_version)}')
+    if who.subresource:
+        parts.append(f'"subresource":{go_json(who.subresource)}')
+    return "{" + ",".join(parts) + "}"
 
 
 def same_but_times(one: list[JsonObject], other: list[JsonObject]) -> bool:

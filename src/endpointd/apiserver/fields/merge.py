@@ -14,7 +14,8 @@ def merged(node: Node, live: Any, applied: Any) -> Any:
     if not (_content(live) or _content(applied)) or node.is_whole:
         return live if applied is MISSING else applied
     if node.is_free and not (isinstance(live, dict) and isinstance(applied, dict)):
-        return live if applied is MISSING else applied
+        # A null says nothing against an object, as among the types that are known to be objects.
+        return live if applied is MISSING or (applied is None and isinstance(live, dict)) else applied
     if isinstance(node, MapNode):
         return _merged_map(node, _content(live) or {}, _content(applied) or {})
     if isinstance(node, ListNode):
@@ -95,7 +96,7 @@ def without(node: Node, value: Any, fields: FieldSet) -> Any:
     """Return a value without some of its fields; None where nothing is left of it. It is not changed itself."""
     if isinstance(node, MapNode):
         if node.is_free and not isinstance(value, dict):
-            return value
+            return None if isinstance(value, list) else value
         if not value or node.is_whole:
             return None
         left: dict[str, Any] = {}
@@ -138,9 +139,16 @@ def reconciled(node: Node, fields: FieldSet) -> FieldSet:
     out: FieldSet = {}
     for element, below in fields.items():
         inner = None if element == SELF else node.inner(element)
-        if inner is not None and below and inner.is_whole and isinstance(inner, MapNode | ListNode):
+        if inner is not None and below and _is_closed(inner):
             below = {}
         elif inner is not None and below:
             below = reconciled(inner, below)
         out[element] = below
     return out
+
+
+def _is_closed(node: Node) -> bool:
+    """Tell whether nothing below a part is owned by itself."""
+    if isinstance(node, MapNode):
+        return node.is_whole and not node.is_undescribed
+    return node.is_whole and isinstance(node, ListNode)

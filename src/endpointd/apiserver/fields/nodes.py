@@ -67,8 +67,12 @@ class ScalarNode(Node):
 class MapNode(Node):
     """An object: with the fields of a type, with free keys that all hold ``value``, or both."""
 
-    def __init__(self, value: Node | None = None, *, is_whole: bool = False) -> None:
+    is_undescribed: bool = False
+    """Nothing is known of what it holds: what is owned in it stays as it is when it becomes one with a single owner."""
+
+    def __init__(self, value: Node | None = None, *, is_whole: bool = False, is_free: bool = False) -> None:
         self.is_whole = is_whole
+        self.is_free = is_free
         self.value = value
         self.fields: dict[str, tuple[str, Node]] = {}
         """By name: the path element and the node. Filled in after the node is made: types hold themselves."""
@@ -146,12 +150,12 @@ def _no_value(entry: Any) -> str:
 
 
 class FreeNode(MapNode):
-    """Any value: what is in a kind that is not described."""
+    """Any value: what nothing is said of."""
 
-    is_free = True
+    is_undescribed = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(is_free=True)
         self.value = self
 
 
@@ -170,9 +174,14 @@ def kind_node(group: str, version: str, kind: str) -> MapNode:
 def _undescribed() -> MapNode:
     node = MapNode(FreeNode())
     for name in ("apiVersion", "kind"):
-        node.fields[name] = ("f:" + name, _SCALARS["string"])
-    node.fields["metadata"] = ("f:metadata", _object_node(ObjectRef("meta_v1", "ObjectMeta")))
+        node.fields[name] = ("f:" + name, SCALARS["string"])
+    node.fields["metadata"] = ("f:metadata", metadata_node())
     return node
+
+
+def metadata_node() -> MapNode:
+    """Return the node of the metadata of any object."""
+    return _object_node(ObjectRef("meta_v1", "ObjectMeta"))
 
 
 def _object_node(ref: ObjectRef) -> MapNode:
@@ -222,7 +231,7 @@ def _type_node(ref: TypeRef) -> Node:
         return ListNode(_type_node(ref.item), is_whole=True)
     if isinstance(ref, MapRef):
         return MapNode(_type_node(ref.value))
-    return _SCALARS[_scalar_kind(ref)]
+    return SCALARS[_scalar_kind(ref)]
 
 
 def _scalar_kind(ref: ScalarRef) -> str:
@@ -235,9 +244,10 @@ def _scalar_kind(ref: ScalarRef) -> str:
     return "string" if ref.scalar in (Scalar.STRING, Scalar.BYTES) else "untyped"
 
 
-_SCALARS: Mapping[str, ScalarNode] = {
+SCALARS: Mapping[str, ScalarNode] = {
     kind: ScalarNode(kind) for kind in ("string", "numeric", "boolean", "untyped", "free")
 }
+"""The node of each kind of scalar."""
 
 
 def members(node: MapNode, value: dict[str, Any]) -> Iterator[tuple[str, Node, Any]]:

@@ -17,7 +17,6 @@ from endpointd.apiserver.fields.managers import (
     Managed,
     ManagedFieldsError,
     ManagerId,
-    Owned,
     capped,
     decode,
     encode,
@@ -25,9 +24,11 @@ from endpointd.apiserver.fields.managers import (
     manager_id,
 )
 from endpointd.apiserver.fields.nodes import EntryError, field_set
-from endpointd.apiserver.fields.sets import FieldSet, difference, from_paths, intersection
+from endpointd.apiserver.fields.sets import FieldSet, difference, intersection
 from endpointd.apiserver.fields.updater import (
     ConflictsError,
+    NotTypedError,
+    Others,
     Version,
     after_apply,
     after_update,
@@ -39,7 +40,6 @@ from endpointd.apiserver.objects import JsonObject, metadata_of
 Entries = list[JsonObject]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_REPLICAS = from_paths(("f:spec", "f:replicas"))
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _KUBECTL = "kubectl"
 _LARGEST_MANAGER_BYTES = 128
@@ -55,13 +55,17 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """One kind, as one door writes it. ``empty``: an object of it before anything is written."""
+    """One kind, as one door writes it. ``empty``: an object of it before anything is written.
+
+    ``others``: the kind's other versions, where entries made in them are kept (custom resources).
+    """
 
     group: str
     version: str
     kind: str
     own: Version
     empty: JsonObject
+    others: Others | None = None
 
 
 @lru_cache(256)
@@ -82,7 +86,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 def after_creation(tracked: Tracked, writer: Writer, new: JsonObject, given: Any) -> Entries | None:
     """Return the managedFields of a new object; ``given`` are those that its body came with."""
     managed: Managed = {} if is_reset(given) else _read(given) or {}
-    if managed:
+    if managed and tracked.others is None:
         managed = owned_by_types(tracked.own, managed)
     return _entries(_updated(tracked, writer, managed, tracked.empty, new))
 
@@ -101,31 +105,14 @@ def after_writing(
             return None
         edited = _read(given)
         if edited:
-            return _entries(_updated(tracked, writer, owned_by_types(tracked.own, edited), old, new))
+            if tracked.others is None:
+                edited = owned_by_types(tracked.own, edited)
+            return _entries(_updated(tracked, writer, edited, old, new))
     managed = decode(before, is_canonical=True)
     if not managed:
         return None
     after = _updated(tracked, writer, managed, old, new)
     return before if after is managed and isinstance(before, list) else _entries(after)
-
-
-def after_scaling(tracked: Tracked, writer: Writer, old: JsonObject, new: JsonObject) -> Entries | None:
-    """Return the managedFields of a workload whose replicas were set through its door ``scale``: these have one owner now.
-
-    As on a real server, the owner's entry is in the version of the workload and bears no time.
-    """
-    before = metadata_of(old).get("managedFields")
-    if not isinstance(before, list) or (old.get("spec") or {}).get("replicas") == new["spec"].get("replicas"):
-        return before
-    managed = decode(before, is_canonical=True)
-    left = {
-        who: owned.with_fields(fields)
-        for who, owned in managed.items()
-        if (fields := difference(owned.fields, _REPLICAS))
-    }
-    version = tracked.own.api_version
-    left[manager_id(writer.manager, UPDATE, version, writer.subresource)] = Owned(_REPLICAS, version)
-    return encode(left)
 
 
 def _read(given: Any) -> Managed | None:
@@ -135,13 +122,32 @@ def _read(given: Any) -> Managed | None:
 
 
 def _updated(tracked: Tracked, writer: Writer, managed: Managed, old: JsonObject, new: JsonObject) -> Managed:
+    """Return who owns what after a write that is no apply; nobody anything, as on a real server, where it cannot be told.
+
+    That is where an object does not fit its types (a set of objects, say), or an entry is in a version that is gone.
+    """
+    with contextlib.suppress(EntryError, NotTypedError):
+        return _known_updated(tracked, writer, managed, old, new)
+    return {}
+
+
+def _known_updated(
+    tracked: Tracked, writer: Writer, managed: Managed, old: JsonObject, new: JsonObject
+) -> Managed:
     own = tracked.own
+    if tracked.others is not None:
+        # The types of the server's own kinds have been looked at in conforming; a schema may allow what ownership does not.
+        _check_typed(tracked, "new", new)
+        _check_typed(tracked, "live", old)
     who = manager_id(writer.manager, UPDATE, own.api_version, writer.subresource)
-    try:
-        return capped(after_update(own, managed, who, old, new, writer.now))
-    except EntryError:
-        return (
-            managed  # a list without keys: the rules of the kind refuse it, or nobody can tell who owns what
+    return capped(after_update(own, managed, who, old, new, writer.now, tracked.others))
+
+
+def _check_typed(tracked: Tracked, which: str, document: JsonObject) -> None:
+    found = problems(tracked.own.node, document, twice=True)
+    if found:
+        raise NotTypedError(
+            f"failed to convert {which} object ({told(tracked, document)}) to smd typed: {problem_text(found)}"
         )
 
 
@@ -163,28 +169,50 @@ def apply(
     400 for a body of another type or with managedFields, 409 for conflicts with a cause for each field, 500 for a body
     that does not fit its type (as the real server answers).
     """
-    _check_body(tracked, body)
-    own = tracked.own
-    old = tracked.empty if live is None else live
-    managed = decode(metadata_of(old).get("managedFields"), is_canonical=True)
-    if not managed and live is not None:
-        first = Writer(_BEFORE_FIRST_APPLY, writer.subresource, writer.now)
-        managed = _updated(tracked, first, {}, tracked.empty, live)
-    who = manager_id(writer.manager, APPLY, own.api_version, writer.subresource)
+    _check_kind(tracked, body)
     try:
-        new, after = after_apply(own, managed, who, old, body, writer.now, force=force)
-    except ConflictsError as error:
-        left = _not_last_applied(tracked, writer, old, error.conflicts)
-        if left:
-            raise conflict_error(left) from None
-        new, after = after_apply(own, managed, who, old, body, writer.now, force=True)
-    made = dict(old if new is None else new)
+        made, after = _applied(tracked, writer, live, body, force=force)
+    except NotTypedError as error:
+        raise StatusError(500, "", str(error)) from None
     if writer.manager == _KUBECTL:
         _renew_last_applied(made, body)
     return made, _entries(after)
 
 
-def _check_body(tracked: Tracked, body: JsonObject) -> None:
+def _applied(
+    tracked: Tracked, writer: Writer, live: JsonObject | None, body: JsonObject, *, force: bool
+) -> tuple[JsonObject, Managed]:
+    own, others = tracked.own, tracked.others
+    old = tracked.empty if live is None else live
+    managed = decode(metadata_of(old).get("managedFields"), is_canonical=True)
+    if not managed and live is not None:
+        managed = _before_first_apply(tracked, writer, live)
+    _check_body(tracked, body)
+    if others is not None and (found := problems(own.node, old, twice=True)):
+        raise NotTypedError(
+            f"failed to create typed live object ({told(tracked, old)}): {problem_text(found)}"
+        )
+    who = manager_id(writer.manager, APPLY, own.api_version, writer.subresource)
+    try:
+        new, after = after_apply(own, managed, who, old, body, writer.now, force=force, others=others)
+    except ConflictsError as error:
+        left = _not_last_applied(tracked, writer, old, error.conflicts)
+        if left:
+            raise conflict_error(left) from None
+        new, after = after_apply(own, managed, who, old, body, writer.now, force=True, others=others)
+    return dict(old if new is None else new), after
+
+
+def _before_first_apply(tracked: Tracked, writer: Writer, live: JsonObject) -> Managed:
+    """Return the owners of an object that nobody was tracked of: all there is, is one manager's."""
+    first = Writer(_BEFORE_FIRST_APPLY, writer.subresource, writer.now)
+    try:
+        return _known_updated(tracked, first, {}, tracked.empty, live)
+    except (EntryError, NotTypedError) as error:
+        raise NotTypedError(f"failed to create manager for existing fields: {error}") from None
+
+
+def _check_kind(tracked: Tracked, body: JsonObject) -> None:
     given_version, given_kind = body.get("apiVersion") or "", body.get("kind") or ""
     api_version = tracked.own.api_version
     if given_kind != tracked.kind or given_version != api_version:
@@ -192,6 +220,9 @@ def _check_body(tracked: Tracked, body: JsonObject) -> None:
         if "/" in group:
             group, version, given_kind = "", "", ""  # no version at all: nothing is made of it
         raise bad_request(f"invalid object type: {group}/{version}, Kind={given_kind}")
+
+
+def _check_body(tracked: Tracked, body: JsonObject) -> None:
     if isinstance(metadata_of(body).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
     found = problems(tracked.own.node, body)

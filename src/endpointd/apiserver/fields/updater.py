@@ -1,10 +1,11 @@
 """Who owns what after a write, and what an apply makes of an object. Pure: no clock, no storage.
 
-Entries made in another version than the request's are not kept, as on a real server: of the kinds there are, events alone
-have two, and a real server cannot turn the one into the other here either.
+Of the server's own kinds, entries made in another version than the request's are not kept, as on a real server: events alone
+have two, and a real server cannot turn the one into the other here either. Of custom resources they are: their versions
+differ by name alone, but each may own its parts in another way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from endpointd.apiserver.fields.sets import (
     recursive_difference,
     union,
 )
+from endpointd.apiserver.fields.validate import problem_text, problems
 from endpointd.apiserver.objects import JsonObject
 
 STRIPPED: FieldSet = from_paths(
@@ -53,12 +55,20 @@ class ConflictsError(Exception):
         self.conflicts = conflicts
 
 
+class NotTypedError(ValueError):
+    """An object cannot be read by its types, in the version it is written in or in one that a manager's entry is in."""
+
+
 class Version(msgspec.Struct, frozen=True):
     """A version of a kind: how its parts are owned, and what the request's door does not write (``reset``)."""
 
     api_version: str
     node: MapNode
     reset: FieldSet
+
+
+Others = Callable[[str], Version | None]
+"""Returns another version of a kind by its ``apiVersion``; None where the kind has no such version."""
 
 
 def in_version(version: Version, managed: Managed) -> Managed:
@@ -76,22 +86,86 @@ def owned_by_types(version: Version, managed: Managed) -> Managed:
     }
 
 
+def standing(version: Version, others: Others | None, managed: Managed, live: JsonObject) -> Managed:
+    """Return the entries that a write begins with; the very ones given where all stand as they are.
+
+    Without ``others`` those made in another version go. With them (custom resources) they stay, and all are brought to
+    what the types say today: a list may have become one with a single owner since. Raises NotTypedError where a version
+    is gone, or cannot hold the object: the real server then can neither tell who owns what.
+    """
+    if others is None:
+        return in_version(version, managed)
+    readable = {version.api_version: version}
+    stand: Managed = {}
+    for who, owned in managed.items():
+        known = readable.get(owned.api_version)
+        if known is None:
+            known = readable[owned.api_version] = _readable(others, owned.api_version, live)
+        fields = reconciled(known.node, owned.fields)
+        stand[who] = owned if fields == owned.fields else owned.with_fields(fields)
+    return managed if all(stand[who] is owned for who, owned in managed.items()) else stand
+
+
+def _readable(others: Others, api_version: str, document: JsonObject) -> Version:
+    """Return a version that a document can be read in. Raises NotTypedError."""
+    known = others(api_version)
+    if known is None:
+        raise NotTypedError(f"request to convert CR to an invalid group/version: {api_version}")
+    found = problems(known.node, document)
+    if found:
+        raise NotTypedError(problem_text(found))
+    return known
+
+
+class _Comparisons:
+    """What one step changes, in each version that a manager's entry is in; each compared once."""
+
+    def __init__(self, version: Version, others: Others | None, old: JsonObject, new: JsonObject) -> None:
+        self.own = _compared(version, old, new)
+        self._known = {version.api_version: self.own}
+        self._others = others
+        self._step = old, new
+
+    def of(self, api_version: str) -> Comparison:
+        """Return what has changed for the entries in a version. Raises NotTypedError."""
+        known = self._known.get(api_version)
+        if known is None:
+            known = self._known[api_version] = self._in_other(api_version)
+        return known
+
+    def _in_other(self, api_version: str) -> Comparison:
+        if self._others is None:
+            raise NotTypedError(f"nothing is known of {api_version}")
+        old, new = self._step
+        try:
+            return _compared(_readable(self._others, api_version, new), old, new)
+        except NotTypedError as error:
+            raise NotTypedError(f"failed to convert new object: {error}") from None
+
+
 def _compared(version: Version, old: JsonObject, new: JsonObject) -> Comparison:
     return compare(version.node, old, new).without(version.reset)
 
 
 def after_update(
-    version: Version, managed: Managed, who: ManagerId, old: JsonObject, new: JsonObject, now: str
+    version: Version,
+    managed: Managed,
+    who: ManagerId,
+    old: JsonObject,
+    new: JsonObject,
+    now: str,
+    others: Others | None = None,
 ) -> Managed:
     """Return who owns what after a write that is no apply: what it changed is the writer's, and nobody else's.
 
-    The very entries given where nothing has changed.
+    The very entries given where nothing has changed. Raises EntryError and NotTypedError.
     """
-    managed = in_version(version, managed)
-    changes = _compared(version, old, new)
-    if changes.is_same:
+    managed = standing(version, others, managed, old)
+    steps = _Comparisons(version, others, old, new)
+    changes = steps.own
+    if changes.is_same and (others is None or old == new):
         return managed
-    kept, _ = _after(managed, None, changes)
+    kept, _ = _after(managed, None, steps)
     gained = difference(union(changes.modified, changes.added), STRIPPED)
     if gained:
         before = kept.get(who)
@@ -101,18 +175,22 @@ def after_update(
 
 
 def _after(
-    managed: Managed, applying: ManagerId | None, changes: Comparison
+    managed: Managed, applying: ManagerId | None, steps: _Comparisons
 ) -> tuple[Managed, dict[ManagerId, FieldSet]]:
     """Return what the others are left with, and what of theirs has been changed."""
-    changed = union(changes.modified, changes.added)
     conflicts: dict[ManagerId, FieldSet] = {}
     left: Managed = {}
+    changed: dict[str, FieldSet] = {}
     for who, owned in managed.items():
         if who == applying:
             left[who] = owned
             continue
+        changes = steps.of(owned.api_version)
+        theirs = changed.get(owned.api_version)
+        if theirs is None:
+            theirs = changed[owned.api_version] = union(changes.modified, changes.added)
         fields = owned.fields
-        clash = intersection(fields, changed)
+        clash = intersection(fields, theirs)
         if clash:
             conflicts[who] = clash
             fields = difference(fields, clash)
@@ -131,20 +209,21 @@ def after_apply(
     now: str,
     *,
     force: bool,
+    others: Others | None = None,
 ) -> tuple[JsonObject | None, Managed]:
     """Return what an apply makes of an object (None: it is as it is), and who owns what then.
 
-    Raises ConflictsError where it would change what others own and is not to force it.
+    Raises ConflictsError where it would change what others own and is not to force it, EntryError, and NotTypedError.
     """
     node = version.node
-    managed = in_version(version, managed)
+    managed = standing(version, others, managed, live)
     new = merged(node, live, applied)
     last = managed.get(who)
     fields = recursive_difference(field_set(node, applied), version.reset)
     managed = {**managed, who: Owned(fields, version.api_version, None if last is None else last.time)}
     if last is not None and last.fields:
-        new = _pruned(node, new, managed, last)
-    left, conflicts = _after(managed, who, _compared(version, live, new))
+        new = _pruned(version, others, new, managed, last)
+    left, conflicts = _after(managed, who, _Comparisons(version, others, live, new))
     if conflicts and not force:
         raise ConflictsError(conflicts)
     is_changed = live != new
@@ -156,17 +235,39 @@ def after_apply(
     return (new if is_changed else None), left
 
 
-def _pruned(node: MapNode, new: JsonObject, managed: Managed, last: Owned) -> JsonObject:
+def _pruned(
+    version: Version, others: Others | None, new: JsonObject, managed: Managed, last: Owned
+) -> JsonObject:
     """Take out what the manager has owned and does not apply any more, unless somebody else owns it."""
+    nodes = {version.api_version: version.node}
+
+    def node_of(api_version: str, why: str) -> MapNode:
+        if api_version not in nodes and others is not None:
+            try:
+                nodes[api_version] = _readable(others, api_version, new).node
+            except NotTypedError as error:
+                raise NotTypedError(f"failed to prune fields: {why}: {error}") from None
+        return nodes[api_version]
+
+    node = node_of(last.api_version, "failed to convert merged object to last applied version")
     before = with_named(node, last.fields)
     pruned: Any = without(node, new, before) or {}
-    owned: FieldSet = {}
+    owned: dict[str, FieldSet] = {last.api_version: {}}
     for one in managed.values():
-        owned = union(owned, one.fields)
+        owned[one.api_version] = union(owned.get(one.api_version, {}), one.fields)
+    for api_version, fields in owned.items():
+        why = f"failed add back owned items: failed to convert merged object at version {api_version}"
+        pruned = _added_back(node_of(api_version, why), new, pruned, fields)
     everything = with_named(node, field_set(node, new))
-    kept = union(with_named(node, field_set(node, pruned)), with_named(node, owned))
-    pruned = without(node, new, difference(everything, kept)) or {}
     # What hangs below something that was kept, and was never this manager's, stays.
     gone = difference(everything, with_named(node, field_set(node, pruned)))
     result: JsonObject = without(node, new, intersection(gone, before)) or {}
     return result
+
+
+def _added_back(node: MapNode, new: JsonObject, pruned: JsonObject, owned: FieldSet) -> JsonObject:
+    """Return what was pruned with what somebody owns, in the words of one version."""
+    everything = with_named(node, field_set(node, new))
+    kept = union(with_named(node, field_set(node, pruned)), with_named(node, owned))
+    left: JsonObject = without(node, new, difference(everything, kept)) or {}
+    return left

@@ -8,10 +8,13 @@ from endpointd.apiserver.fields.nodes import EntryError, ListNode, MapNode, Node
 _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
 
 
-def problems(node: Node, document: Any) -> list[str]:
-    """Return what is wrong with a document to be applied: fields that are unknown, types, keys, entries that are twice."""
+def problems(node: Node, document: Any, *, twice: bool = False) -> list[str]:
+    """Return what is wrong with a document to be applied: fields that are unknown, types, keys, entries that are twice.
+
+    ``twice``: an entry may be there more than once, as in what is stored.
+    """
     found: list[str] = []
-    _check(node, document, "", found)
+    _check(node, document, "", found, twice=twice)
     return found
 
 
@@ -24,14 +27,14 @@ def _tell(path: str, text: str) -> str:
     return f"{path}: {text}" if path else text
 
 
-def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _check(node: Node, value: Any, path: str, found: list[str], *, twice: bool) -> None:
     if value is None:
         return
     if isinstance(node, ScalarNode):
         text = _scalar_problem(node.kind, value)
         if text:
             found.append(_tell(path, text))
-    elif node.is_free:
+    elif node.is_free and not isinstance(value, dict):
         return
     elif isinstance(node, MapNode):
         if not isinstance(value, dict):
@@ -42,15 +45,15 @@ def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
             if known is None:
                 found.append(f"{path}.{name}: field not declared in schema")
                 return
-            _check(known[1], inner, f"{path}.{name}", found)
+            _check(known[1], inner, f"{path}.{name}", found, twice=twice)
     elif isinstance(node, ListNode):
         if not isinstance(value, list):
             found.append(_tell(path, f"expected list, got {_held(value)}"))
             return
-        _check_entries(node, value, path, found)
+        _check_entries(node, value, path, found, twice=twice)
 
 
-def _check_entries(node: ListNode, entries: list[Any], path: str, found: list[str]) -> None:
+def _check_entries(node: ListNode, entries: list[Any], path: str, found: list[str], *, twice: bool) -> None:
     seen: set[str] = set()
     for index, entry in enumerate(entries):
         if node.is_whole:
@@ -62,10 +65,10 @@ def _check_entries(node: ListNode, entries: list[Any], path: str, found: list[st
                 found.append(_tell(path, f"element {index}: {error}"))
                 return
             step = told_element(element)
-            if element in seen:
+            if element in seen and not twice:
                 found.append(_tell(path, f"duplicate entries for key {step}"))
             seen.add(element)
-        _check(node.entry, entry, path + step, found)
+        _check(node.entry, entry, path + step, found, twice=twice)
 
 
 def _scalar_problem(kind: str, value: Any) -> str:

@@ -1,6 +1,6 @@
 """Requests for resources: the verb behind a method and a path, and its answer in the form that is asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -34,9 +34,9 @@ from endpointd.apiserver.verbs.apply import apply
 from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, new_request, shown
 from endpointd.apiserver.verbs.create import create
 from endpointd.apiserver.verbs.delete import delete, delete_collection
-from endpointd.apiserver.verbs.doors import patch_door, read_door, write_door
+from endpointd.apiserver.verbs.doors import apply_door, patch_door, read_door, write_door
 from endpointd.apiserver.verbs.fields import report
-from endpointd.apiserver.verbs.options import DeleteOptions, ListOptions
+from endpointd.apiserver.verbs.options import DeleteOptions, ListOptions, WriteOptions
 from endpointd.apiserver.verbs.patch import patch
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.read import get, list_page
@@ -221,17 +221,24 @@ class Resources:
         return self._object(asked, target.definition, result, form)
 
     async def _apply(self, asked: Asked, target: Target, form: Form) -> web.StreamResponse:
+        options = self._apply_options(asked)
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        value, problems = await self._applied(asked)
+        result = await apply(self._backend, target, request, options, value, problems)
+        return self._object(asked, target.definition, result, form)
+
+    def _apply_options(self, asked: Asked) -> WriteOptions:
         options = parameters.write_options(asked.query, "PatchOptions")
         options.check(is_apply=True)
-        request = self._rules(asked, dry_run=options.is_dry_run)
+        return options
+
+    async def _applied(self, asked: Asked) -> tuple[object, Sequence[str]]:
         body = await asked.body()
         try:
-            value, problems = self._decoder.yaml(body) if body else (None, ())
+            return self._decoder.yaml(body) if body else (None, ())
         except StatusError as error:
             why = error.message.rpartition(" (")[0] or error.message
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
-        result = await apply(self._backend, target, request, options, value, problems)
-        return self._object(asked, target.definition, result, form)
 
     async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
         form = asked.form(OF_AN_OBJECT)
@@ -284,6 +291,12 @@ class Resources:
             return self._document(asked, 200, document, form)
         if door.handler is None:
             return await (self._patch if verb == "patch" else self._update)(asked, target)
+        if verb == "patch" and media_type(asked.content_type) == _APPLY_TYPE:
+            options = self._apply_options(asked)
+            request = self._rules(asked, dry_run=options.is_dry_run)
+            value, twice = await self._applied(asked)
+            document = await apply_door(backend, target, request, door, value, options, twice)
+            return self._document(asked, 200, document, form)
         kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
         options = parameters.write_options(asked.query, kinds.get(verb, "UpdateOptions"))
         options.check()

@@ -6,7 +6,7 @@ subresources. Everything else (verbs, watch, discovery, tables) is the same for 
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -14,6 +14,9 @@ from endpointd.apiserver.errors import FieldError
 from endpointd.apiserver.objects import GroupResource, JsonObject
 from endpointd.apiserver.storage.model import Storage, Stored
 from endpointd.clock import Clock
+
+if TYPE_CHECKING:
+    from endpointd.apiserver.fields.kinds import CustomTypes
 
 Verb = Literal["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 ALL_VERBS: tuple[Verb, ...] = (
@@ -124,6 +127,8 @@ class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     handler: "SubresourceHandler | None" = None
     """What it does; ``None`` for ``status``, which is the same for all kinds."""
+    before: Callable[[JsonObject], JsonObject] | None = None
+    """What a patch of it begins with, where that is not what a GET answers."""
     columns: "tuple[Column, ...]" = ()
     """Of its table, where a GET does not answer with the object itself; without any, there is no table of it."""
 
@@ -206,6 +211,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     stored_as: GroupResource | None = None
     """Where it is kept, if not under its own name; with ``view``."""
     view: View | None = None
+    types: "CustomTypes | None" = None
+    """How the parts of its objects are owned, where the types of the server do not say (custom resources)."""
     answers: Callable[[Request, JsonObject], JsonObject] | None = None
     """What a create answers with where nothing is stored (reviews); ``None`` for all others."""
     lifetime_seconds: float | None = None

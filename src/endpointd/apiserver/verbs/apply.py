@@ -35,18 +35,21 @@ async def apply(
     resource version or uid in the body is a condition. ``problems``: what strict decoding has found. Raises 400, 404 (a
     door of an object that is not there), 409, 422, and 500 for fields that the type does not have, as a real server does.
     """
-    if not isinstance(body, dict | None):
-        raise bad_request(f"{_NO_OBJECT} {go_type_of(body)} into Go value of type map[string]interface {{}}")
-    wanted: JsonObject = body or {}
+    wanted = applied_document(body)
     about, who = tracked(target), writer(target, request, options)
 
     def make(live: JsonObject | None) -> JsonObject:
         made, entries = tracking.apply(about, who, live, wanted, force=bool(options.force))
-        _report(request, options, problems)
+        report_twice(request, options, problems)
         document = copied(made)  # it shares parts with the body and with what is stored
         group, version, kind = about.group, about.version, about.kind
         try:
-            conform(backend.schema, request, options, group, version, kind, document)
+            if about.others is None:
+                conform(backend.schema, request, options, group, version, kind, document)
+            else:
+                # A real server judges what has been applied to a custom resource before anything of it is dropped.
+                backend.schema.conform(group, version, kind, {"metadata": document.get("metadata")})
+                backend.schema.apply_defaults(group, version, kind, document)
         except StatusError as error:
             why = error.message.partition(f" cannot be handled as a {kind}: ")[2] or error.message
             raise tracking.not_converted(about, made, why) from None
@@ -80,7 +83,14 @@ async def apply(
     raise conflict(target.resource, target.name, "the object comes and goes too often to be applied to")
 
 
-def _report(request: Request, options: WriteOptions, problems: Sequence[str]) -> None:
+def applied_document(body: Any) -> JsonObject:
+    """Return what is applied, as a document. Raises 400 for what is none."""
+    if not isinstance(body, dict | None):
+        raise bad_request(f"{_NO_OBJECT} {go_type_of(body)} into Go value of type map[string]interface {{}}")
+    return body or {}
+
+
+def report_twice(request: Request, options: WriteOptions, problems: Sequence[str]) -> None:
     """Tell of keys that are there twice, the way the client has asked for."""
     if not problems or options.field_validation == "Ignore":
         return

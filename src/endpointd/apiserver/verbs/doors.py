@@ -1,23 +1,28 @@
 """Doors of an object that are no status: ``scale``, ``binding``, ``eviction``, ``finalize``. Their handlers have the say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from endpointd.apiserver.errors import bad_request, not_found, stale
+from endpointd.apiserver.errors import StatusError, bad_request, not_found, stale
+from endpointd.apiserver.fields import scaling
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Request, Subresource, SubresourceHandler
 from endpointd.apiserver.storage.model import WriteConflictError
+from endpointd.apiserver.verbs.apply import applied_document, report_twice
 from endpointd.apiserver.verbs.commit import give_back
 from endpointd.apiserver.verbs.context import Backend, Target, copied, shown
 from endpointd.apiserver.verbs.delete import delete
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata import check_name, check_namespace, check_type, own_metadata
 from endpointd.apiserver.verbs.options import DeleteOptions, WriteOptions
-from endpointd.apiserver.verbs.ownership import own_door
+from endpointd.apiserver.verbs.ownership import Owner, own_scaled, scale_to_write, settle, writer
 from endpointd.apiserver.verbs.ports import PatchType
 from endpointd.apiserver.verbs.update import write_decided
 
 _ATTEMPTS = 100
 _EVICTION = "eviction"
+_FINALIZE = "finalize"
+_SCALE = "scale"
 
 
 def read_door(backend: Backend, target: Target, handler: SubresourceHandler) -> JsonObject:
@@ -64,6 +69,37 @@ async def patch_door(
     return await modify_door(backend, target, request, door, patched, options)
 
 
+async def apply_door(
+    backend: Backend,
+    target: Target,
+    request: Request,
+    door: Subresource,
+    body: Any,
+    options: WriteOptions,
+    problems: Sequence[str] = (),
+) -> JsonObject:
+    """Apply what a manager wants of what a door shows; return what the client gets.
+
+    Only a Scale can be applied: what others own of it, and would change, is refused with 409 unless the options force it.
+    ``problems``: what strict decoding has found. Raises 400, 404, 409, 415 for other doors, and 500 for fields that a Scale
+    does not have.
+    """
+    if door.name != _SCALE:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    wanted, who = applied_document(body), writer(target, request, options)
+
+    def made(shown_now: JsonObject) -> JsonObject:
+        is_custom, force = target.definition.types is not None, bool(options.force)
+        result, entries = scaling.applied(who, shown_now, wanted, force=force, is_custom=is_custom)
+        report_twice(request, options, problems)
+        result = copied(result)
+        _check_body(backend, target, request, door, result, options)
+        settle(result, entries)
+        return result
+
+    return await modify_door(backend, target, request, door, made, options, is_apply=True)
+
+
 def _types_of(target: Target, door: Subresource) -> tuple[str, str]:
     return door.group or target.definition.group, door.version or target.definition.version
 
@@ -92,8 +128,12 @@ async def modify_door(
     door: Subresource,
     make: Callable[[JsonObject], JsonObject],
     options: WriteOptions | None = None,
+    *,
+    is_apply: bool = False,
 ) -> JsonObject:
     """Replace what a door shows by what ``make`` makes of it; made again after each lost race. Return the answer.
+
+    What is made of a Scale by an apply bears the managed fields that it is to have.
 
     Raises what ``make`` and the handler raise, and 404.
     """
@@ -106,7 +146,8 @@ async def modify_door(
             raise not_found(target.resource, target.name)
         old, obj = stored.decode(), stored.decode()
         try:
-            body = make(handler.read(stored.decode()))
+            before = _to_write(target, door, handler, stored.decode())
+            body = make(copied(before))
             told = handler.write(request, obj, body)
             if door.name == _EVICTION:
                 options = body.get("deleteOptions")
@@ -115,7 +156,10 @@ async def modify_door(
                     backend, Target(target.definition, target.namespace, target.name), request, wanted
                 )
                 return told
-            own_door(target, request, options, old, obj)
+            if door.name == _SCALE:
+                own_scaled(target, request, options, obj, before, body, is_applied=is_apply)
+            elif door.name == _FINALIZE:
+                settle(obj, Owner(target, request, options)(old, obj, None))
             result = await write_decided(backend, target, request, stored, old, obj)
         except WriteConflictError:
             give_back(request)
@@ -126,6 +170,12 @@ async def modify_door(
         # What the handler told was of the document before the storage gave it its version.
         return handler.read(result.decode()) if _shows_object(told) else told
     raise stale(target.resource, target.name)
+
+
+def _to_write(target: Target, door: Subresource, handler: SubresourceHandler, obj: JsonObject) -> JsonObject:
+    """Return what a write through a door begins with."""
+    shown_now = (door.before or handler.read)(obj)
+    return scale_to_write(target, shown_now, obj) if door.name == _SCALE else shown_now
 
 
 def _shows_object(told: JsonObject) -> bool:

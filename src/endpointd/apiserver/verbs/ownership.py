@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from endpointd.apiserver.fields.kinds import empty, version_of
+from endpointd.apiserver.fields.kinds import WORKLOADS, ReplicasPaths, empty, version_of
+from endpointd.apiserver.fields.scaling import owners_after_writing, owners_of_parent, with_owners
 from endpointd.apiserver.fields.tracking import (
     Tracked,
     Writer,
     after_creation,
-    after_scaling,
     after_writing,
     manager_name,
 )
@@ -27,6 +27,10 @@ def tracked(target: Target) -> Tracked:
     """Return how a target is owned, in the version it is written in."""
     one = target.definition
     door = target.subresource.name if target.subresource is not None else ""
+    if one.types is not None:
+        api_version = one.api_version
+        own, others = one.types.own(door, api_version), one.types.others(door, api_version)
+        return Tracked(one.group, one.version, one.kind, own, {}, others)
     has_status = any(each.name == "status" for each in one.subresources)
     own = version_of(one.group, one.version, one.kind, door, has_status)
     return Tracked(one.group, one.version, one.kind, own, empty(one.group, one.version, one.kind))
@@ -61,26 +65,46 @@ class Owner:
         who = writer(self._target, self._request, self._options)
         given = [] if self._forgets else given
         said: JsonObject = {name: [] for name in self._empty if name in new and new[name] is None}
-        seen = shown(definition, {**new, **said} if said else new)
+        if definition.types is not None:
+            # As it came, before it is brought into the version that is stored: what that drops is the writer's all the same.
+            seen = {**new, "apiVersion": definition.api_version}
+        else:
+            seen = shown(definition, {**new, **said} if said else new)
         if old is None:
             return after_creation(about, who, seen, given)
         return after_writing(about, who, shown(definition, old), seen, given)
 
 
-def own_door(
+def scale_to_write(target: Target, scale: JsonObject, obj: JsonObject) -> JsonObject:
+    """Return a Scale as writes see it: with the managed fields of its object that own the replicas."""
+    return with_owners(scale, metadata_of(obj).get("managedFields"), _replicas(target))
+
+
+def own_scaled(
     target: Target,
     request: Request,
     options: WriteOptions | None,
-    old: JsonObject,
-    new: JsonObject,
+    obj: JsonObject,
+    before: JsonObject,
+    after: JsonObject,
+    *,
+    is_applied: bool,
 ) -> None:
-    """Set who owns an object after a write through a door with a handler: ``scale`` and ``finalize`` are tracked."""
-    door = target.subresource.name if target.subresource is not None else ""
-    if door == "scale":
-        about, who = tracked(target), writer(target, request, options)
-        settle(new, after_scaling(about, who, old, new))
-    elif door == "finalize":
-        settle(new, Owner(target, request, options)(old, new, None))
+    """Set who owns an object after a write through its door ``scale``, which made the Scale ``after`` of ``before``.
+
+    ``is_applied``: it is an apply, and has decided on the managed fields of ``after`` already.
+    """
+    if is_applied:
+        entries = metadata_of(after).get("managedFields")
+    else:
+        entries = owners_after_writing(writer(target, request, options), before, after)
+    owners, version = metadata_of(obj).get("managedFields"), target.definition.api_version
+    settle(obj, owners_of_parent(owners, entries, version, _replicas(target)))
+
+
+def _replicas(target: Target) -> ReplicasPaths:
+    types = target.definition.types
+    return WORKLOADS if types is None else types.replicas
 
 
 def as_given(old: JsonObject | None, new: JsonObject, given: Any) -> Any:
