@@ -8,13 +8,18 @@ from endpointd.apiserver.schema.openapi_schemas import REFERENCE
 
 _REFERENCE = "#/definitions/"
 _SEVERAL = "x-kubernetes-group-version-kind"
+_UNKNOWN_FIELDS = "x-kubernetes-preserve-unknown-fields"
+_TYPED = {"type", "x-kubernetes-int-or-string", _UNKNOWN_FIELDS}
+"""What says in a custom resource's schema which type a value has; with one of these, oneOf says something else."""
 
 
 def swagger(documents: Iterable[Mapping[str, Any]]) -> JsonObject:
     """Return one document with the paths and types of all; it owns what is in it, and changes nothing it is given.
 
     What v2 cannot say is said as a real server says it: a value of several types is a string with a format, a reference
-    stands beside what is said of it.
+    stands beside what is said of it. Of custom resources, what may be null, and what keeps unknown fields, is left open:
+    kubectl, which validates by this document where it knows no better, would refuse what the server takes, and cannot
+    read a list without items at all.
     """
     paths: JsonObject = {}
     definitions: JsonObject = {}
@@ -44,11 +49,11 @@ def _joined(first: list[Any], second: list[Any]) -> list[Any]:
 
 def _schema(schema: Mapping[str, Any]) -> JsonObject:
     """Return a schema in the words of v2."""
-    if "oneOf" in schema:
+    if "oneOf" in schema and not schema.keys() & _TYPED:
         kept = {name: value for name, value in schema.items() if name != "oneOf"}
         return {"type": "string", **kept}
     made: JsonObject = {}
-    for name, value in schema.items():
+    for name, value in _said_in_v2(schema).items():
         match name:
             case "allOf" if len(value) == 1 and "$ref" in value[0]:
                 made["$ref"] = value[0]["$ref"].replace(REFERENCE, _REFERENCE)
@@ -58,10 +63,34 @@ def _schema(schema: Mapping[str, Any]) -> JsonObject:
                 made["properties"] = {field: _schema(inner) for field, inner in value.items()}
             case "items" | "additionalProperties" if isinstance(value, dict):
                 made[name] = _schema(value)
-            case "default" | "nullable":
+            case "default" | "nullable" | "allOf" | "anyOf" | "oneOf" | "not":
                 continue  # v2 does not publish them
             case _:
                 made[name] = value
+    return made
+
+
+def _said_in_v2(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without what would say too much in v2: of values that may be null, or have unknown fields."""
+    left_out: set[str] = set()
+    keeps_unknown = schema.get(_UNKNOWN_FIELDS) is True
+    if schema.get("nullable"):
+        left_out |= {"type", "items", "properties"}
+    if keeps_unknown:
+        left_out |= {"items", "properties"}
+    has_items = "items" in schema and "items" not in left_out
+    if (schema.get("type") == "array" and not has_items) or (
+        schema.get("type") == "object" and keeps_unknown
+    ):
+        left_out.add("type")
+    nullable = {name for name, inner in schema.get("properties", {}).items() if inner.get("nullable")}
+    if not left_out and not nullable:
+        return schema
+    made = {name: value for name, value in schema.items() if name not in left_out}
+    if "required" in made:
+        made["required"] = [name for name in made["required"] if name not in nullable]
+        if not made["required"]:
+            del made["required"]
     return made
 
 

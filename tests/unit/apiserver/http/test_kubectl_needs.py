@@ -39,6 +39,14 @@ async def test_openapi_v2_is_protobuf_under_a_name_that_go_can_parse(separator: 
         assert answer.code == 200
         assert answer.headers["Content-Type"] == GNOSTIC.format(".")
         assert answer.body.startswith(b"\n\x032.0")
+        assert b"io.k8s.api.core.v1.Pod" in answer.body
+        again = await door(
+            "GET",
+            "/openapi/v2",
+            Accept=GNOSTIC.format(separator),
+            **{"If-None-Match": answer.headers["Etag"]},
+        )
+        assert (again.code, again.body) == (304, b"")
 
 
 async def test_who_i_am_is_answered_with_the_time() -> None:

@@ -75,3 +75,39 @@ def test_a_type_of_several_groups_names_them_all() -> None:
     options = swagger(documents())["definitions"]["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]
     groups = {one["group"] for one in options["x-kubernetes-group-version-kind"]}
     assert {"", "apps", "discovery.k8s.io"} <= groups
+
+
+def in_v2(schema: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = swagger([{"paths": {}, "components": {"schemas": {"a": schema}}}])["definitions"][
+        "a"
+    ]
+    return made
+
+
+def test_what_may_be_null_is_of_no_type_and_not_required() -> None:
+    said = {"type": "object", "properties": {"b": {"type": "string"}}, "description": "d"}
+    assert in_v2({**said, "nullable": True}) == {"description": "d"}
+    holder = {"type": "object", "required": ["a", "b"], "properties": {"a": {**said, "nullable": True}}}
+    assert in_v2(holder) == {
+        "type": "object",
+        "required": ["b"],
+        "properties": {"a": {"description": "d"}},
+    }
+    assert "required" not in in_v2({**holder, "required": ["a"]})
+
+
+def test_what_keeps_unknown_fields_says_nothing_of_its_own() -> None:
+    keeping = {"x-kubernetes-preserve-unknown-fields": True}
+    inner = {"properties": {"b": {"type": "string"}}}
+    assert in_v2({"type": "object", **inner, **keeping}) == keeping
+    assert in_v2({"type": "array", "items": {"type": "string"}, **keeping}) == keeping
+    assert in_v2({"type": "array"}) == {}
+    listed = {"type": "array", "items": {"type": "object", **keeping}}
+    assert in_v2(listed) == {"type": "array", "items": keeping}
+
+
+def test_choices_are_left_to_the_server() -> None:
+    choice = {"anyOf": [{"required": ["a"]}], "oneOf": [{}], "not": {}, "allOf": [{}, {}]}
+    assert in_v2({"type": "object", **choice}) == {"type": "object"}
+    either = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert in_v2(either) == {"x-kubernetes-int-or-string": True}
