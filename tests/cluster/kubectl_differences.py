@@ -3,11 +3,12 @@
 Each key stands in docs/reference/kubectl.md, which has the whole of the reason.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 REASONS: Mapping[str, str] = {
     "authorization": "whoever has the token may do everything: one rule for all, where RBAC has many",
-    "descriptions": "the types of fields are told, and no descriptions of them",
+    "descriptions": "what types and fields are for is told in words of our own",
     "field order": "after a create, the resource version stands after the managed fields",
     "json patch text": "a JSON patch that does not fit is refused with the reason, which the real server keeps to itself",
     "kinds": "the server has no such kind",
@@ -22,3 +23,25 @@ REASONS: Mapping[str, str] = {
     "uid": "users have no uid",
     "version": "the version says whose server it is",
 }
+
+_FIELD = re.compile(r" *\S+\t<.*>.*")
+_ENUM = re.compile(r" +enum: .*")
+
+
+def without_descriptions(explained: str) -> str:
+    """Return what kubectl explains without any description: the kind, and the fields with types, enums, what is required."""
+    kept: list[str] = []
+    section = ""
+    for line in explained.splitlines():
+        if line and not line.startswith(" "):
+            section = line
+        elif section == "DESCRIPTION:" or (
+            section == "FIELDS:" and not _FIELD.fullmatch(line) and not _ENUM.fullmatch(line)
+        ):
+            continue
+        kept.append(line)
+    return "\n".join(kept)
+
+
+ALIKE: Mapping[str, Callable[[str], str]] = {"descriptions": without_descriptions}
+"""What has to be left of both outputs for them to be the same in spite of the reason, where that can be told."""
