@@ -63,7 +63,7 @@ def test_every_type_is_described_as_the_server_publishes_it(wire: Wire, name: st
         if kind.kind:
             schemas.reference(described.group, "v1", kind.name)
     compared = 0
-    for full_name, ours in schemas.collected.items():
+    for full_name, ours in without_prose(schemas.collected).items():
         theirs = published.get(full_name)
         if theirs is None or full_name.endswith((".DeleteOptions", ".WatchEvent")):
             continue  # of options, each document names other group versions
@@ -82,7 +82,7 @@ def test_version_2_has_the_definitions_that_the_server_publishes(wire: Wire) -> 
         for group, versions in registry.versions().items()
         for version in versions
     ]
-    ours = swagger(documents)["definitions"]
+    ours = without_prose(swagger(documents)["definitions"])
     assert len(ours) > 200
     for name, schema in ours.items():
         if not name.endswith((".DeleteOptions", ".WatchEvent")):  # they name all groups that there are
