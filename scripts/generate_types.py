@@ -2,7 +2,8 @@
 
 Names, numbers, pointers and patch keys are read from the Go types, what clients are told (list types, enums, published
 defaults, what is required) from the OpenAPI v3 documents of a running kube-apiserver. The defaults that a server fills
-in are functions upstream; those that need nothing but the absence of a field are listed below. No descriptions are read.
+in are functions upstream; those that need nothing but the absence of a field are listed below. No descriptions are read:
+those (types/*.about) are written by hand, and tests/unit/apiserver/schema/test_descriptions.py tells what they lack.
 
     python scripts/generate_types.py --go-modules "$(go env GOMODCACHE)/k8s.io" --openapi DIRECTORY
 

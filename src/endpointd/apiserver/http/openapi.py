@@ -23,7 +23,7 @@ _V2_PROTOBUF_TYPES = (
 )
 """The former is what it is called in answers: clients asking by the latter, older name cannot parse it themselves."""
 _V2, _V2_PROTOBUF = "v2", "v2 protobuf"
-_GZIP_LEVEL, _GZIP = 6, 31
+_GZIP_LEVEL, _GZIP = 4, 31
 """zlib's number for its largest window, in gzip's frame."""
 
 

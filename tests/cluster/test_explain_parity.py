@@ -1,0 +1,121 @@
+"""What kubectl explains of custom resources, by both versions of OpenAPI: what their definition says, as on the real server."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+from tests.cluster.kubectl_driver import Case, Kubectl, Outcome, Step, run_case
+
+from endpointd.testing.apiserver import DEFAULT_SETTINGS, running_api_server
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gauges.explain.example.com}
+spec:
+  group: explain.example.com
+  scope: Namespaced
+  names: {plural: gauges, kind: Gauge}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A gauge on the wall.
+        required: [spec]
+        properties:
+          spec:
+            type: object
+            description: What it shows.
+            required: [size, unit]
+            properties:
+              size: {type: integer, description: How large it is., nullable: true, minimum: 1}
+              unit: {type: string, enum: [a, b], description: What it is counted in., default: a}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true, description: Anything.}
+              port: {x-kubernetes-int-or-string: true, description: Where.}
+              marks:
+                type: array
+                description: What is drawn on it.
+                items:
+                  type: object
+                  description: One mark.
+                  properties: {at: {type: number}}
+                  oneOf: [{required: [at]}, {required: [text]}]
+              notes: {type: object, additionalProperties: {type: string, description: A note.}}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"""
+ASKED = (
+    "gauges",
+    "gauge.spec",
+    "gauge.spec.size",
+    "gauge.spec.marks",
+    "gauge.spec.port",
+    "gauges --recursive",
+)
+V2 = "--output=plaintext-openapiv2"
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane of this test's own: it defines a kind."""
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture
+async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
+    """kubectl on the real server, and on ours."""
+    homes = tmp_path / "real", tmp_path / "ours"
+    for home in homes:
+        home.mkdir()
+    files = {"gauges.yaml": DEFINITION}
+    with running_api_server(SETTINGS) as server:
+        yield (
+            Kubectl(
+                control_plane.assets / "kubectl", homes[0], control_plane, control_plane.admin_token, files
+            ),
+            Kubectl(control_plane.assets / "kubectl", homes[1], server, server.token, files),
+        )
+
+
+def outlined(explained: Outcome) -> Outcome:
+    """Return what is explained of the definition itself: what all objects have is told in words of our own."""
+    common = re.compile(r"^ +(apiVersion|kind|metadata)\t.*\n(?:     ? ?.*\n|\n)*", re.MULTILINE)
+    return replace(explained, out=common.sub(r"\1\n", explained.out))
+
+
+async def published(kubectl: Kubectl) -> None:
+    """Wait until a real server's documents have the new kind: it puts them together in its own time."""
+    async with asyncio.timeout(60):
+        while (await kubectl(Step(f"explain gauges {V2}"), "default")).exit_code:
+            pass
+
+
+async def test_custom_resources_are_explained_by_their_definition(both: tuple[Kubectl, Kubectl]) -> None:
+    defined = (
+        Step("create -f gauges.yaml"),
+        Step("wait --for=condition=Established crd/gauges.explain.example.com --timeout=20s"),
+    )
+    pairs = await run_case(Case("define", defined, namespace=False), *both)
+    for kubectl in both:
+        await published(kubectl)
+    steps = tuple(Step(f"explain {asked} {how}") for asked in ASKED for how in ("", V2))
+    explained = await run_case(Case("explain", steps, namespace=False), *both)
+    assert {pair.step.line: outlined(pair.ours) for pair in explained} == {
+        pair.step.line: outlined(pair.real) for pair in explained
+    }
+    assert (
+        "How large it is."
+        in next(pair for pair in explained if V2 in pair.step.line and ".size" in pair.step.line).ours.out
+    )
+    assert all(pair.ours == pair.real for pair in pairs)
