@@ -20,6 +20,13 @@ AT_ONCE = 4
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), put)
     for pattern, put in (
+        (r"^[IWE]\d{4} [^\n]* reflector\.go:[^\n]*\n", ""),  # of a watch that a timeout has ended
+        (r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOG "),  # before its process id is taken for a port
+        (
+            r"^[^\n]* ipallocator-repair-controller [^\n]*\n",
+            "",
+        ),  # kube-apiserver's repairs come when it likes
+        (r"^Events:\n  Type [^\n]*\n  ---- [^\n]*\n(?!  )", "Events:  <none>\n"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"127\.0\.0\.1:\d+", "HOST"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
@@ -32,8 +39,6 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "TIME"),
         (r"(resourceVersion\\?\"?: *\\?|Resource Version: +)\"?\d+(\\?\")?", r"\1RV"),
         (r"(?<![\w.=-])\d+(m\d+)?[sm](?![\w.-])", "AGE"),
-        (r"^[IWE]\d{4} [^\n]* reflector\.go:[^\n]*\n", ""),  # of a watch that a timeout has ended
-        (r"^[EW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOG "),
         (r"(?<=\S) {2,}", "  "),
         (r" +$", ""),
         (r"(\w-)[bcdfghjklmnpqrstvwxz2456789]{5}\b(?!-)", r"\1RANDOM"),

@@ -54,6 +54,13 @@ SERVICE_MONITORS: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: the kind that they define would be there for others."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 def apply(plane: ControlPlane, items: list[dict[str, Any]], *flags: str) -> str:
     listed = {"apiVersion": "v1", "kind": "List", "items": items}
     return plane.kubectl("apply", "--validate=strict", *flags, "-f", "-", document=json.dumps(listed))

@@ -4,7 +4,7 @@ Neither side has controllers or simulated nodes, so that every outcome is determ
 """
 
 import difflib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "kubectl.md"
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: kinds, namespaces and events that others leave would be told here."""
+    with ControlPlane() as plane:
+        yield plane
 
 
 @pytest_asyncio.fixture

@@ -6,11 +6,14 @@ import sys
 PROGRAM = """
 import ssl
 before = ssl.create_default_context
+default_paths = ssl.SSLContext.set_default_verify_paths
 from endpointd.cli.quick_start import import_aiohttp
 import_aiohttp()
 assert ssl.create_default_context is before
+assert ssl.SSLContext.set_default_verify_paths is default_paths
 import aiohttp.connector
 assert aiohttp.connector._SSL_CONTEXT_VERIFIED.cert_store_stats()["x509_ca"] == 0
+assert aiohttp.connector._SSL_CONTEXT_UNVERIFIED.cert_store_stats()["x509_ca"] == 0
 assert aiohttp.connector._SSL_CONTEXT_VERIFIED.verify_mode == ssl.CERT_REQUIRED
 assert len(ssl.create_default_context().get_ca_certs()) >= 0
 """
