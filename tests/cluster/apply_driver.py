@@ -23,6 +23,8 @@ COLLECTIONS = {
     "Event": "/api/v1/namespaces/{ns}/events",
     "NewEvent": "/apis/events.k8s.io/v1/namespaces/{ns}/events",
     "Deployment": "/apis/apps/v1/namespaces/{ns}/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{ns}/replicasets",
+    "StatefulSet": "/apis/apps/v1/namespaces/{ns}/statefulsets",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices",
     "ServiceAccount": "/api/v1/namespaces/{ns}/serviceaccounts",
     "Endpoints": "/api/v1/namespaces/{ns}/endpoints",
@@ -88,6 +90,13 @@ class Side:
         kind = PATCHES.get(write.how, "application/json")
         code, answer = await self._send(method, path, body, kind, write.agent)
         return code, comparable(answer, words=write.words)
+
+    async def read(self, path: str, headers: dict[str, str]) -> dict[str, Any]:
+        """Return what a path answers in the form that the headers ask for; nothing of a refusal."""
+        headers = {"Authorization": f"Bearer {self._token}", **headers}
+        async with self._session.get(self._url + path, headers=headers) as response:
+            answer: dict[str, Any] = await response.json(content_type=None) if response.status == 200 else {}
+            return answer
 
     async def _send(self, method: str, path: str, body: Any, kind: str, agent: str) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind, "User-Agent": agent}

@@ -249,7 +249,7 @@ def anything(rng: random.Random, depth: int) -> Any:
     """Return any value at all."""
     roll = rng.random()
     if depth == 0 or roll < 0.5:
-        return rng.choice([1, 2, "x", "", True, None, 1.5])
+        return rng.choice([3, 2, "x", "", True, None, 1.5])
     if roll < 0.7:
         return [anything(rng, depth - 1) for _ in range(rng.randrange(3))]
     return {name: anything(rng, depth - 1) for name in rng.sample("pqr", rng.randrange(3))}
@@ -309,7 +309,7 @@ def random_write(rng: random.Random, kind: Kind, name: str) -> Write:
     version, manager = rng.choice(["v1", "v1", "v2"]), rng.choice(_MANAGERS)
     path, roll, force = kind.path(version), rng.random(), rng.random() < 0.4
     if kind.has_scale and roll < 0.12:
-        return _scale_write(rng, path, name, manager, force=force)
+        return scale_write(rng, path, name, manager, force=force)
     if roll < 0.25:
         return _status_write(rng, kind, version, name, manager, force=force)
     if roll < 0.6:
@@ -355,7 +355,8 @@ def _status_write(
     return Write(how, path, name, body, manager, force and how == "apply", "status")
 
 
-def _scale_write(rng: random.Random, path: str, name: str, manager: str, *, force: bool) -> Write:
+def scale_write(rng: random.Random, path: str, name: str, manager: str, *, force: bool) -> Write:
+    """Return a random write through the door ``scale`` of an object."""
     replicas = rng.choice([0, 1, 2])
     how = rng.choice(["merge", "merge", "put", "json", "apply", "apply"])
     if how == "json":

@@ -112,7 +112,9 @@ def after_writing(
     if not managed:
         return None
     after = _updated(tracked, writer, managed, old, new)
-    return before if after is managed and isinstance(before, list) else _entries(after)
+    # What has come through the door scale may have told of one manager twice; the later entry counts.
+    stands = after is managed and isinstance(before, list) and len(before) == len(managed)
+    return before if stands else _entries(after)
 
 
 def _read(given: Any) -> Managed | None:

@@ -239,29 +239,41 @@ def _pruned(
     version: Version, others: Others | None, new: JsonObject, managed: Managed, last: Owned
 ) -> JsonObject:
     """Take out what the manager has owned and does not apply any more, unless somebody else owns it."""
-    nodes = {version.api_version: version.node}
 
-    def node_of(api_version: str, why: str) -> MapNode:
-        if api_version not in nodes and others is not None:
-            try:
-                nodes[api_version] = _readable(others, api_version, new).node
-            except NotTypedError as error:
-                raise NotTypedError(f"failed to prune fields: {why}: {error}") from None
-        return nodes[api_version]
+    def readable(api_version: str, document: JsonObject, why: str = "") -> MapNode:
+        if others is None:
+            return version.node
+        try:
+            return _readable(others, api_version, document).node
+        except NotTypedError as error:
+            raise NotTypedError(f"failed to prune fields: {why}{error}") from None
 
-    node = node_of(last.api_version, "failed to convert merged object to last applied version")
+    # A real server takes the object from version to version, and each time looks whether it fits.
+    own, first = version.api_version, last.api_version
+    node = version.node
+    if first != own:
+        node = readable(first, new, "failed to convert merged object to last applied version: ")
     before = with_named(node, last.fields)
     pruned: Any = without(node, new, before) or {}
-    owned: dict[str, FieldSet] = {last.api_version: {}}
+    owned: dict[str, FieldSet] = {}
     for one in managed.values():
         owned[one.api_version] = union(owned.get(one.api_version, {}), one.fields)
+    pruned = _added_back(node, new, pruned, owned.pop(first, {}))
     for api_version, fields in owned.items():
-        why = f"failed add back owned items: failed to convert merged object at version {api_version}"
-        pruned = _added_back(node_of(api_version, why), new, pruned, fields)
+        why = f"failed add back owned items: failed to convert merged object at version {api_version}: "
+        pruned = _added_back(readable(api_version, new, why), new, pruned, fields)
+    if owned:
+        readable(
+            first,
+            pruned,
+            "failed add back dangling items: failed to convert pruned object to last applied version: ",
+        )
     everything = with_named(node, field_set(node, new))
     # What hangs below something that was kept, and was never this manager's, stays.
     gone = difference(everything, with_named(node, field_set(node, pruned)))
     result: JsonObject = without(node, new, intersection(gone, before)) or {}
+    if first != own:
+        readable(own, result)
     return result
 
 

@@ -26,7 +26,8 @@ def apply_merge_patch(document: JsonObject, patch: object) -> JsonObject:
 
 def _merge(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return _without_nulls(patch)
+        # As on a real server: what takes the place of an object is taken as it is.
+        return copied(patch) if isinstance(target, dict) else _without_nulls(patch)
     merged = (
         {}
         if not isinstance(target, dict)

@@ -17,7 +17,7 @@ from endpointd.apiserver.verbs.metadata import check_name, check_namespace, chec
 from endpointd.apiserver.verbs.options import DeleteOptions, WriteOptions
 from endpointd.apiserver.verbs.ownership import Owner, own_scaled, scale_to_write, settle, writer
 from endpointd.apiserver.verbs.ports import PatchType
-from endpointd.apiserver.verbs.update import write_decided
+from endpointd.apiserver.verbs.update import keep_times, write_decided
 
 _ATTEMPTS = 100
 _EVICTION = "eviction"
@@ -158,6 +158,7 @@ async def modify_door(
                 return told
             if door.name == _SCALE:
                 own_scaled(target, request, options, obj, before, body, is_applied=is_apply)
+                keep_times(obj, old)
             elif door.name == _FINALIZE:
                 settle(obj, Owner(target, request, options)(old, obj, None))
             result = await write_decided(backend, target, request, stored, old, obj)

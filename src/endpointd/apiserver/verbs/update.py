@@ -184,7 +184,7 @@ def _decide(
         strategy.prepare_for_status_update(request, obj, old)
         metadata = meta.own_metadata(obj)
         metadata["resourceVersion"] = str(stored.revision)
-    _keep_times(obj, old)
+    keep_times(obj, old)
     if obj == old:
         return
     errors = [
@@ -204,7 +204,7 @@ def _decide(
         request.warn(text)
 
 
-def _keep_times(obj: JsonObject, old: JsonObject) -> None:
+def keep_times(obj: JsonObject, old: JsonObject) -> None:
     """Take back new times of managedFields where nothing else has changed: a write that changes nothing is none."""
     new, before = metadata_of(obj).get("managedFields"), metadata_of(old).get("managedFields")
     if new and before and new != before and same_but_times(new, before):

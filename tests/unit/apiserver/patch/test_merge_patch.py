@@ -25,6 +25,9 @@ from endpointd.apiserver.patch.merge_patch import apply_merge_patch
         ({"a": "foo"}, {"a": {"b": None}}, {"a": {}}),
         ({"a": 1}, {"a": [{"b": None, "c": [None]}]}, {"a": [{"c": [None]}]}),
         ({"a": {"b": 1}}, {}, {"a": {"b": 1}}),
+        # Nulls within a list stay where it takes the place of an object, and nowhere else.
+        ({"a": {"b": 1}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
+        ({"a": [1]}, {"a": [{"b": None}]}, {"a": [{}]}),
     ],
 )
 def test_a_merge_patch_makes_of_a_document_what_the_rfc_says(

@@ -1,0 +1,195 @@
+"""Who owns what of custom resources and of what is scaled, here and on a real kube-apiserver: the same, write by write."""
+
+import asyncio
+import json
+import os
+import random
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+import pytest_asyncio
+from tests.cluster.apply_driver import Side, Write, document, random_write, same
+from tests.cluster.custom_apply_driver import (
+    CRDS,
+    GROUP,
+    Kind,
+    changed_kind,
+    first_write,
+    random_kind,
+    scale_write,
+)
+from tests.cluster.custom_apply_driver import random_write as random_custom_write
+
+from endpointd.apiserver.registry.builtin import builtin_registry
+from endpointd.apiserver.server import ApiServer
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.testing.controlplane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+SEED = int(os.environ.get("APPLY_SEED", "20261121"))
+KINDS = int(os.environ.get("APPLY_KINDS", "6"))
+OBJECTS = int(os.environ.get("APPLY_OBJECTS", "4"))
+WRITES = 14
+TOKEN = "parityparityparity"
+_PATIENCE = 200
+_TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+_SCALED = ("Deployment", "ReplicaSet", "StatefulSet")
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture
+async def sides(plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
+    settings = ServerSettings(token=TOKEN, lifecycle=False, shutdown_seconds=1.0)
+    async with ApiServer(settings, builtin_registry()) as server:
+        there = ssl.create_default_context(cadata=plane.certificate_authority.decode())
+        here = ssl.create_default_context(cadata=server.authority.decode())
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=there)) as real,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=here)) as ours,
+        ):
+            yield Side(real, plane.url, plane.admin_token), Side(ours, server.url, TOKEN)
+
+
+async def in_force(side: Side, kind: Kind) -> None:
+    """Wait until a definition is served as it is now: its column tells."""
+    for _ in range(_PATIENCE):
+        tables = [await side.read(kind.path(version).format(ns="default"), _TABLE) for version in kind.specs]
+        if all(f"G{kind.generation}" in json.dumps(table.get("columnDefinitions")) for table in tables):
+            return
+        await asyncio.sleep(0.03)
+    raise AssertionError(f"{kind.plural} is not served")
+
+
+async def defined(sides: tuple[Side, Side], kind: Kind) -> None:
+    body, name = kind.definition(), f"{kind.plural}.{GROUP}"
+    for side in sides:
+        if kind.generation == 1:
+            write = Write("post", CRDS, "", body, "t")
+        else:
+            write = Write("merge", CRDS, name, {"spec": body["spec"]}, "t")
+        code, answer = await side.write(write, "")
+        assert code < 300, answer
+        await in_force(side, kind)
+
+
+def told(codes: Counter[int]) -> str:
+    taken = sum(count for code, count in codes.items() if code < 300)
+    return f"{taken} writes compared, {codes.total() - taken} refusals alike {dict(codes)}"
+
+
+@pytest.mark.timeout(180)
+async def test_random_writes_to_custom_resources_leave_the_same_object_and_owners(
+    sides: tuple[Side, Side],
+) -> None:
+    codes: Counter[int] = Counter()
+    print(f"APPLY_SEED={SEED} APPLY_KINDS={KINDS} APPLY_OBJECTS={OBJECTS}")
+    for number in range(KINDS):
+        kind = random_kind(random.Random(f"{SEED} {number}"), f"k{number}s", f"K{number}")
+        await defined(sides, kind)
+        lives: list[str] = []
+        for each in range(OBJECTS):
+            rng = random.Random(f"{SEED} {number} {each}")
+            if each == OBJECTS // 2:  # from now on lists and maps are owned in another way
+                kind = changed_kind(rng, kind)
+                await defined(sides, kind)
+                for name in lives:
+                    for _ in range(WRITES // 2):
+                        codes[(await same(sides, random_custom_write(rng, kind, name), "default"))[0]] += 1
+            name = f"o{each}"
+            code, _ = await same(sides, first_write(rng, kind, name), "default")
+            codes[code] += 1
+            for _ in range(WRITES if code < 300 else 0):
+                codes[(await same(sides, random_custom_write(rng, kind, name), "default"))[0]] += 1
+            lives += [name] if code < 300 else []
+    print(told(codes))
+    assert codes[200] >= KINDS * OBJECTS * 4, "most of what was tried has been refused: nothing was compared"
+
+
+@pytest.mark.parametrize("kind", _SCALED)
+async def test_what_is_written_through_scale_leaves_the_same_owners(
+    sides: tuple[Side, Side], kind: str
+) -> None:
+    codes: Counter[int] = Counter()
+    print(f"APPLY_SEED={SEED} APPLY_OBJECTS={OBJECTS}")
+    for number in range(OBJECTS):
+        rng, name = random.Random(f"{SEED} {kind} scale {number}"), f"s{number}"
+        first = Write(rng.choice(["post", "apply"]), kind, name, workload(rng, kind, name), "m1", words=False)
+        code, _ = await same(sides, first, "default")
+        assert code == 201
+        for _ in range(WRITES):
+            write = scale_write(rng, kind, name, rng.choice(["m1", "m2", "m3"]), force=rng.random() < 0.4)
+            if rng.random() < 0.4:
+                write = _other_write(rng, kind, name)
+            codes[(await same(sides, write, "default"))[0]] += 1
+            codes[(await same(sides, Write("get", kind, name), "default"))[0]] += 1
+    print(told(codes))
+
+
+def workload(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
+    body = document(rng, "Deployment", name, whole=True)
+    body["kind"] = kind
+    for member in () if kind == "Deployment" else ("paused", "strategy"):
+        body["spec"].pop(member, None)
+    return body
+
+
+def _other_write(rng: random.Random, kind: str, name: str) -> Write:
+    """Return a write to the object itself, often one about its replicas."""
+    if kind == "Deployment" and rng.random() < 0.3:
+        return random_write(rng, kind, name)
+    manager, replicas = rng.choice(["m1", "m2", "m3"]), rng.choice([0, 1, 2])
+    if rng.random() < 0.1:
+        return Write("merge", kind, name, {"metadata": {"managedFields": [{}]}}, manager)
+    body: dict[str, Any] = {"spec": {"replicas": replicas}}
+    if rng.random() < 0.5:
+        return Write("merge", kind, name, body, manager)
+    body |= {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}}
+    return Write("apply", kind, name, body, manager, rng.random() < 0.5)
+
+
+_WRONG_SCALES: dict[str, Any] = {
+    "another kind": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}},
+    "an unknown field": {"spec": {"replicas": 1, "more": 2}},
+    "a text": {"spec": {"replicas": "1"}},
+    "a negative number": {"spec": {"replicas": -1}},
+    "another name": {"metadata": {"name": "v"}, "spec": {"replicas": 1}},
+    "another namespace": {"metadata": {"name": "w", "namespace": "elsewhere"}, "spec": {"replicas": 1}},
+    "managed fields": {"metadata": {"name": "w", "managedFields": []}, "spec": {"replicas": 1}},
+    "an old version": {"metadata": {"name": "w", "resourceVersion": "1"}, "spec": {"replicas": 1}},
+    "no object": [1],
+    "a status": {"spec": {"replicas": 2}, "status": {"replicas": 9}},
+    "labels": {"metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"replicas": 2}},
+}
+
+
+async def test_what_cannot_be_applied_to_a_scale_is_refused_alike(sides: tuple[Side, Side]) -> None:
+    body = workload(random.Random(SEED), "Deployment", "w")
+    body["spec"]["replicas"] = 2
+    await same(sides, Write("post", "Deployment", "w", body, "m1", words=False), "default")
+    different = []
+    for title, wrong in _WRONG_SCALES.items():
+        given = wrong
+        if isinstance(wrong, dict):
+            given = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, **wrong}
+        for force in (False, True):
+            write = Write("apply", "Deployment", "w", given, "m2", force, "scale")
+            try:
+                await same(sides, write, "default")
+                await same(sides, Write("get", "Deployment", "w"), "default")
+            except AssertionError as error:
+                different.append(f"{title}: {error}")
+    missing = msgspec.structs.replace(write, name="nobody", body={**given, "metadata": {"name": "nobody"}})
+    await same(sides, missing, "default")
+    assert not different, "\n\n".join(different)
