@@ -1,0 +1,108 @@
+"""How many slices are written: as few as there are slices with something new to say, and no more than upstream writes."""
+
+import random
+
+import pytest
+from tests.guard.counting import counted
+from tests.guard.upstream_rule import UpstreamService
+from tests.guard.world import FIRST_NEW_POD, ChainWorld, PodFacts
+
+PODS = 1_000
+
+
+async def rested(pods: int) -> ChainWorld:
+    world = await ChainWorld(1, pods).start()
+    world.rest()
+    return world
+
+
+def slice_writes(world: ChainWorld) -> int:
+    return sum(plural == "endpointslices" for _, plural, _ in world.writer.bodies)
+
+
+async def test_50_changes_of_50_pods_of_one_slice_that_arrive_together_are_one_write() -> None:
+    world = await rested(PODS)
+    await world.tell(world.changed(*(PodFacts(number, ready=False) for number in range(50))))
+    assert slice_writes(world) == 1
+    assert sum(not ready for ready in world.published().values()) == 50
+
+
+async def test_changes_of_pods_of_ten_slices_that_arrive_together_are_ten_writes() -> None:
+    world = await rested(PODS)
+    await world.tell(world.changed(*(PodFacts(number, ready=False) for number in range(0, PODS, 20))))
+    assert slice_writes(world) == 10
+
+
+async def test_a_pod_that_changes_and_changes_back_in_one_batch_is_no_write() -> None:
+    world = await rested(PODS)
+    there_and_back = world.changed(PodFacts(5, ready=False)) + world.changed(PodFacts(5))
+    await world.tell(there_and_back)
+    assert slice_writes(world) == 0
+
+
+async def test_a_relist_that_tells_nothing_new_examines_nothing_and_writes_nothing() -> None:
+    world = await rested(PODS)
+    with counted() as operations:
+        world.pods.replace(world.pods.values(), "1000000")
+        await world.settle()
+        assert operations().pods_examined == 0
+    assert slice_writes(world) == 0
+
+
+@pytest.mark.parametrize(
+    ("surge", "in_order"), [(1, False), (10, False), (25, False), (25, True), (250, False), (250, True)]
+)
+async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(surge: int, in_order: bool) -> None:
+    """So many new pods, then as many old ones gone, until all are new: as a Deployment does with ``maxSurge`` alone.
+
+    Upstream is let off lightly: its model syncs as seldom as we do, once a batch. The bound of any rule that repacks
+    nothing: new pods fill one slice (or ``surge`` / 100 new ones), old ones leave at most as many slices as they were in.
+    """
+    pods = 300 if surge == 1 else PODS
+    world = await rested(pods)
+    upstream = UpstreamService()
+    present = {PodFacts(number).name for number in range(pods)}
+    upstream.sync(present)
+    going = list(range(pods))
+    if not in_order:
+        random.Random(20_261_121).shuffle(going)
+    bound = theirs = 0
+    for start in range(0, pods, surge):
+        joining = [PodFacts(FIRST_NEW_POD + number) for number in range(start, min(start + surge, pods))]
+        await world.tell(world.changed(*joining, verb="ADDED"))
+        present |= {pod.name for pod in joining}
+        theirs += upstream.sync(present)
+        bound += len(joining) // 100 + 1
+
+        leaving = [PodFacts(number) for number in going[start : start + surge]]
+        names = {pod.name for pod in leaving}
+        holders = sum(bool(names & names_of(piece)) for piece in world.slices.values())
+        await world.tell(world.changed(*leaving, verb="DELETED"))
+        present -= names
+        theirs += upstream.sync(present)
+        bound += holders
+    ours = slice_writes(world)
+    assert set(world.published()) == present
+    assert ours <= theirs
+    assert ours <= bound
+
+
+def names_of(piece: object) -> set[str]:
+    return {
+        endpoint.target_ref.name
+        for endpoint in getattr(piece, "endpoints", None) or ()
+        if endpoint.target_ref is not None
+    }
+
+
+def test_the_model_of_upstream_writes_what_its_own_vectors_say() -> None:
+    """S-47: 250 into nothing make 100, 100 and 50; 62 and 61 kept with 127 new are one new slice and one update."""
+    first = UpstreamService()
+    assert first.sync(f"pod-{number:03d}" for number in range(250)) == 3
+    assert sorted(map(len, first.slices)) == [50, 100, 100]
+
+    second = UpstreamService()
+    second.slices = [{f"a{number}" for number in range(62)}, {f"b{number}" for number in range(61)}]
+    desired = set.union(*second.slices) | {f"c{number:03d}" for number in range(127)}
+    assert second.sync(desired) == 2
+    assert sorted(map(len, second.slices)) == [61, 89, 100]
