@@ -18,6 +18,7 @@ class Goal(msgspec.Struct, frozen=True):
         return f"<= {self.at_most:.3g}x" if self.of == "theirs" else f"<= {self.at_most:g}"
 
 
+EVERY_SIZE = "*"
 GOALS: dict[tuple[Scenario, str, str], Goal] = {
     ("cold", "1x1000", "seconds"): Goal(1.0),
     ("cold", "1x1000", "resident_mib"): Goal(1 / 2),
@@ -38,6 +39,13 @@ GOALS: dict[tuple[Scenario, str, str], Goal] = {
     ("flip", "1x20000", "p50_ms"): Goal(1 / 20),
     ("flip", "1x20000", "p99_ms"): Goal(1 / 20),
     ("flip", "1000x5", "cpu_ms_per_change"): Goal(1 / 3),
+    ("flip", EVERY_SIZE, "slice_writes_per_change"): Goal(1.0),
+    ("steady", "1x1000", "p50_ms"): Goal(1 / 10),
+    ("steady", "1x1000", "p99_ms"): Goal(1 / 10),
+    ("steady", "1x5000", "p50_ms"): Goal(1 / 10),
+    ("steady", "1x5000", "p99_ms"): Goal(1 / 10),
+    ("steady", "1000x5", "p50_ms"): Goal(1 / 5),
+    ("steady", "1000x5", "p99_ms"): Goal(1 / 5),
     ("churn", "1x1000", "p50_ms"): Goal(1 / 10),
     ("churn", "1x1000", "p99_ms"): Goal(1 / 10),
     ("churn", "1x5000", "p50_ms"): Goal(1 / 10),
@@ -45,6 +53,8 @@ GOALS: dict[tuple[Scenario, str, str], Goal] = {
     ("churn", "1000x5", "p50_ms"): Goal(1 / 5),
     ("churn", "1000x5", "p99_ms"): Goal(1 / 5),
     ("growth", "1x100 to 1x5000", "cpu_ratio"): Goal(1.5, of="itself"),
+    ("growth", "1x100 to 1x20000", "cpu_ratio"): Goal(1.5, of="itself"),
+    ("growth", "10x2 to 10000x2", "cpu_ratio"): Goal(1.5, of="itself"),
 }
 _EVERY_VARIANT: frozenset[Scenario] = frozenset({"growth"})
 _MAIN: Variant = "both"
@@ -54,7 +64,8 @@ def goal_of(row: Row) -> Goal | None:
     """Return what a row is to show, if anything was said of it."""
     if row.variant != _MAIN and row.scenario not in _EVERY_VARIANT:
         return None
-    return GOALS.get((row.scenario, row.size, row.metric.key))
+    of_any = GOALS.get((row.scenario, EVERY_SIZE, row.metric.key))
+    return GOALS.get((row.scenario, row.size, row.metric.key), of_any)
 
 
 def is_met(row: Row, goal: Goal) -> bool | None:

@@ -18,6 +18,7 @@ from benchmarks.objects import (
 from benchmarks.observer import Observer
 from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Published
 from endpointd.api.core import NODES, PODS, SERVICES
+from endpointd.client.errors import ServerTimeoutError
 from endpointd.client.http import JSON
 from endpointd.client.rest import STRATEGIC_MERGE_PATCH
 from endpointd.clock import Clock
@@ -25,7 +26,11 @@ from endpointd.clock import Clock
 T = TypeVar("T")
 
 _AT_ONCE = 48
-_CLEARING_SECONDS = 120.0
+_CLEARING_SECONDS = 300.0
+
+
+class LoadError(RuntimeError):
+    """The cluster could not be made what a scenario begins with."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -60,7 +65,7 @@ class Load:
 
     def __init__(self, workload: Workload, client: Requester, observer: Observer, clock: Clock) -> None:
         self.workload = workload
-        self._client = client
+        self.client = client
         self._observer = observer
         self._clock = clock
         self._ready: dict[BenchmarkPod, bool] = {}
@@ -69,27 +74,33 @@ class Load:
         """Create nodes, namespaces, services and pods, all ready."""
         for namespace in self.workload.namespaces:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            await self._client.request("POST", "/api/v1/namespaces", body=msgspec.json.encode(body))
+            await self.client.request("POST", "/api/v1/namespaces", body=msgspec.json.encode(body))
         await _at_once(list(node_documents()), self._make_node)
         for service in self.workload.services:
             self._observer.judge.expect_service(service)
         await _at_once(
             self.workload.services,
-            lambda service: self._client.request(
+            lambda service: self.client.request(
                 "POST", SERVICES.path(service.namespace), body=service_body(service)
             ),
         )
         await _at_once(self.workload.pods, self._make_pod)
 
     async def clear(self) -> None:
-        """Delete all slices and Endpoints and return when they are gone; no controller may be running."""
-        for namespace in self.workload.namespaces:
-            for resource in (OBSERVED_SLICES, OBSERVED_ENDPOINTS):
-                await self._client.request(
-                    "DELETE", resource.path(namespace), timeout_seconds=_CLEARING_SECONDS
-                )
-        async with asyncio.timeout(_CLEARING_SECONDS):
-            await self._observer.until_empty()
+        """Delete all slices and Endpoints and return when they are gone; no controller may be running.
+
+        Raises LoadError where that takes too long.
+        """
+        try:
+            async with asyncio.timeout(_CLEARING_SECONDS):
+                for namespace in self.workload.namespaces:
+                    for resource in (OBSERVED_SLICES, OBSERVED_ENDPOINTS):
+                        await self._delete_all(resource.path(namespace))
+                await self._observer.until_empty()
+        except TimeoutError:
+            raise LoadError(
+                f"slices and Endpoints were not gone {_CLEARING_SECONDS:g} s after asking"
+            ) from None
 
     async def restore(self) -> None:
         """Make every pod ready again."""
@@ -113,15 +124,25 @@ class Load:
             answered = self._clock.monotonic()
         return Change(sent, answered, await seen)
 
+    async def _delete_all(self, path: str) -> None:
+        while True:
+            try:
+                await self.client.request("DELETE", path, timeout_seconds=_CLEARING_SECONDS)
+            except (
+                ServerTimeoutError
+            ):  # it gives every request a minute; ten thousand deletions may take longer
+                continue
+            return
+
     async def _make_node(self, documents: tuple[str, bytes, bytes]) -> None:
         name, body, status = documents
-        await self._client.request("POST", NODES.path(), body=body)
-        await self._client.request(
+        await self.client.request("POST", NODES.path(), body=body)
+        await self.client.request(
             "PATCH", NODES.path("", name, "status"), body=status, content_type=STRATEGIC_MERGE_PATCH
         )
 
     async def _make_pod(self, pod: BenchmarkPod) -> None:
-        await self._client.request("POST", PODS.path(pod.key.namespace), body=self.workload.pod_body(pod))
+        await self.client.request("POST", PODS.path(pod.key.namespace), body=self.workload.pod_body(pod))
         await self._patch_status(pod, status_body(pod))
         self._expect(pod, True)
         self._ready[pod] = True
@@ -137,7 +158,7 @@ class Load:
 
     async def _patch_status(self, pod: BenchmarkPod, body: bytes) -> None:
         path = PODS.path(pod.key.namespace, pod.key.name, "status")
-        await self._client.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE_PATCH)
+        await self.client.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE_PATCH)
 
     def _expect(self, pod: BenchmarkPod, ready: bool) -> None:
         self._observer.judge.expect(pod.key, Published(pod.service, pod.address, ready))

@@ -7,7 +7,7 @@ import msgspec
 from benchmarks.sides import OURS, THEIRS, SideName, Variant
 from benchmarks.summary import Spread, ratios
 
-Scenario = Literal["cold", "flip", "churn", "growth"]
+Scenario = Literal["cold", "flip", "steady", "churn", "growth"]
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -50,7 +50,30 @@ class Metric(msgspec.Struct, frozen=True):
     label: str
     unit: str
     digits: int
+    unless_zero: bool = False
+    """Shown only where some run has another value than 0."""
 
+
+_RESTARTS = Metric("own_watch_restarts", "the benchmark's own watch cut off, times", "", 0, unless_zero=True)
+_CHURN = (
+    Metric("p50_ms", "seen in a slice, p50", "ms", 1),
+    Metric("p99_ms", "seen in a slice, p99", "ms", 1),
+    Metric("max_ms", "seen in a slice, latest", "ms", 1),
+    Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
+    Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
+    Metric("settled_ms", "all right after the last", "ms", 0),
+    Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
+    Metric("peak_mib", "memory at its peak", "MiB", 0),
+    Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
+    Metric("own_slice_write_p50_ms", "a slice written by the benchmark itself meanwhile, p50", "ms", 1),
+    Metric("own_slice_write_p99_ms", "a slice written by the benchmark itself meanwhile, p99", "ms", 1),
+    Metric("slice_writes_per_change", "slice writes a change", "", 2),
+    Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
+    Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
+    Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
+    Metric("changes_per_second", "changes a second", "", 1),
+    _RESTARTS,
+)
 
 METRICS: dict[Scenario, tuple[Metric, ...]] = {
     "cold": (
@@ -60,6 +83,7 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
         Metric("resident_mib", "memory then", "MiB", 0),
         Metric("peak_mib", "memory at its peak", "MiB", 0),
         Metric("server_cpu_seconds", "CPU of kube-apiserver", "s", 2),
+        _RESTARTS,
     ),
     "flip": (
         Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
@@ -73,23 +97,10 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
         Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
         Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
         Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
+        _RESTARTS,
     ),
-    "churn": (
-        Metric("p50_ms", "seen in a slice, p50", "ms", 1),
-        Metric("p99_ms", "seen in a slice, p99", "ms", 1),
-        Metric("max_ms", "seen in a slice, latest", "ms", 1),
-        Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
-        Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
-        Metric("settled_ms", "all right after the last", "ms", 0),
-        Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
-        Metric("peak_mib", "memory at its peak", "MiB", 0),
-        Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
-        Metric("slice_writes_per_change", "slice writes a change", "", 2),
-        Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
-        Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
-        Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
-        Metric("changes_per_second", "changes a second", "", 1),
-    ),
+    "steady": _CHURN,
+    "churn": _CHURN,
     "growth": (Metric("cpu_ratio", "CPU of a change, large by small", "x", 2),),
 }
 
@@ -104,7 +115,7 @@ class Row(msgspec.Struct, frozen=True):
     theirs: Spread | None
     ours: Spread | None
     ratio: Spread | None
-    """Ours by theirs, run by run."""
+    """Ours by theirs, run by run, of the runs that measured both."""
 
 
 def rows(measurements: tuple[Measurement, ...]) -> list[Row]:
@@ -115,24 +126,30 @@ def rows(measurements: tuple[Measurement, ...]) -> list[Row]:
     order: list[Scenario] = list(METRICS)
     found: list[Row] = []
     for scenario, size, variant in sorted(groups, key=lambda key: order.index(key[0])):
-        group = sorted(groups[scenario, size, variant], key=lambda one: one.run)
         for metric in METRICS[scenario]:
             theirs, ours = (
-                [one.values[metric.key] for one in group if one.side == side and metric.key in one.values]
+                {
+                    one.run: one.values[metric.key]
+                    for one in groups[scenario, size, variant]
+                    if one.side == side and metric.key in one.values
+                }
                 for side in (THEIRS, OURS)
             )
-            if theirs or ours:
-                found.append(
-                    Row(
-                        scenario=scenario,
-                        size=size,
-                        variant=variant,
-                        metric=metric,
-                        theirs=Spread.of(theirs) if theirs else None,
-                        ours=Spread.of(ours) if ours else None,
-                        ratio=ratios(ours, theirs),
-                    )
+            values = (*theirs.values(), *ours.values())
+            if not values or (metric.unless_zero and not any(values)):
+                continue
+            both = sorted(theirs.keys() & ours.keys())
+            found.append(
+                Row(
+                    scenario=scenario,
+                    size=size,
+                    variant=variant,
+                    metric=metric,
+                    theirs=Spread.of(list(theirs.values())) if theirs else None,
+                    ours=Spread.of(list(ours.values())) if ours else None,
+                    ratio=ratios([ours[run] for run in both], [theirs[run] for run in both]),
                 )
+            )
     return found
 
 

@@ -1,28 +1,21 @@
 """A watcher of slices and Endpoints that says when what was changed could be seen."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import msgspec
 
+from benchmarks.own_watch import OwnWatch
 from benchmarks.published import (
     Judge,
     ObservedEndpoints,
     ObservedSlice,
 )
-from endpointd.api.meta import KubernetesObject, ObjectKey
-from endpointd.api.resource import WatchError, WatchEvent
+from endpointd.api.meta import ObjectKey
+from endpointd.api.resource import WatchEvent
 from endpointd.clock import Clock
 from endpointd.runtime.source import Source
-
-T = TypeVar("T", bound=KubernetesObject)
-
-_LONGEST_WATCH_SECONDS = 4 * 3600
-
-
-class ObserverError(RuntimeError):
-    """A watch of the benchmark itself ended or failed: what was measured meanwhile means nothing."""
 
 
 class Rightness(msgspec.Struct, frozen=True):
@@ -52,26 +45,30 @@ class Observer:
         clock: Clock,
     ) -> None:
         self.judge = judge
-        self._slices = slices
-        self._endpoints = endpoints
         self._clock = clock
-        self._watching = [asyncio.Event(), asyncio.Event()]
+        self._slices = OwnWatch(slices, "EndpointSlices", self._take_slices, clock)
+        self._endpoints = OwnWatch(endpoints, "Endpoints", self._take_endpoints, clock)
         self._pods: dict[ObjectKey, asyncio.Future[float]] = {}
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._slices_since: float | None = None
         self._endpoints_since: float | None = None
 
     async def run(self) -> NoReturn:
-        """Watch until cancelled. Raises ObserverError (in a group) where a watch ends."""
+        """Watch until cancelled. Raises ObserverError (in a group) where a watch cannot be kept up."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch(self._slices, self._take_slices, 0), name="watch slices")
-            group.create_task(self._watch(self._endpoints, self._take_endpoints, 1), name="watch Endpoints")
+            group.create_task(self._slices.run(), name="watch slices")
+            group.create_task(self._endpoints.run(), name="watch Endpoints")
         raise AssertionError("watches only end by raising")
 
     async def wait_watching(self) -> None:
         """Return once nothing that is written from now on is missed."""
-        for started in self._watching:
-            await started.wait()
+        for watch in (self._slices, self._endpoints):
+            await watch.started.wait()
+
+    @property
+    def restarts(self) -> int:
+        """How often the watches were cut off so far, and resumed: what was seen next was seen late."""
+        return self._slices.restarts + self._endpoints.restarts
 
     # ------------------------------------------------------------------------------------------ waiting
 
@@ -112,24 +109,7 @@ class Observer:
 
     # ----------------------------------------------------------------------------------------- watching
 
-    async def _watch(self, source: Source[T], take: Callable[[list[Any], float], None], which: int) -> None:
-        page = await source.list_page()
-        take([WatchEvent("ADDED", item) for item in page.items], self._clock.monotonic())
-        async with source.watch(
-            resource_version=page.resource_version, timeout_seconds=_LONGEST_WATCH_SECONDS
-        ) as batches:
-            self._watching[which].set()
-            async for batch in batches:
-                now = self._clock.monotonic()
-                take([event for event in batch if isinstance(event, WatchEvent)], now)
-                for event in batch:
-                    if isinstance(event, WatchError):
-                        raise ObserverError(
-                            f"the benchmark's own watch of {source!r}: {event.status.message}"
-                        )
-        raise ObserverError(f"the benchmark's own watch of {source!r} has ended")
-
-    def _take_slices(self, events: list[WatchEvent[ObservedSlice]], now: float) -> None:
+    def _take_slices(self, events: Sequence[WatchEvent[ObservedSlice]], now: float) -> None:
         for event in events:
             for pod in self.judge.slice_event(event.type, event.item):
                 if pod in self._pods and self.judge.is_pod_right(pod):
@@ -138,7 +118,7 @@ class Observer:
                         future.set_result(now)
         self._note(now)
 
-    def _take_endpoints(self, events: list[WatchEvent[ObservedEndpoints]], now: float) -> None:
+    def _take_endpoints(self, events: Sequence[WatchEvent[ObservedEndpoints]], now: float) -> None:
         for event in events:
             self.judge.endpoints_event(event.type, event.item)
         self._note(now)

@@ -9,22 +9,31 @@ from benchmarks.scenarios import ChurnSettings, FlipSettings
 from benchmarks.sides import Variant
 from benchmarks.sizes import Size
 
-ScenarioName = Literal["cold", "flip", "churn", "growth"]
+ScenarioName = Literal["cold", "flip", "steady", "churn", "growth"]
 SCENARIOS: tuple[ScenarioName, ...] = get_args(ScenarioName)
 
-_SMALL, _MIDDLE, _LARGE, _HUGE, _MANY = map(Size.parse, ("1x100", "1x1000", "1x5000", "1x20000", "1000x5"))
+_SMALL, _MIDDLE, _LARGE, _HUGE = map(Size.parse, ("1x100", "1x1000", "1x5000", "1x20000"))
+_FEW, _MANY, _CROWD = map(Size.parse, ("10x2", "1000x5", "10000x2"))
+_TAKE_LONG = (_HUGE, _CROWD)
 _SIZES: dict[ScenarioName, tuple[Size, ...]] = {
     "cold": (_MIDDLE, _LARGE, _HUGE, _MANY),
     "flip": (_SMALL, _MIDDLE, _LARGE, _HUGE, _MANY),
+    "steady": (_MIDDLE, _LARGE, _MANY),
     "churn": (_MIDDLE, _LARGE, _MANY),
-    "growth": (_SMALL, _LARGE),
 }
 _QUICK_SIZES: dict[ScenarioName, tuple[Size, ...]] = {
     "cold": (_MIDDLE, Size(100, 5)),
     "flip": (_SMALL, _MIDDLE, Size(100, 5)),
+    "steady": (_MIDDLE,),
     "churn": (_MIDDLE,),
-    "growth": (_SMALL, _MIDDLE),
 }
+Pair = tuple[Size, Size]
+"""A small size and a large one, whose flips are set against each other."""
+
+_PAIRS: tuple[Pair, ...] = ((_SMALL, _LARGE), (_SMALL, _HUGE), (_FEW, _CROWD))
+_QUICK_PAIRS: tuple[Pair, ...] = ((_SMALL, _MIDDLE),)
+_STEADY = ChurnSettings(per_second=50.0, seconds=10.0)
+_QUICK_STEADY = ChurnSettings(per_second=50.0, seconds=3.0)
 _CHURN = ChurnSettings(per_second=200.0, seconds=10.0)
 _QUICK_CHURN = ChurnSettings(per_second=100.0, seconds=3.0)
 _MOST_FLIPS = 100
@@ -41,6 +50,7 @@ class Session(msgspec.Struct, frozen=True):
     variant: Variant
     cold: bool
     flip: FlipSettings | None
+    steady: ChurnSettings | None
     churn: ChurnSettings | None
 
 
@@ -52,11 +62,11 @@ class SizePlan(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that is measured. ``growth`` is the two sizes whose flips are set against each other."""
+    """All that is measured. ``growth`` is the pairs of sizes whose flips are set against each other."""
 
     sizes: tuple[SizePlan, ...]
     runs: int
-    growth: tuple[Size, Size] | None
+    growth: tuple[Pair, ...]
 
 
 def make_plan(
@@ -70,38 +80,41 @@ def make_plan(
 ) -> Plan:
     """Return what to measure. Raises ``ValueError`` where nothing is left, or growth has one size alone.
 
-    ``sizes`` stand for each scenario's own (1x20000 is among those only ``with_huge``); growth then compares the
-    smallest with the largest of one service.
+    ``sizes`` stand for each scenario's own (1x20000 and 10000x2 are among those only ``with_huge``); growth then
+    compares the smallest with the largest of one service, and of several services of as many pods each.
     """
     wanted: dict[ScenarioName, tuple[Size, ...]] = {}
     for scenario in scenarios:
-        own = (_QUICK_SIZES if quick else _SIZES)[scenario]
-        if not sizes:
-            wanted[scenario] = tuple(size for size in own if with_huge or size != _HUGE)
-        elif scenario != "growth":
-            wanted[scenario] = tuple(sizes)
-        elif (ends := _ends(sizes)) is not None:
-            wanted[scenario] = ends
-        elif len(scenarios) == 1:
+        if scenario != "growth":
+            own = (_QUICK_SIZES if quick else _SIZES)[scenario]
+            wanted[scenario] = tuple(sizes or (size for size in own if with_huge or size not in _TAKE_LONG))
+    pairs: tuple[Pair, ...] = ()
+    if "growth" in scenarios:
+        own_pairs = _QUICK_PAIRS if quick else _PAIRS
+        pairs = (
+            ends(sizes)
+            if sizes
+            else tuple(pair for pair in own_pairs if with_huge or pair[1] not in _TAKE_LONG)
+        )
+        if not pairs and len(scenarios) == 1:
             raise ValueError("growth compares two sizes of one service: name two, such as 1x100 and 1x5000")
-    growth = wanted.get("growth")
+    growing = {size for pair in pairs for size in pair}
     plans = []
-    for size in sorted(
-        {size for found in wanted.values() for size in found}, key=lambda size: (size.pods, size)
-    ):
+    for size in sorted(growing.union(*wanted.values()), key=lambda size: (size.pods, size)):
         flip = FlipSettings(flips or (_QUICK_FLIPS if quick else flips_for(size)))
-        grows = growth is not None and size in growth
+        grows = size in growing
         main = Session(
             variant="both",
             cold=size in wanted.get("cold", ()),
             flip=flip if grows or size in wanted.get("flip", ()) else None,
+            steady=(_QUICK_STEADY if quick else _STEADY) if size in wanted.get("steady", ()) else None,
             churn=(_QUICK_CHURN if quick else _CHURN) if size in wanted.get("churn", ()) else None,
         )
-        alone = Session(variant="slices", cold=False, flip=flip, churn=None)
+        alone = Session(variant="slices", cold=False, flip=flip, steady=None, churn=None)
         plans.append(SizePlan(size, (main, alone) if grows else (main,)))
     if not plans:
         raise ValueError("there is nothing to measure: name a scenario and a size")
-    return Plan(tuple(plans), runs, (growth[0], growth[1]) if growth is not None else None)
+    return Plan(tuple(plans), runs, pairs)
 
 
 def flips_for(size: Size) -> int:
@@ -109,6 +122,9 @@ def flips_for(size: Size) -> int:
     return max(min(_FLIPPED_PODS // size.pods_per_service, _MOST_FLIPS), _FEWEST_FLIPS)
 
 
-def _ends(sizes: Sequence[Size]) -> tuple[Size, Size] | None:
-    single = sorted({size for size in sizes if size.services == 1})
-    return (single[0], single[-1]) if len(single) > 1 else None
+def ends(sizes: Sequence[Size]) -> tuple[Pair, ...]:
+    """Return the smallest and the largest that differ in one way alone: pods of one service, or number of services."""
+    ways: dict[int | None, set[Size]] = {}
+    for size in sizes:
+        ways.setdefault(None if size.services == 1 else size.pods_per_service, set()).add(size)
+    return tuple((min(found), max(found)) for found in ways.values() if len(found) > 1)

@@ -1,8 +1,9 @@
 """Carries out a plan: one control plane for each size, one controller process at a time."""
 
 import asyncio
+import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from benchmarks.observer import Observer
 from benchmarks.plan import Plan, Session, SizePlan
 from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Judge
 from benchmarks.scenarios import Subject, Values, churn, cold, flip, until_idle
-from benchmarks.sides import OURS, Side
+from benchmarks.sides import OURS, Side, child_environment
 from benchmarks.usage import Usage
 from endpointd.client.rest import Client
 from endpointd.clock import Clock
@@ -105,28 +106,41 @@ class _SizeRun:
         await until_idle(self._servers, self._clock)
         server_cpu = sum(server.cpu_seconds() for server in self._servers)
         command = side.invocation(self._plane.kubeconfig_path, session.variant)
+        restarts = observer.restarts
         # The same dice for both sides.
         chance = random.Random(f"{_SEED} {self._part.size} {run}")
         name = f"{side.name}-{session.variant}-{run + 1}"
         started = self._clock.monotonic()
-        child = self._plane.start_child(name, command)
+        child = self._plane.start_child(name, command, environment=child_environment(os.environ))
         try:
             async with asyncio.TaskGroup() as group:
                 subject = Subject(child, self._servers, load, observer, self._clock)
                 guard = group.create_task(subject.guard(), name="guard")
                 values = await cold(subject, started, server_cpu)
+                values["own_watch_restarts"] = float(observer.restarts - restarts)
                 if session.cold:
                     self._note("cold", run, session, side, values)
-                await subject.settle()
-                await until_idle(self._servers, self._clock)
                 if session.flip is not None:
-                    self._note("flip", run, session, side, await flip(subject, session.flip, chance))
+                    values = await self._measured(subject, flip(subject, session.flip, chance))
+                    self._note("flip", run, session, side, values)
+                if session.steady is not None:
+                    values = await self._measured(subject, churn(subject, session.steady, chance))
+                    self._note("steady", run, session, side, values)
                 if session.churn is not None:
-                    self._note("churn", run, session, side, await churn(subject, session.churn, chance))
+                    values = await self._measured(subject, churn(subject, session.churn, chance))
+                    self._note("churn", run, session, side, values)
                 guard.cancel()
         finally:
             child.stop(_STOP_SECONDS)
         await load.restore()
+
+    async def _measured(self, subject: Subject, scenario: Awaitable[Values]) -> Values:
+        """Play a scenario once controller and servers are at rest; tell along how often our own watch was cut off."""
+        await subject.settle()
+        await until_idle(self._servers, self._clock)
+        restarts = subject.observer.restarts
+        values = await scenario
+        return {**values, "own_watch_restarts": float(subject.observer.restarts - restarts)}
 
     def _note(self, scenario: Scenario, run: int, session: Session, side: Side, values: Values) -> None:
         self._found.append(

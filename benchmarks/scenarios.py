@@ -11,6 +11,7 @@ import msgspec
 from benchmarks.load import Change, Load
 from benchmarks.objects import BenchmarkPod
 from benchmarks.observer import Observer, Rightness
+from benchmarks.own_slice import OwnSlice
 from benchmarks.summary import percentile
 from benchmarks.usage import Usage
 from endpointd.clock import Clock
@@ -43,7 +44,7 @@ class FlipSettings(msgspec.Struct, frozen=True):
 
 
 class ChurnSettings(msgspec.Struct, frozen=True):
-    """How fast readiness changes, and for how long."""
+    """How fast readiness changes, and for how long: of churn, and of the steady scenario, which is a slow one."""
 
     per_second: float
     seconds: float
@@ -186,7 +187,8 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     """Change readiness at a steady pace, whether or not the controller keeps up.
 
     A pod is changed again only after its last change has been seen, so that each change is told from the next. The
-    pace is kept as long as there are such pods and the server takes the writes; what came of it is told.
+    pace is kept as long as there are such pods and the server takes the writes; what came of it is told. So is what a
+    slice's write took meanwhile that the benchmark made itself: with the change's own, what no controller undercuts.
     """
     subject.usage.reset_peak()
     clock = subject.clock
@@ -197,6 +199,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     for pod in pods:
         free.put_nowait(pod)
     changes: list[Change] = []
+    own_slice = OwnSlice(subject.load.client, clock)
     writing = asyncio.Semaphore(_WRITES_AT_ONCE)
 
     async def change(pod: BenchmarkPod) -> None:
@@ -210,8 +213,9 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
                 pod = await free.get()
                 group.create_task(change(pod), name=f"change {pod.key}")
 
-    started = clock.monotonic()
-    await subject.in_time(play(), settings.seconds + _RIGHT_SECONDS)
+    async with own_slice.written_meanwhile():
+        started = clock.monotonic()
+        await subject.in_time(play(), settings.seconds + _RIGHT_SECONDS)
     last_sent = max(change.sent for change in changes)
     right_since = await subject.settle()
     count = len(changes)
@@ -221,6 +225,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
         "settled_ms": _ms(right_since - last_sent),
         **tally.per_change(count),
         "changes_per_second": count / (last_sent - started),
+        **own_slice.values(),
     }
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from benchmarks.load import LoadError
 from benchmarks.measurements import Environment, Measurement, Report, growth
-from benchmarks.observer import ObserverError
+from benchmarks.own_watch import ObserverError
 from benchmarks.plan import SCENARIOS, Plan, ScenarioName, make_plan
 from benchmarks.runner import RunSettings, run_plan
 from benchmarks.scenarios import ScenarioError
-from benchmarks.sides import OUR_COMMAND, SIDES, SideName, make_sides
+from benchmarks.sides import OUR_COMMAND, OURS, SIDES, SideName, compile_ours, make_sides
 from benchmarks.sizes import Size
 from benchmarks.table import render
 from benchmarks.usage import UsageError
@@ -27,7 +28,7 @@ from endpointd.testing.processes import ProcessError
 
 _RESULTS = Path(__file__).parent / "results"
 _BUSY_LOAD = 0.5
-_TROUBLE = (ScenarioError, ObserverError, UsageError, ProcessError, ClientError)
+_TROUBLE = (ScenarioError, ObserverError, LoadError, UsageError, ProcessError, ClientError)
 
 
 class SizeType(click.ParamType[Size]):
@@ -59,7 +60,7 @@ class SizeType(click.ParamType[Size]):
     type=SizeType(),
     help="Sizes such as 1x1000, once for each; without it, each scenario's own.",
 )
-@click.option("--huge", is_flag=True, help="Include 1x20000, which takes minutes.")
+@click.option("--huge", is_flag=True, help="Include 1x20000 and 10000x2, which take many minutes.")
 @click.option(
     "--sides",
     multiple=True,
@@ -138,6 +139,10 @@ def main(
         say(
             f"this machine is busy (load {environment.load_before}): figures will be high, and so will their spread"
         )
+    if OURS in sides and not compile_ours(ours_command):
+        say(
+            "endpointd could not be compiled beforehand: its cold starts will be slower than those of an installed one"
+        )
     try:
         found = run_plan(plan, settings, clock, say)
     except KeyboardInterrupt:
@@ -163,10 +168,8 @@ def main(
 def with_growth(found: list[Measurement], plan: Plan) -> tuple[Measurement, ...]:
     """Return what was measured, with what follows from it."""
     measured = tuple(found)
-    if plan.growth is None:
-        return measured
-    small, large = plan.growth
-    return (*measured, *growth(measured, str(small), str(large)))
+    grown = [one for small, large in plan.growth for one in growth(measured, str(small), str(large))]
+    return (*measured, *grown)
 
 
 def write_report(report: Report, path: Path) -> None:

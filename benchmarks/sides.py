@@ -1,8 +1,10 @@
 """The two programs that are compared, and how each is started on a control plane."""
 
+import compileall
+import importlib.util
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -20,6 +22,7 @@ CONTROLLERS: dict[Variant, tuple[str, ...]] = {
     "slices": ("endpointslice-controller",),
 }
 OUR_COMMAND = f"{shlex.quote(sys.executable)} -m endpointd run"
+_OUR_PACKAGE = "endpointd"
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -64,3 +67,28 @@ def make_sides(names: Sequence[SideName], assets: Path, our_command: str = OUR_C
             raise ValueError("the command for endpointd is empty")
         sides.append(Side(OURS, command))
     return sides
+
+
+def compile_ours(our_command: str) -> bool:
+    """Compile the package that the default command runs, as pip does with what it installs; tell whether that worked.
+
+    Nothing is done, and that works, for any other command: whoever gives it knows what is to be measured.
+    """
+    if our_command != OUR_COMMAND:
+        return True
+    return all(compile_package(folder) for folder in _our_folders())
+
+
+def compile_package(folder: Path) -> bool:
+    """Compile every module below a folder that is not; tell whether all are. Nothing is printed."""
+    return bool(compileall.compile_dir(folder, quiet=2))
+
+
+def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Return our environment without what belongs to a checkout: programs run as they do where they are installed."""
+    return {name: value for name, value in ours.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _our_folders() -> list[Path]:
+    spec = importlib.util.find_spec(_OUR_PACKAGE)
+    return [Path(folder) for folder in (spec.submodule_search_locations if spec is not None else None) or ()]

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from benchmarks.observer import Observer, ObserverError
+from benchmarks.observer import Observer
+from benchmarks.own_watch import ObserverError
 from benchmarks.published import (
     Judge,
     ObservedEndpoints,
@@ -20,6 +21,7 @@ from benchmarks.published import (
 )
 
 from endpointd.api.meta import NarrowMeta, ObjectKey
+from endpointd.client.errors import ResponseTruncatedError
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.virtual_time import FakeClock, settle
 
@@ -140,13 +142,47 @@ async def test_empty_is_when_the_last_object_is_deleted() -> None:
             world.endpoints.delete(WEB)
 
 
+async def test_a_change_is_seen_although_the_watch_was_cut_off_and_its_version_forgotten() -> None:
+    world = World()
+    world.expect(ready=True)
+    async with world.running():
+        world.slices.create(slice_of(ready=True))
+        world.endpoints.create(endpoints_of(ready=True))
+        await settle()
+        world.expect(ready=False)
+        seen = world.observer.seen(POD)
+        await world.clock.sleep(1.0)
+        world.slices.end_watches()
+        world.slices.modify(slice_of(ready=False))
+        world.slices.compact()
+        assert round(await seen, 3) == 1.0
+        world.endpoints.end_watches()
+        world.endpoints.modify(endpoints_of(ready=False))
+        assert round((await world.observer.until_right()).since, 3) == 1.0
+        assert world.observer.restarts == 3  # cut off twice, and once the version was too old
+
+
+async def test_slices_that_went_while_nobody_watched_are_gone_for_the_judge() -> None:
+    world = World()
+    world.expect(ready=True)
+    async with world.running():
+        world.slices.create(slice_of(ready=True))
+        await settle()
+        world.slices.end_watches()
+        world.slices.delete(ObjectKey("bench-0", "web-1"))
+        world.slices.compact()
+        await world.observer.until_empty()
+        assert not world.judge.are_slices_right()
+
+
 async def lose_its_watch(world: World) -> None:
     async with world.running():
-        world.slices.end_watches()
+        world.slices.break_watches()
+        world.slices.fail_next(*[ResponseTruncatedError("the connection was reset")] * 20)
         await world.clock.sleep(60.0)
 
 
-async def test_a_watch_of_the_benchmark_that_ends_ends_the_benchmark() -> None:
+async def test_a_watch_of_the_benchmark_that_cannot_be_kept_up_ends_the_benchmark() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await lose_its_watch(World())
-    assert caught.group_contains(ObserverError, match="has ended")
+    assert caught.group_contains(ObserverError, match="own watch of EndpointSlices was cut off")

@@ -21,7 +21,45 @@ def test_without_options_every_scenario_has_its_own_sizes_but_the_huge_one() -> 
     assert middle.flip is not None
     assert middle.churn is not None
     assert (middle.churn.per_second, middle.churn.changes) == (200.0, 2000)
-    assert plan.growth == (Size(1, 100), Size(1, 5000))
+    assert plan.growth == ((Size(1, 100), Size(1, 5000)),)
+
+
+def test_steady_is_a_slower_churn_of_the_same_sizes() -> None:
+    for each in make_plan().sizes:
+        session = each.sessions[0]
+        assert (session.steady is None) == (session.churn is None)
+        if session.steady is not None:
+            assert (session.steady.per_second, session.steady.changes) == (50.0, 500)
+    assert {str(each.size) for each in make_plan(scenarios=["steady"]).sizes} == {
+        "1x1000",
+        "1x5000",
+        "1000x5",
+    }
+
+
+def test_all_that_takes_long_is_measured_only_when_asked_for() -> None:
+    def far(with_huge: bool) -> set[str]:
+        sizes = {str(each.size) for each in make_plan(with_huge=with_huge).sizes}
+        return sizes & {"1x20000", "10x2", "10000x2"}
+
+    assert far(with_huge=False) == set()
+    assert far(with_huge=True) == {"1x20000", "10x2", "10000x2"}
+
+
+def test_with_the_huge_sizes_growth_is_told_further_and_in_the_number_of_services() -> None:
+    plan = make_plan(with_huge=True)
+    assert [(str(small), str(large)) for small, large in plan.growth] == [
+        ("1x100", "1x5000"),
+        ("1x100", "1x20000"),
+        ("10x2", "10000x2"),
+    ]
+    for size in ("1x100", "1x20000", "10x2", "10000x2"):
+        both, alone = part(plan, size).sessions
+        assert (both.variant, alone.variant) == ("both", "slices")
+        assert both.flip is not None
+        assert both.flip == alone.flip
+    crowd = part(plan, "10000x2").sessions[0]
+    assert (crowd.cold, crowd.steady, crowd.churn) == (False, None, None)
 
 
 def test_growth_also_flips_with_the_endpointslice_controller_alone_at_both_ends() -> None:
@@ -45,21 +83,19 @@ def test_growth_by_itself_flips_only() -> None:
     )
 
 
-def test_the_huge_size_is_measured_when_asked_for() -> None:
-    assert "1x20000" in {str(each.size) for each in make_plan(with_huge=True).sizes}
-
-
 def test_sizes_that_are_named_are_those_of_every_scenario() -> None:
     plan = make_plan(sizes=[Size(1, 10), Size(2, 10), Size(1, 200)])
     assert [str(each.size) for each in plan.sizes] == ["1x10", "2x10", "1x200"]
     assert all(
         each.sessions[0].cold and each.sessions[0].flip and each.sessions[0].churn for each in plan.sizes
     )
-    assert plan.growth == (Size(1, 10), Size(1, 200))
+    assert plan.growth == ((Size(1, 10), Size(1, 200)),)
+    pairs = make_plan(sizes=[Size(400, 2), Size(10, 2), Size(7, 3), Size(1, 2)]).growth
+    assert pairs == ((Size(10, 2), Size(400, 2)),)
 
 
 def test_with_one_size_there_is_no_growth() -> None:
-    assert make_plan(sizes=[Size(1, 10)]).growth is None
+    assert make_plan(sizes=[Size(1, 10)]).growth == ()
     with pytest.raises(ValueError, match="two sizes of one service"):
         make_plan(scenarios=["growth"], sizes=[Size(1, 10), Size(5, 10)])
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks.goals import GOALS, Goal, goal_of, is_met
+from benchmarks.goals import EVERY_SIZE, GOALS, Goal, goal_of, is_met
 from benchmarks.measurements import METRICS, Environment, Measurement, Report, Scenario, growth, rows
-from benchmarks.observer import ObserverError
+from benchmarks.own_watch import ObserverError
 from benchmarks.plan import make_plan
 from benchmarks.side_by_side import story_of, with_growth, write_report
 from benchmarks.sides import OURS, THEIRS, SideName, Variant
 from benchmarks.sizes import Size
+from benchmarks.summary import Spread
 from benchmarks.table import aligned, render
 
 
@@ -114,11 +115,59 @@ def test_the_other_goals_are_about_both_controllers_together() -> None:
     assert goal_of(row) is None
 
 
-def test_every_goal_is_about_a_metric_that_is_measured() -> None:
+def test_every_goal_is_about_a_metric_that_is_measured_at_a_size_that_is() -> None:
+    plan = make_plan(with_huge=True)
+    measured = {str(each.size) for each in plan.sizes}
+    pairs = {f"{small} to {large}" for small, large in plan.growth}
     for scenario, size, metric in GOALS:
         assert metric in {each.key for each in METRICS[scenario]}
-        for part in size.split(" to "):
-            Size.parse(part)
+        assert size in {EVERY_SIZE, *(pairs if scenario == "growth" else measured)}
+
+
+@pytest.mark.parametrize("size", ["1x100", "1000x5", "7x7"])
+def test_a_flip_is_to_take_no_more_slice_writes_than_theirs_whatever_the_size(size: str) -> None:
+    def flip(side: SideName, writes: float) -> Measurement:
+        return Measurement("flip", size, "both", side, 1, {"slice_writes_per_change": writes})
+
+    met, missed = (
+        rows((flip(THEIRS, 1.0), flip(OURS, 1.0)))[0],
+        rows((flip(THEIRS, 1.0), flip(OURS, 1.02)))[0],
+    )
+    goal = goal_of(met)
+    assert goal == Goal(1.0)
+    assert is_met(met, goal) is True
+    assert is_met(missed, goal) is False
+
+
+def test_steady_is_to_show_what_churn_is() -> None:
+    steady, churn = (
+        {key[1:]: goal for key, goal in GOALS.items() if key[0] == scenario}
+        for scenario in ("steady", "churn")
+    )
+    assert steady == churn
+
+
+def test_how_often_the_own_watch_was_cut_off_is_shown_only_where_it_was() -> None:
+    def steady(run: int, restarts: float) -> Measurement:
+        return Measurement(
+            "steady", "1x5000", "both", OURS, run, {"p50_ms": 9.0, "own_watch_restarts": restarts}
+        )
+
+    assert "cut off" not in render((steady(1, 0.0), steady(2, 0.0)))
+    assert "own watch cut off, times" in render((steady(1, 0.0), steady(2, 3.0)))
+
+
+def test_a_run_that_measured_one_side_alone_is_no_part_of_the_ratio() -> None:
+    found = rows(
+        (
+            measurement(OURS, 1.0, run=1),
+            measurement(OURS, 50.0, run=2),
+            measurement(THEIRS, 100.0, run=2),
+            measurement(THEIRS, 900.0, run=3),
+        )
+    )
+    assert found[0].ratio == Spread(0.5, 0.5, 0.5)
+    assert rows((measurement(OURS, 1.0), measurement(THEIRS, 1.0, run=2)))[0].ratio is None
 
 
 def test_the_table_says_who_missed_what() -> None:

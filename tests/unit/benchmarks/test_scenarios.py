@@ -5,12 +5,12 @@ import json
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.load import Load
+from benchmarks.load import Load, LoadError
 from benchmarks.objects import Workload
 from benchmarks.observer import Observer
 from benchmarks.published import (
@@ -35,12 +35,15 @@ from benchmarks.sizes import Size
 from benchmarks.usage import Memory, Usage
 
 from endpointd.api.meta import ObjectKey, key_of
+from endpointd.api.status import Status
+from endpointd.client.errors import ServerTimeoutError
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.processes import ChildProcess
 from endpointd.testing.virtual_time import FakeClock
 
 WRITE_SECONDS = 0.004
 SLICE_SECONDS = 0.010
+OWN_SLICE_SECONDS = 0.007
 ENDPOINTS_SECONDS = 0.025
 CPU_SECONDS_PER_PUBLISH = 0.002
 
@@ -73,6 +76,8 @@ class KnownCluster:
         self.server_usage = KnownUsage()
         self.controls = False
         self.most_not_ready = 0
+        self.gives_up_deleting = 0
+        self.delete_all: Callable[[], None] = self._delete_published
         self._ready: dict[str, bool] = {}
         self._addresses: dict[str, str] = {}
 
@@ -87,7 +92,13 @@ class KnownCluster:
     ) -> bytes:
         loop = asyncio.get_running_loop()
         if method == "DELETE":
-            self._delete_all()
+            if self.gives_up_deleting:
+                self.gives_up_deleting -= 1
+                raise ServerTimeoutError(Status(code=504, message="the request took longer than a minute"))
+            if "/namespaces/bench-0/" in path:
+                self.delete_all()
+        elif method == "PUT":
+            await asyncio.sleep(OWN_SLICE_SECONDS)
         elif path.endswith("/status") and "/pods/" in path:
             status = json.loads(body or b"{}")["status"]
             name = path.split("/")[-2]
@@ -140,7 +151,7 @@ class KnownCluster:
         else:
             source.create(item)  # type: ignore[arg-type]
 
-    def _delete_all(self) -> None:
+    def _delete_published(self) -> None:
         for key in self.slices.objects:
             self.slices.delete(key)
         for key in self.endpoints.objects:
@@ -233,6 +244,7 @@ async def test_churn_keeps_its_pace_and_tells_latency_from_sending(tmp_path: Pat
     assert values["changes_per_second"] == pytest.approx(20.0, rel=0.02)
     assert values["slice_writes_per_change"] == 1.0
     assert round(values["settled_ms"], 3) == 25.0
+    assert round(values["own_slice_write_p50_ms"], 3) == 7.0
     assert values["peak_mib"] == 100.0  # that of before is forgotten
 
 
@@ -312,3 +324,21 @@ async def test_clearing_returns_when_nothing_is_published_any_more(tmp_path: Pat
         await world.load.clear()
         assert world.observer.judge.is_empty()
         assert ObjectKey("bench-0", "service-0") not in world.cluster.endpoints.objects
+
+
+async def test_a_server_that_gives_up_on_deleting_so_much_is_asked_again(tmp_path: Path) -> None:
+    async with world_of(tmp_path) as world:
+        world.start_controlling()
+        await world.subject.right()
+        world.cluster.gives_up_deleting = 3
+        await world.load.clear()
+        assert world.observer.judge.is_empty()
+
+
+async def test_what_is_never_gone_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    async with world_of(tmp_path) as world:
+        world.start_controlling()
+        await world.subject.right()
+        world.cluster.delete_all = lambda: None
+        with pytest.raises(LoadError, match="not gone 300 s after asking"):
+            await world.load.clear()

@@ -1,9 +1,20 @@
 """How the programs are started."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
-from benchmarks.sides import OURS, SIDES, THEIRS, make_sides
+from benchmarks import sides
+from benchmarks.sides import (
+    OUR_COMMAND,
+    OURS,
+    SIDES,
+    THEIRS,
+    child_environment,
+    compile_ours,
+    compile_package,
+    make_sides,
+)
 
 KUBECONFIG = Path("/tmp/kubeconfig")
 
@@ -44,3 +55,41 @@ def test_without_kube_controller_manager_one_is_told_what_to_do(tmp_path: Path) 
     with pytest.raises(ValueError, match="--sides endpointd"):
         make_sides(SIDES, tmp_path)
     assert [side.name for side in make_sides([OURS], tmp_path)] == [OURS]
+
+
+def test_a_package_is_compiled_as_pip_would_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    modules = [tmp_path / "package" / "one.py", tmp_path / "package" / "deeper" / "two.py"]
+    for module in modules:
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text("answer = 42\n")
+    assert compile_package(tmp_path / "package")
+    assert all(Path(importlib.util.cache_from_source(str(module))).exists() for module in modules)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_cannot_be_compiled_is_told_to_the_caller_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("answer =\n")
+    assert not compile_package(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_default_command_alone_has_its_package_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Path] = []
+
+    def compile_nothing(folder: Path) -> bool:
+        compiled.append(folder)
+        return True
+
+    monkeypatch.setattr(sides, "compile_package", compile_nothing)
+    assert compile_ours("python3.13 -m endpointd run")
+    assert compiled == []
+    assert compile_ours(OUR_COMMAND)
+    assert [folder.name for folder in compiled] == ["endpointd"]
+    assert (compiled[0] / "__main__.py").exists()
+
+
+def test_programs_start_without_what_keeps_python_from_using_what_is_compiled() -> None:
+    ours = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/bin"}
+    assert child_environment(ours) == {"PATH": "/usr/bin"}

@@ -1,0 +1,100 @@
+"""A slice that the benchmark itself writes meanwhile: what a slice's write takes on this server at this moment."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from benchmarks.load import Requester
+from benchmarks.objects import ZONES, node_name
+from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES
+from benchmarks.summary import percentile
+from endpointd.clock import Clock
+
+_NAMESPACE = "default"  # where no workload is: what clears one leaves it alone
+_NAME = "benchmark-own"
+_PAUSE_SECONDS = 0.5
+
+
+class OwnSlice:
+    """One slice of 100 endpoints, of no service, so that no controller has anything to do with it.
+
+    It is as large as a full slice of a controller and changes in the same way: one endpoint's readiness.
+    """
+
+    def __init__(self, client: Requester, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._took_ms: list[float] = []
+
+    @asynccontextmanager
+    async def written_meanwhile(self) -> AsyncIterator[None]:
+        """Write it twice a second inside of the context; it is there only then.
+
+        Raises, in a group, what the client raises.
+        """
+        await self._client.request("POST", OBSERVED_SLICES.path(_NAMESPACE), body=own_slice_body(ready=True))
+        try:
+            async with asyncio.TaskGroup() as group:
+                writing = group.create_task(self._write(), name="own slice")
+                yield
+                writing.cancel()
+        finally:
+            await self._client.request("DELETE", OBSERVED_SLICES.path(_NAMESPACE, _NAME))
+
+    def values(self) -> dict[str, float]:
+        """Return what the writes took so far; nothing where there was none."""
+        if not self._took_ms:
+            return {}
+        return {
+            "own_slice_write_p50_ms": percentile(self._took_ms, 50),
+            "own_slice_write_p99_ms": percentile(self._took_ms, 99),
+        }
+
+    async def _write(self) -> None:
+        path = OBSERVED_SLICES.path(_NAMESPACE, _NAME)
+        ready = True
+        while True:
+            ready = not ready  # a write that changes nothing would not reach etcd
+            body = own_slice_body(ready=ready)
+            sent = self._clock.monotonic()
+            await self._client.request("PUT", path, body=body)
+            self._took_ms.append((self._clock.monotonic() - sent) * 1000.0)
+            await self._clock.sleep(_PAUSE_SECONDS)
+
+
+def own_slice_body(*, ready: bool) -> bytes:
+    """Return the slice; ``ready`` is the readiness of its first endpoint."""
+    endpoints = [
+        {
+            "addresses": [f"198.51.100.{number + 1}"],
+            "conditions": {
+                "ready": number > 0 or ready,
+                "serving": number > 0 or ready,
+                "terminating": False,
+            },
+            "nodeName": node_name(number % len(ZONES)),
+            "zone": ZONES[number % len(ZONES)],
+            "targetRef": {
+                "kind": "Pod",
+                "namespace": _NAMESPACE,
+                "name": f"{_NAME}-7f9c6d5b48-{number:05d}",
+                "uid": f"00000000-0000-4000-8000-{number:012d}",
+            },
+        }
+        for number in range(MAX_ENDPOINTS_PER_SLICE)
+    ]
+    return msgspec.json.encode(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": _NAME, "namespace": _NAMESPACE},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": [
+                {"name": "http", "port": 8080, "protocol": "TCP"},
+                {"name": "metrics", "port": 9102, "protocol": "TCP"},
+            ],
+        }
+    )
