@@ -49,14 +49,18 @@ async def test_a_relist_that_tells_nothing_new_examines_nothing_and_writes_nothi
     assert slice_writes(world) == 0
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("surge", "in_order"), [(1, False), (10, False), (25, False), (25, True), (250, False), (250, True)]
 )
-async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(surge: int, in_order: bool) -> None:
+async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
+    surge: int, in_order: bool, together: bool
+) -> None:
     """So many new pods, then as many old ones gone, until all are new: as a Deployment does with ``maxSurge`` alone.
 
-    Upstream is let off lightly: its model syncs as seldom as we do, once a batch. The bound of any rule that repacks
-    nothing: new pods fill one slice (or ``surge`` / 100 new ones), old ones leave at most as many slices as they were in.
+    Or both ``together``, in one batch. Upstream is let off lightly: its model syncs as seldom as we do, once a batch. The
+    bound of any rule that repacks nothing: new pods fill one slice (or ``surge`` / 100 new ones), old ones leave as many
+    slices as they were in.
     """
     pods = 300 if surge == 1 else PODS
     world = await rested(pods)
@@ -69,22 +73,25 @@ async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(surge:
     bound = theirs = 0
     for start in range(0, pods, surge):
         joining = [PodFacts(FIRST_NEW_POD + number) for number in range(start, min(start + surge, pods))]
-        await world.tell(world.changed(*joining, verb="ADDED"))
-        present |= {pod.name for pod in joining}
-        theirs += upstream.sync(present)
-        bound += len(joining) // 100 + 1
-
         leaving = [PodFacts(number) for number in going[start : start + surge]]
+        bound += len(joining) // 100 + 1
+        present |= {pod.name for pod in joining}
+        chunk = world.changed(*joining, verb="ADDED")
+        if not together:
+            await world.tell(chunk)
+            theirs += upstream.sync(present)
+            chunk = b""
+
         names = {pod.name for pod in leaving}
-        holders = sum(bool(names & names_of(piece)) for piece in world.slices.values())
-        await world.tell(world.changed(*leaving, verb="DELETED"))
+        bound += sum(bool(names & names_of(piece)) for piece in world.slices.values())
         present -= names
+        await world.tell(chunk + world.changed(*leaving, verb="DELETED"))
         theirs += upstream.sync(present)
-        bound += holders
-    ours = slice_writes(world)
     assert set(world.published()) == present
-    assert ours <= theirs
-    assert ours <= bound
+    assert slice_writes(world) <= theirs
+    assert slice_writes(world) <= bound
+    # Where several are equally full upstream takes any of them (S-45), so that one more or less is left in the end.
+    assert len(world.slices) <= len(upstream.slices) + 1
 
 
 def names_of(piece: object) -> set[str]:
