@@ -1,6 +1,7 @@
 """Carries out a plan: one control plane for each size, one controller process at a time."""
 
 import asyncio
+import gc
 import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,8 +49,11 @@ def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say) -> list[
     for part in plan.sizes:
         directory = settings.keep_logs / str(part.size) if settings.keep_logs is not None else None
         say(f"{part.size}: starting etcd and kube-apiserver")
-        with ControlPlane(settings.assets, directory=directory) as plane:
-            asyncio.run(_SizeRun(part, plan.runs, settings, plane, clock, say, found).run())
+        try:
+            with ControlPlane(settings.assets, directory=directory) as plane:
+                asyncio.run(_SizeRun(part, plan.runs, settings, plane, clock, say, found).run())
+        finally:
+            gc.unfreeze()
     return found
 
 
@@ -93,6 +97,9 @@ class _SizeRun:
                 load = Load(workload, client, observer, self._clock)
                 started = self._clock.monotonic()
                 await load.populate()
+                # What is there now stays to the end: our own garbage collector is not to be measured along.
+                gc.collect()
+                gc.freeze()
                 self._tell(f"{workload.size.pods:,} pods made in {self._clock.monotonic() - started:.1f} s")
                 for run in range(self._runs):
                     for session in self._part.sessions:

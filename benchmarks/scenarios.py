@@ -28,7 +28,7 @@ _IDLE_SHARE = 0.05
 _IDLE_LOOKS = 2
 _LONGEST_IDLING_SECONDS = 60.0
 _ALIVE_POLL_SECONDS = 0.25
-_RIGHT_SECONDS = 300.0
+_RIGHT_SECONDS = 600.0
 _SEEN_SECONDS = 60.0
 _WRITES_AT_ONCE = 32  # more than a server with CPU to spare ever has; one without must not drown in a queue
 

@@ -159,7 +159,7 @@ def main(
         options={"runs": str(runs), "quick": str(quick).lower(), "ours": ours_command},
         measurements=measurements,
     )
-    click.echo(f"{_headline(environment, runs)}\n\n{render(measurements)}")
+    click.echo(f"{headline(environment, str(runs))}\n\n{render(measurements)}")
     path = output or _RESULTS / f"{before:%Y%m%dT%H%M%SZ}.json"
     write_report(report, path)
     click.echo(f"\nwritten to {path}")
@@ -212,17 +212,13 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def _headline(environment: Environment, runs: int) -> str:
-    clocked = clock_of_runs(runs)
+def headline(environment: Environment, runs: str) -> str:
+    """Say what was measured, and what a figure stands for; ``runs`` is a number, or "1 to 3"."""
+    clocked = "one run" if runs == "1" else f"median [lowest..highest] of {runs} runs"
     return (
         f"endpointd {environment.endpointd} (Python {environment.python}) beside kube-controller-manager "
         f"{environment.kubernetes}, {environment.cpus} CPUs, load {environment.load_before} before; {clocked}"
     )
-
-
-def clock_of_runs(runs: int) -> str:
-    """Say what a figure stands for."""
-    return "one run" if runs == 1 else f"median [lowest..highest] of {runs} runs"
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from benchmarks.goals import goal_of, is_met
-from benchmarks.measurements import Measurement, Row, rows
+from benchmarks.measurements import Measurement, Metric, Row, rows
 from benchmarks.summary import Spread
 
 _NOTHING = "-"
+_MARKDOWN_HEADER = ("", "kube-controller-manager", "endpointd", "ratio", "goal", "")
 _HEADER = ("", "kube-controller-manager", "endpointd", "ours/theirs", "goal", "")
 
 
@@ -35,6 +36,45 @@ def render(measurements: tuple[Measurement, ...]) -> str:
     return "\n".join(aligned(lines))
 
 
+def render_markdown(found: Sequence[Row]) -> str:
+    """Return the rows as a table in Markdown: medians, with the lowest and the highest ratio; rows with a goal first."""
+    lines: list[tuple[str, ...]] = [_MARKDOWN_HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
+    lines += [_markdown_line(row) for row in found if goal_of(row) is not None]
+    lines += [_markdown_line(row) for row in found if goal_of(row) is None]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _markdown_line(row: Row) -> tuple[str, ...]:
+    metric = row.metric
+    return (
+        f"{_title(row)}: {metric.label}",
+        _with_unit(row.theirs, metric),
+        _with_unit(row.ours, metric),
+        _ratio_with_spread(row.ratio),
+        *_goal_cells(row),
+    )
+
+
+def _with_unit(spread: Spread | None, metric: Metric) -> str:
+    return f"{spread.median:,.{metric.digits}f} {metric.unit}".rstrip() if spread is not None else _NOTHING
+
+
+def _ratio_with_spread(ratio: Spread | None) -> str:
+    if ratio is None:
+        return _NOTHING
+    if ratio.low == ratio.high:
+        return _figure(ratio.median)
+    return f"{_figure(ratio.median)} [{_figure(ratio.low)}-{_figure(ratio.high)}]"
+
+
+def _goal_cells(row: Row) -> tuple[str, str]:
+    """Return the goal and the verdict; both empty where nothing was said."""
+    goal = goal_of(row)
+    if goal is None:
+        return "", ""
+    return str(goal), {True: "met", False: "MISSED", None: ""}[is_met(row, goal)]
+
+
 def _title(row: Row) -> str:
     alone = "" if row.variant == "both" else ", EndpointSlice controller alone"
     return f"{row.scenario} {row.size}{alone}"
@@ -42,15 +82,12 @@ def _title(row: Row) -> str:
 
 def _line(row: Row) -> tuple[str, ...]:
     metric = row.metric
-    goal = goal_of(row)
-    verdict = {True: "met", False: "MISSED", None: ""}[is_met(row, goal) if goal is not None else None]
     return (
         f"  {metric.label}{f' ({metric.unit})' if metric.unit else ''}",
         _number(row.theirs, metric.digits),
         _number(row.ours, metric.digits),
         _ratio(row.ratio),
-        str(goal) if goal is not None else "",
-        verdict,
+        *_goal_cells(row),
     )
 
 
@@ -66,4 +103,10 @@ def _number(spread: Spread | None, digits: int) -> str:
 def _ratio(ratio: Spread | None) -> str:
     if ratio is None:
         return _NOTHING
-    return f"{ratio.median:.3f}x" if ratio.median < 0.1 else f"{ratio.median:.2f}x"
+    return f"{_figure(ratio.median)}x"
+
+
+def _figure(ratio: float) -> str:
+    """Return a ratio to two digits at least, but for those below a thousandth."""
+    digits = 4 if ratio < 0.01 else 3 if ratio < 0.1 else 2
+    return f"{ratio:.{digits}f}"

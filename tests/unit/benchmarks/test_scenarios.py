@@ -280,7 +280,7 @@ async def test_what_never_becomes_right_is_told_with_the_complaint_and_the_log(t
         world.child.wait_for_log("last words", timeout_seconds=30)
         with pytest.raises(ScenarioError) as caught:
             await world.subject.right()
-    assert "controller has not made things right in 300 s: 4 pods not published" in str(caught.value)
+    assert "controller has not made things right in 600 s: 4 pods not published" in str(caught.value)
     assert "last words" in str(caught.value)
 
 
