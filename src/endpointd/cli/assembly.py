@@ -36,12 +36,15 @@ from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.metrics import QueueTimes
 from endpointd.runtime.queue import QueueObserver, WorkQueue
+from endpointd.runtime.reflector_settings import ReflectorSettings
 from endpointd.runtime.writer import Writer
 
 logger = logging.getLogger(__name__)
 
 ELECTION_COMPONENT = "endpointd"
 FIRST_AUDIT_AFTER_SECONDS = 60.0
+# Pages of a list cost the server half of what the initial events of a watch do, and a start waits for the server.
+FOLLOWING = ReflectorSettings(initial="list")
 NO_OUTLETS = Outlets()
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -290,7 +293,11 @@ class Assembly:
         if known is not None:
             return known
         informer = Informer(
-            self._client.source(resource), name=resource.full_name, clock=self._clock, rng=self._rng
+            self._client.source(resource),
+            name=resource.full_name,
+            clock=self._clock,
+            rng=self._rng,
+            settings=FOLLOWING,
         )
         self._informers[resource.full_name] = informer
         self._health.add_informer(informer)

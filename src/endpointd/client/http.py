@@ -80,6 +80,7 @@ class _Request(NamedTuple):
     headers: dict[str, str]
     timeout_seconds: float
     read_body: bool
+    is_limited: bool
     patient: bool
     guard: Guard | None = None
 
@@ -161,6 +162,7 @@ class Transport:
             headers,
             timeout,
             read_body=True,
+            is_limited=True,
             patient=patient,
             guard=None if method in _READING else guard,
         )
@@ -169,17 +171,32 @@ class Transport:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: str = "", *, patient: bool = True
+        self,
+        path: str,
+        query: str = "",
+        *,
+        patient: bool = True,
+        compressed: bool = False,
+        is_watch: bool = True,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a GET whose answer never needs to end: a watch.
+        """Open a GET whose answer is read as it comes; it never needs to end where it is a watch.
 
         Entering returns once the server has answered well. The iterator gives whatever has arrived, and ends
         where the server ends the answer. Raises ResponseTruncatedError where the connection breaks, and what
         :meth:`send` raises on entering. Leaving closes the connection unless the answer has ended.
         """
         url = self._url(path, query)
+        headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
         request = _Request(
-            "GET", path, url, None, {}, self._timeout_seconds, read_body=False, patient=patient
+            "GET",
+            path,
+            url,
+            None,
+            headers,
+            self._timeout_seconds,
+            read_body=False,
+            is_limited=not is_watch,
+            patient=patient,
         )
         response = await self._exchange(request)
         try:
@@ -201,7 +218,7 @@ class Transport:
         waits = 0
         may_renew = may_look = True
         while True:
-            if self._limiter is not None and request.read_body:
+            if self._limiter is not None and request.is_limited:
                 await self._limiter.acquire()
             tls = self._tls.context(credential.certificate) if self._is_tls else None
             try:

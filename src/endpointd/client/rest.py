@@ -13,6 +13,7 @@ from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import UnexpectedResponseError
 from endpointd.client.guard import Guard
 from endpointd.client.http import JSON, USER_AGENT, RetryPolicy, Transport
+from endpointd.client.liststream import ListStream
 from endpointd.client.ratelimit import RateLimiter
 from endpointd.client.watch import UNDECODABLE, Watch, problem_of
 from endpointd.clock import Clock
@@ -132,6 +133,38 @@ class Client:
             return resource.decode_page(body)
         except UNDECODABLE as error:
             _undecodable(resource, "GET", path, error)
+
+    def list_stream(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        resource_version: str | None = None,
+        resource_version_match: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        patient: bool = True,
+    ) -> ListStream[T]:
+        """List a resource in one answer, gzipped on its way, decoded while the server still makes the rest of it.
+
+        Entering returns once the server has answered 200, or raises its refusal, as :meth:`list_page` does.
+        Iterating gives the items in tuples, perhaps empty ones, in order; once it has ended ``resource_version`` is
+        that of the list, and ``continue_token`` is not ``""`` where the server has left something for a next page.
+        All of it is of one version. Raises ResponseTruncatedError where the connection breaks, and
+        UnexpectedResponseError for what cannot be decoded: then the items given before are no list. Leaving
+        early closes the connection.
+        """
+        path = resource.path(namespace)
+        query = _query(
+            {
+                "resourceVersion": resource_version,
+                "resourceVersionMatch": resource_version_match,
+                "labelSelector": label_selector,
+                "fieldSelector": field_selector,
+            }
+        )
+        stream = self._transport.stream(path, query, patient=patient, compressed=True, is_watch=False)
+        return ListStream(resource, path, stream)
 
     def watch(
         self,
@@ -308,6 +341,20 @@ class ResourceSource(Generic[T]):
             namespace=self._namespace,
             limit=limit,
             continue_token=continue_token,
+            resource_version=resource_version,
+            resource_version_match=resource_version_match,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            patient=False,
+        )
+
+    def list_stream(
+        self, *, resource_version: str | None = None, resource_version_match: str | None = None
+    ) -> ListStream[T]:
+        """List in one answer that is decoded as it comes: :meth:`Client.list_stream`."""
+        return self._client.list_stream(
+            self.resource,
+            namespace=self._namespace,
             resource_version=resource_version,
             resource_version_match=resource_version_match,
             label_selector=self._label_selector,

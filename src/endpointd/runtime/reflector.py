@@ -12,7 +12,7 @@ from typing import Generic, NoReturn, TypeVar, assert_never, cast
 
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
 from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.errors import UndecodableEventError
+from endpointd.client.errors import ApiError, UndecodableEventError
 from endpointd.clock import Clock
 from endpointd.runtime.permissions import advised
 from endpointd.runtime.reflector_settings import (
@@ -21,7 +21,7 @@ from endpointd.runtime.reflector_settings import (
     ReflectorSettings,
     ReflectorStatistics,
 )
-from endpointd.runtime.source import Batch, Source
+from endpointd.runtime.source import Batch, Source, StreamsLists
 from endpointd.runtime.store import Store
 from endpointd.runtime.watch_faults import SURVIVABLE, Fault, FaultKind, classify, classify_status
 from endpointd.runtime.watch_machine import begin, step
@@ -100,6 +100,7 @@ class Reflector(Generic[T]):
         self._action: Action = ReadWatch()
         self._since = clock.monotonic()
         self._gathered: dict[ObjectKey, T] = {}
+        self._in_pages = False
         self._sends_bookmarks = False
         self._last_contact: float | None = None
         self._last_error = ""
@@ -226,21 +227,43 @@ class Reflector(Generic[T]):
     async def _list(self, action: ListPage) -> Input:
         if not action.continue_token:
             self._lists += 1
+            self._gathered = {}  # what an interrupted list has left is of another version
+        source = self._source
+        streams = isinstance(source, StreamsLists) and not action.continue_token and not self._in_pages
         try:
             async with asyncio.timeout(self._settings.request_seconds) as watchdog:
-                page = await self._source.list_page(
-                    limit=action.limit,
-                    continue_token=action.continue_token,
-                    resource_version=action.resource_version,
-                    resource_version_match=action.resource_version_match,
-                )
+                if isinstance(source, StreamsLists) and streams:
+                    came = await self._list_whole(source, action)
+                else:
+                    came = await self._list_page(action)
         except SURVIVABLE as error:
+            if streams and not isinstance(error, ApiError):
+                self._in_pages = True  # something cuts off what takes long: small answers may pass
             fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
             return Failed(fault, self._life(None))
         self._last_contact = self._clock.monotonic()
+        return came
+
+    async def _list_page(self, action: ListPage) -> PageCame:
+        page = await self._source.list_page(
+            limit=action.limit,
+            continue_token=action.continue_token,
+            resource_version=action.resource_version,
+            resource_version_match=action.resource_version_match,
+        )
         for item in page.items:
             self._gathered[key_of(item)] = item
         return PageCame(page.resource_version, page.continue_token)
+
+    async def _list_whole(self, source: StreamsLists[T], action: ListPage) -> PageCame:
+        async with source.list_stream(
+            resource_version=action.resource_version, resource_version_match=action.resource_version_match
+        ) as stream:
+            async for items in stream:
+                for item in items:
+                    self._gathered[key_of(item)] = item
+                await self._clock.sleep(0)  # what has arrived is read without suspending
+        return PageCame(stream.resource_version, stream.continue_token)
 
     def _too_slow(self, what: str) -> Fault:
         return Fault(
