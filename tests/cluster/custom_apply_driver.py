@@ -79,7 +79,8 @@ def random_kind(rng: random.Random, plural: str, name: str) -> Kind:
     """Return a random kind with two versions, which own their parts in different ways."""
     spec = _object(rng, 3, width=5)
     if rng.random() < 0.5:
-        spec["properties"]["size"] = {"type": "integer"}
+        bounds = rng.choice([{}, {}, {"maximum": 2}])
+        spec["properties"]["size"] = {"type": "integer", **bounds}
     status: JSON = {
         "type": "object",
         "properties": {**_object(rng, 2)["properties"], "size": {"type": "integer"}},
@@ -357,13 +358,16 @@ def _status_write(
 
 def scale_write(rng: random.Random, path: str, name: str, manager: str, *, force: bool) -> Write:
     """Return a random write through the door ``scale`` of an object."""
-    replicas = rng.choice([0, 1, 2])
-    how = rng.choice(["merge", "merge", "put", "json", "apply", "apply"])
+    replicas = rng.choice([0, 1, 2, 3])
+    how = rng.choice(["merge", "merge", "put", "json", "apply", "apply", "strategic"])
     if how == "json":
         operation = {"op": "replace", "path": "/spec/replicas", "value": replicas}
         return Write(how, path, name, [operation], manager, door="scale", words=False)
-    if how == "merge":
-        return Write(how, path, name, {"spec": {"replicas": replicas}}, manager, door="scale")
+    if how in ("merge", "strategic"):
+        scaled: JSON = (
+            {"spec": {"replicas": replicas}} if rng.random() < 0.9 else {"metadata": {"labels": {"a": "b"}}}
+        )
+        return Write(how, path, name, scaled, manager, door="scale")
     scale: JSON = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}}
     if rng.random() < 0.9:
         scale["spec"] = {"replicas": replicas}

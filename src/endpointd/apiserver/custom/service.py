@@ -8,8 +8,9 @@ from endpointd.apiserver.custom.invariants import ConformError, conform_embedded
 from endpointd.apiserver.custom.kinds import CRDS, CustomKinds
 from endpointd.apiserver.custom.made import CustomKind
 from endpointd.apiserver.custom.shapes import drop_nulls, fill_defaults, prune
-from endpointd.apiserver.errors import StatusError, bad_request
+from endpointd.apiserver.errors import bad_request
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.patch.errors import no_strategic_merge
 from endpointd.apiserver.schema.conform import conform
 from endpointd.apiserver.schema.loader import object_type
 from endpointd.apiserver.schema.model import ObjectRef
@@ -17,7 +18,6 @@ from endpointd.apiserver.schema.openapi_schemas import REFERENCE, Schemas
 from endpointd.apiserver.verbs.ports import Patches, PatchType, Schema
 
 _SCHEMA_PROPS = ObjectRef("apiextensions_v1", "JSONSchemaProps")
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 
 
 class CustomSchema:
@@ -118,13 +118,7 @@ class CustomPatches:
     ) -> JsonObject:
         """Return the patched document. Raises 415 for a strategic merge into a custom resource: it has no merge keys."""
         if patch_type == "strategic" and self._kinds.find(group, version, kind) is not None:
-            raise StatusError(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: "
-                + ", ".join(_PATCHES),
-                details={},
-            )
+            raise no_strategic_merge()
         return self._typed.apply(patch_type, group, version, kind, document, patch)
 
 

@@ -5,10 +5,18 @@ from typing import ClassVar
 
 import msgspec
 
-from endpointd.apiserver.custom.invariants import embedded_errors, list_errors
+from endpointd.apiserver.custom.invariants import conform_embedded, embedded_errors, list_errors
 from endpointd.apiserver.custom.outcome import NEW
 from endpointd.apiserver.custom.scale import scale_errors
-from endpointd.apiserver.custom.shapes import Schema, drop_nulls, fill_defaults, properties, prune
+from endpointd.apiserver.custom.shapes import (
+    Schema,
+    drop_nulls,
+    fill_defaults,
+    is_embedded,
+    nodes,
+    properties,
+    prune,
+)
 from endpointd.apiserver.custom.values import value_errors
 from endpointd.apiserver.errors import FieldError, forbidden
 from endpointd.apiserver.objects import GroupResource, JsonObject, metadata_of
@@ -70,6 +78,7 @@ class CustomStrategy(Strategy):
         self._has_status = has_status
         self._scale = scale
         self._is_terminating = is_terminating
+        self._has_embedded = any(is_embedded(one) for one in nodes(schema))
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         """Drop the status where it has a door of its own. Raises 403 while the definition is going."""
@@ -78,12 +87,12 @@ class CustomStrategy(Strategy):
             raise forbidden(self._resource, text(metadata_of(obj), "name"), why)
         if self._has_status:
             obj.pop("status", None)
-        drop_nulls(obj, self._schema, untyped=True)
+        self._leave_out(obj)
         metadata_of(obj)["generation"] = 1
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         """Keep the status where it has a door of its own; the generation grows with all but metadata."""
-        drop_nulls(obj, self._schema, untyped=True)
+        self._leave_out(obj)
         before = self._shaped(old)
         if self._has_status:
             if "status" in before:
@@ -110,7 +119,13 @@ class CustomStrategy(Strategy):
             obj["status"] = status
         else:
             obj.pop("status", None)
+        self._leave_out(obj)
+
+    def _leave_out(self, obj: JsonObject) -> None:
+        """Take out what an apply may say and nobody stores: nulls that no type speaks against, here and in metadata within."""
         drop_nulls(obj, self._schema, untyped=True)
+        if self._has_embedded:
+            conform_embedded(obj, {**self._schema, "x-kubernetes-embedded-resource": False}, "", [])
 
     def _shaped(self, old: JsonObject) -> JsonObject:
         """Return what was stored as a client would have read it, to be compared with what it has made of it."""
@@ -130,11 +145,11 @@ class CustomStrategy(Strategy):
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
         """Judge what an update has changed."""
         before = self._shaped(old)
-        errors = self._status_errors(obj, before)
-        if errors is None:
-            errors = value_errors(obj, self._schema, old=before)
+        of_status = self._status_errors(obj, before)
+        errors = value_errors(obj, self._schema, old=before) if of_status is None else of_status
         errors += scale_errors(obj, self._scale) if self._scale else []
-        errors += embedded_errors(obj, self._schema)
+        if of_status is None:  # objects within an object are not judged where its status is written
+            errors += embedded_errors(obj, self._schema)
         if not list_errors(before, self._schema):
             errors += list_errors(obj, self._schema)
         return errors

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from endpointd.apiserver.errors import StatusError, bad_request, not_found, stale
+from endpointd.apiserver.errors import StatusError, bad_request, invalid, not_found, stale
 from endpointd.apiserver.fields import scaling
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.patch.errors import no_strategic_merge
 from endpointd.apiserver.registry.definition import Request, Subresource, SubresourceHandler
 from endpointd.apiserver.storage.model import WriteConflictError
 from endpointd.apiserver.verbs.apply import applied_document, report_twice
@@ -58,7 +59,9 @@ async def patch_door(
     patch: object,
     options: WriteOptions,
 ) -> JsonObject:
-    """Patch what a door shows, and write the result through it."""
+    """Patch what a door shows, and write the result through it. Raises 415 for a strategic merge of a custom resource's."""
+    if patch_type == "strategic" and target.definition.types is not None:
+        raise no_strategic_merge()
     group, version = _types_of(target, door)
 
     def patched(shown_now: JsonObject) -> JsonObject:
@@ -159,6 +162,7 @@ async def modify_door(
             if door.name == _SCALE:
                 own_scaled(target, request, options, obj, before, body, is_applied=is_apply)
                 keep_times(obj, old)
+                _check_scaled(target, request, old, obj)
             elif door.name == _FINALIZE:
                 settle(obj, Owner(target, request, options)(old, obj, None))
             result = await write_decided(backend, target, request, stored, old, obj)
@@ -171,6 +175,14 @@ async def modify_door(
         # What the handler told was of the document before the storage gave it its version.
         return handler.read(result.decode()) if _shows_object(told) else told
     raise stale(target.resource, target.name)
+
+
+def _check_scaled(target: Target, request: Request, old: JsonObject, obj: JsonObject) -> None:
+    """Judge what a custom resource has become: its schema may set bounds. Raises 422."""
+    definition = target.definition
+    errors = () if definition.types is None else definition.strategy.validate_update(request, obj, old)
+    if errors:
+        raise invalid(definition.group, definition.kind, target.name, list(errors))
 
 
 def _to_write(target: Target, door: Subresource, handler: SubresourceHandler, obj: JsonObject) -> JsonObject:
