@@ -1,0 +1,322 @@
+"""Hours of a busy cluster, with the whole program beside it, in minutes: virtual time, chance with a seed.
+
+Twenty changes a second: pods that fall ill and recover, die and are born under new names, services rolled over to a new
+version, services that come and go, with selectors and without, people who meddle, writes that fail, watches that break and
+caches that have to be read anew. Between two chapters the world is brought back to rest, so that what is held then can be
+compared.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from random import Random
+from typing import cast
+
+import msgspec
+
+from benchmarks.churn_server import ChurnServer
+from benchmarks.footprint import Footprint, footprint
+from endpointd.api.core import NODES, PODS, SERVICES, Service
+from endpointd.api.endpoints import ENDPOINTS
+from endpointd.api.meta import ObjectKey, key_of
+from endpointd.cli.assembly import Assembly
+from endpointd.cli.assembly_parts import Outlets
+from endpointd.cli.run_settings import RunSettings
+from endpointd.cli.serving_address import BindAddress, open_listener
+from endpointd.cli.serving_secrets import ServingFiles, ServingSecrets
+from endpointd.client.rest import Client
+from endpointd.controllers.endpoints import controller as endpoints
+from endpointd.controllers.endpointslice import controller as slices
+from endpointd.controllers.mirroring import controller as mirroring
+from endpointd.testing.builders import address_number
+from endpointd.testing.virtual_time import FakeClock, run_virtual
+
+NAMESPACE = "shop"
+CHANGES_PER_SECOND = 20
+_REST_SECONDS = 240.0
+"""Longer than bookmarks need to close every grave, and the longest backoff."""
+_SICK_AT_ONCE = 20
+_VISITOR_SECONDS = 30
+
+
+class Chapter(msgspec.Struct, frozen=True):
+    """What is held at the end of a chapter, at rest."""
+
+    minutes: float
+    """Of changes so far."""
+    changes: int
+    writes: int
+    lists: int
+    """How often the program read a resource anew, since the start."""
+    held: Footprint
+
+
+class LifeSettings(msgspec.Struct, frozen=True):
+    """How long, and how large: ``sizes`` are the numbers of pods of the services."""
+
+    sizes: tuple[int, ...]
+    chapter_minutes: tuple[float, ...]
+    """When to come to rest and look, in minutes of changes from the start."""
+    seed: int = 20_261_121
+    roll_every_seconds: int = 300
+    relist_every_seconds: int = 180
+
+
+HOUR = LifeSettings(sizes=(400,) + (40,) * 10 + (10,) * 20, chapter_minutes=(5, 15, 30, 45, 60))
+"""An hour of a cluster of 1,000 pods in 31 services: 72,000 changes."""
+
+
+def live(settings: LifeSettings, say: Callable[[Chapter], None] = lambda chapter: None) -> list[Chapter]:
+    """Live it and return what was held at the end of each chapter; ``say`` hears of each at once."""
+    return run_virtual(_Life(settings, say).live(), seed=settings.seed)
+
+
+class _Pod(msgspec.Struct):
+    name: str
+    service: int
+    address: str
+    version: str
+    ready: bool = True
+
+
+class _Life:
+    def __init__(self, settings: LifeSettings, say: Callable[[Chapter], None]) -> None:
+        self._settings = settings
+        self._say = say
+        self._chance = Random(settings.seed)
+        self._server = ChurnServer(self._chance)
+        self._pods: list[_Pod] = []
+        self._sick: deque[_Pod] = deque()
+        self._rolling: deque[_Pod] = deque()
+        self._visitors: deque[tuple[int, Service]] = deque()
+        self._versions = ["v1"] * len(settings.sizes)
+        self._births = self._visits = self._rolls = 0
+        self.changes = 0
+
+    async def live(self) -> list[Chapter]:
+        self._populate()
+        stop = asyncio.Event()
+        chapters: list[Chapter] = []
+        with closing(open_listener(BindAddress("127.0.0.1", 0))) as listener:
+            manager = _assembly(self._server, listener).manager()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(manager.run(stop), name="program")
+                await asyncio.sleep(_REST_SECONDS)
+                second = 0
+                for minutes in self._settings.chapter_minutes:
+                    while second < minutes * 60:
+                        second += 1
+                        await self._one_second(second)
+                    await self._come_to_rest()
+                    held = footprint([manager])
+                    chapter = Chapter(
+                        minutes, self.changes, self._server.writes, self._server.lists_begun, held
+                    )
+                    chapters.append(chapter)
+                    self._say(chapter)
+                stop.set()
+        return chapters
+
+    # --------------------------------------------------------------------------------------------- the world
+
+    def _populate(self) -> None:
+        for number in range(10):
+            document = {
+                "metadata": {"name": f"node-{number}", "labels": {"topology.kubernetes.io/zone": "a"}}
+            }
+            self._server.nodes.create(NODES.decode(msgspec.json.encode(document)))
+        for number, size in enumerate(self._settings.sizes):
+            self._server.services.create(_service(f"service-{number}", {"app": f"app-{number}"}))
+            for _ in range(size):
+                self._bear(number)
+
+    async def _one_second(self, second: int) -> None:
+        self._server.refused_of_a_thousand = 2
+        until = self.changes + CHANGES_PER_SECOND
+        if second % 60 == 10:
+            self._visit(second)
+        if self._visitors and self._visitors[0][0] <= second:
+            self._leave()
+        if second % self._settings.roll_every_seconds == self._settings.roll_every_seconds // 5:
+            self._begin_to_roll()
+        if second % 60 == 40:
+            self._meddle()
+        if second % self._settings.relist_every_seconds == self._settings.relist_every_seconds // 4:
+            self._lose_history()
+        if second % 10 == 0:
+            self._server.collect_garbage()
+        if second % 60 == 0:
+            self._server.forget()
+        while self.changes < until:
+            await asyncio.sleep(1 / CHANGES_PER_SECOND)
+            self._change()
+
+    def _change(self) -> None:
+        if self._rolling and self._chance.random() < 0.5:
+            pod = self._rolling.popleft()
+            if pod in self._pods:
+                self._bury(pod)
+                self._bear(pod.service)
+        elif self._chance.random() < 0.2:
+            pod = self._chance.choice(self._pods)
+            self._bury(pod)
+            self._bear(pod.service)
+        elif len(self._sick) >= _SICK_AT_ONCE:
+            self._recover()
+        else:
+            pod = self._chance.choice(self._pods)
+            if pod.ready:
+                pod.ready = False
+                self._sick.append(pod)
+            self._server.pods.modify(self._document(pod))
+            self.changes += 1
+
+    def _recover(self) -> None:
+        pod = self._sick.popleft()
+        pod.ready = True
+        self._server.pods.modify(self._document(pod))
+        self.changes += 1
+
+    def _bear(self, service: int) -> None:
+        self._births += 1
+        version = self._versions[service]
+        name = f"service-{service}-{version}-{self._births:06d}"
+        pod = _Pod(name, service, address_number(self._births), version)
+        self._pods.append(pod)
+        self._server.pods.create(self._document(pod))
+        self.changes += 1
+
+    def _bury(self, pod: _Pod) -> None:
+        self._pods.remove(pod)
+        if pod in self._sick:
+            self._sick.remove(pod)
+        self._server.pods.delete(ObjectKey(NAMESPACE, pod.name))
+        self.changes += 1
+
+    def _begin_to_roll(self) -> None:
+        self._rolls += 1
+        service = self._rolls % len(self._settings.sizes)
+        self._versions[service] = f"v{self._rolls + 1}"
+        self._rolling.extend(pod for pod in self._pods if pod.service == service)
+
+    def _visit(self, second: int) -> None:
+        """Let two services come: one that selects pods, one whose Endpoints somebody writes by hand."""
+        self._visits += 1
+        chosen = self._visits % len(self._settings.sizes)
+        selecting = _service(f"visitor-{self._visits}", {"app": f"app-{chosen}"})
+        by_hand = _service(f"by-hand-{self._visits}", None)
+        for service in (selecting, by_hand):
+            stored = self._server.services.create(service)
+            self._visitors.append((second + _VISITOR_SECONDS, stored))
+        document = {
+            "metadata": {"name": by_hand.metadata.name, "namespace": NAMESPACE},
+            "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}],
+        }
+        self._server.endpoints.create(ENDPOINTS.decode(msgspec.json.encode(document)))
+
+    def _leave(self) -> None:
+        for _ in range(2):
+            _, service = self._visitors.popleft()
+            self._server.services.delete(key_of(service))
+        self._server.collect_garbage()
+
+    def _meddle(self) -> None:
+        """Empty a slice, delete another, as people do."""
+        names = sorted(self._server.slices.objects)
+        piece = self._server.slices.objects[self._chance.choice(names)]
+        self._server.slices.modify(msgspec.structs.replace(piece, endpoints=None))
+        self._server.slices.delete(self._chance.choice(names))
+
+    def _lose_history(self) -> None:
+        """Break every watch, and let the server have forgotten where they were: all is listed anew."""
+        for source in self._server.sources:
+            source.break_watches()
+        for pod in self._pods[:3]:
+            self._server.pods.modify(self._document(pod))
+        for source in self._server.sources:
+            source.pass_versions(1)
+            source.compact()
+
+    async def _come_to_rest(self) -> None:
+        self._server.refused_of_a_thousand = 0
+        self._rolling.clear()
+        while self._visitors:
+            self._leave()
+        while self._sick:
+            self._recover()
+        await asyncio.sleep(_REST_SECONDS)
+        self._server.collect_garbage()
+        self._server.forget(keep=0)
+        await asyncio.sleep(_REST_SECONDS)
+        self._check()
+
+    def _check(self) -> None:
+        """See that the program has done its work all the while: every pod is published, and no other."""
+        published = {
+            endpoint.target_ref.name
+            for piece in self._server.slices.objects.values()
+            for endpoint in piece.endpoints or ()
+        }
+        if published != {pod.name for pod in self._pods}:
+            raise AssertionError("what is published is not what there is")
+
+    def _document(self, pod: _Pod) -> object:
+        labels = {"app": f"app-{pod.service}", "version": pod.version}
+        status = {
+            "phase": "Running",
+            "podIP": pod.address,
+            "podIPs": [{"ip": pod.address}],
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True" if pod.ready else "False",
+                    "lastTransitionTime": f"2026-01-01T{self.changes // 3600 % 24:02d}:{self.changes // 60 % 60:02d}:00Z",
+                }
+            ],
+        }
+        document = {
+            "metadata": {"name": pod.name, "namespace": NAMESPACE, "labels": labels},
+            "spec": {
+                "nodeName": f"node-{len(pod.name) % 10}",
+                "containers": [{"name": "server", "ports": [{"name": "http", "containerPort": 8080}]}],
+            },
+            "status": status,
+        }
+        return PODS.decode(msgspec.json.encode(document))
+
+
+def _service(name: str, selector: dict[str, str] | None) -> Service:
+    document = {
+        "metadata": {"name": name, "namespace": NAMESPACE, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ipFamilies": ["IPv4"],
+            "type": "ClusterIP",
+            "selector": selector,
+            "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": "http"}],
+        },
+    }
+    return SERVICES.decode(msgspec.json.encode(document))
+
+
+def _assembly(server: ChurnServer, listener: socket.socket) -> Assembly:
+    """Return what ``endpointd run`` runs, metrics and all, on this server."""
+    settings = RunSettings(
+        kubeconfig="",
+        context="",
+        controllers=(endpoints.NAME, slices.NAME, mirroring.NAME),
+        concurrent_endpoint_syncs=5,
+        concurrent_service_endpoint_syncs=5,
+        max_endpoints_per_slice=100,
+        endpoint_batch_seconds=0.0,
+        slice_batch_seconds=0.0,
+        mirroring_concurrent_syncs=5,
+        mirroring_max_endpoints_per_subset=1000,
+        mirroring_batch_seconds=0.0,
+        qps=0.0,
+        burst=0,
+    )
+    outlets = Outlets(listener, ServingSecrets(ServingFiles()))
+    return Assembly(settings, cast("Client", server), FakeClock(), outlets)

@@ -1,0 +1,164 @@
+"""What ``endpointd run`` uses of a client, on fake sources in this process, for hours of virtual time.
+
+Everything goes through JSON once, both ways, as over a network: so no value is shared that would not be in earnest.
+"""
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from endpointd.api.core import NODES, PODS, SERVICES
+from endpointd.api.discovery import ENDPOINT_SLICES
+from endpointd.api.endpoints import ENDPOINTS
+from endpointd.api.events import EVENTS
+from endpointd.api.meta import ObjectKey
+from endpointd.api.resource import Resource
+from endpointd.client.errors import ConflictError, NotFoundError
+from endpointd.testing.fake_source import FakeSource
+from endpointd.testing.refusals import refusal, refusal_status
+
+_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_KEPT_EVENTS = 200
+
+
+class ForgetfulSource(FakeSource[Any]):
+    """A source whose history does not grow for ever, as etcd's does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists_begun = 0
+        """How often everything was listed, or its initial state watched, up to the last time of forgetting."""
+
+    def forget(self, keep: int = _KEPT_EVENTS) -> None:
+        """Forget what happened before the latest events, and what was asked."""
+        self.lists_begun += sum(
+            request.send_initial_events or (request.kind == "list" and not request.continue_token)
+            for request in self.requests
+        )
+        self.requests.clear()
+        if len(self._events) > keep:
+            last = len(self._events) - keep - 1
+            self._compacted = self._versions[last]
+            del self._events[: last + 1], self._versions[: last + 1]
+            self._lists.clear()
+
+
+class ChurnServer:
+    """One server: gives names, versions and uids, refuses what is stale, is out of order now and then."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self.server = "https://in-memory"
+        self.refused_of_a_thousand = 0
+        """How many writes of a thousand are answered 500."""
+        self.writes = 0
+        self.services = ForgetfulSource()
+        self.pods = ForgetfulSource()
+        self.nodes = ForgetfulSource()
+        self.endpoints = ForgetfulSource()
+        self.slices = ForgetfulSource()
+        self.events = ForgetfulSource()
+        self._sources: dict[str, ForgetfulSource] = {
+            SERVICES.full_name: self.services,
+            PODS.full_name: self.pods,
+            NODES.full_name: self.nodes,
+            ENDPOINTS.full_name: self.endpoints,
+            ENDPOINT_SLICES.full_name: self.slices,
+            EVENTS.full_name: self.events,
+        }
+
+    @property
+    def sources(self) -> tuple[ForgetfulSource, ...]:
+        """Return all of them."""
+        return tuple(self._sources.values())
+
+    def source(self, resource: Resource[Any], **options: object) -> ForgetfulSource:
+        """Return what lists and watches a resource."""
+        return self._sources[resource.full_name]
+
+    async def get(self, resource: Resource[Any], key: ObjectKey) -> Any:
+        """Return one object. Raises NotFoundError."""
+        found = self._sources[resource.full_name].objects.get(key)
+        if found is None:
+            raise _not_found(resource, key)
+        return found
+
+    async def create(self, resource: Resource[Any], body: Any, *, namespace: str = "") -> Any:
+        """Create an object, under a name made up where it has none. Raises AlreadyExistsError."""
+        self._maybe_refuse()
+        metadata = body.metadata
+        name = metadata.name or metadata.generate_name + "".join(self._chance.choices(_NAME_LETTERS, k=5))
+        metadata = msgspec.structs.replace(metadata, name=name, namespace=namespace)
+        return self._sources[resource.full_name].create(_through_json(resource, body, metadata))
+
+    async def update(
+        self, resource: Resource[Any], body: Any, *, key: ObjectKey, subresource: str = ""
+    ) -> Any:
+        """Replace an object. Raises NotFoundError, ConflictError."""
+        self._maybe_refuse()
+        source = self._sources[resource.full_name]
+        old = await self.get(resource, key)
+        version = body.metadata.resource_version
+        if version and version != old.metadata.resource_version:
+            raise ConflictError(refusal_status(409, "Conflict", f"{key} has been modified"))
+        return source.modify(_through_json(resource, body, body.metadata))
+
+    async def delete(
+        self,
+        resource: Resource[Any],
+        key: ObjectKey,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """Delete an object. Raises NotFoundError, ConflictError."""
+        self._maybe_refuse()
+        old = await self.get(resource, key)
+        if uid is not None and uid != old.metadata.uid:
+            raise ConflictError(refusal_status(409, "Conflict", f"{key} is another one by now"))
+        self._sources[resource.full_name].delete(key)
+
+    async def patch(self, resource: Resource[Any], key: ObjectKey, patch: bytes, **options: object) -> Any:
+        """Change an Event's count, which nobody looks at here. Raises NotFoundError."""
+        return await self.get(resource, key)
+
+    def collect_garbage(self) -> None:
+        """Delete the slices whose owner is gone, and the Endpoints of no service, as a control plane does in a while.
+
+        A slice that was deleted with its service may have been put back by who did not know of the one yet.
+        """
+        alive = (*self.services.objects.values(), *self.endpoints.objects.values())
+        uids = {owner.metadata.uid for owner in alive}
+        for key, piece in self.slices.objects.items():
+            owners = piece.metadata.owner_references or ()
+            if owners and not any(owner.uid in uids for owner in owners):
+                self.slices.delete(key)
+        for key in self.endpoints.objects.keys() - self.services.objects.keys():
+            self.endpoints.delete(key)
+
+    def forget(self, keep: int = _KEPT_EVENTS) -> None:
+        """Keep no more history than a server does; Events expire."""
+        for key in list(self.events.objects):
+            self.events.delete(key)
+        for source in self._sources.values():
+            source.forget(keep)
+
+    @property
+    def lists_begun(self) -> int:
+        """How often a resource was listed, up to the last time of forgetting."""
+        return sum(source.lists_begun for source in self._sources.values())
+
+    def _maybe_refuse(self) -> None:
+        self.writes += 1
+        if self._chance.randrange(1000) < self.refused_of_a_thousand:
+            raise refusal(500, "InternalError", "etcdserver: leader changed")
+
+
+def _through_json(resource: Resource[Any], body: Any, metadata: Any) -> Any:
+    return resource.decode(msgspec.json.encode(msgspec.structs.replace(body, metadata=metadata)))
+
+
+def _not_found(resource: Resource[Any], key: ObjectKey) -> NotFoundError:
+    return NotFoundError(refusal_status(404, "NotFound", f'{resource.full_name} "{key.name}" not found'))
