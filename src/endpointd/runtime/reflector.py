@@ -227,7 +227,6 @@ class Reflector(Generic[T]):
     async def _list(self, action: ListPage) -> Input:
         if not action.continue_token:
             self._lists += 1
-            self._gathered = {}  # what an interrupted list has left is of another version
         source = self._source
         streams = isinstance(source, StreamsLists) and not action.continue_token and not self._in_pages
         try:

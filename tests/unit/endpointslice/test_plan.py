@@ -232,6 +232,21 @@ def test_a_changed_endpoint_is_computed_anew_in_its_place() -> None:
     assert (made.added, made.removed) == (0, 0)
 
 
+def test_what_takes_traffic_away_is_written_first() -> None:
+    """A batch that has both ends what goes to nobody before it adds to what works."""
+    pods = make_pods(6)
+    ready_again = make_slice(SERVICE, "web-a", [make_endpoint(pods[0], ready=False, serving=False)])
+    one_gone = filled("web-b", [pods[1], make_pod("gone")])
+    one_unready = filled("web-c", pods[2:4])
+    right = filled("web-d", pods[4:])
+    pods[3] = msgspec.structs.replace(pods[3], ready=False)
+    assert names(plan(pods, [ready_again, one_gone, one_unready, right]).update) == [
+        "web-b",
+        "web-c",
+        "web-a",
+    ]
+
+
 def test_a_label_of_the_service_reaches_every_slice() -> None:
     """S-40, S-60."""
     pods = make_pods(3)

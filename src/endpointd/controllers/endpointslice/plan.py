@@ -74,12 +74,19 @@ class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
 class _Draft:
     """A slice that is being filled: an existing one to be written anew, or one to be created."""
 
-    __slots__ = ("base", "endpoints", "ports")
+    __slots__ = ("base", "endpoints", "ports", "takes_away")
 
-    def __init__(self, base: ObservedSlice | None, ports: PortSet, endpoints: list[Endpoint]) -> None:
+    def __init__(
+        self,
+        base: ObservedSlice | None,
+        ports: PortSet,
+        endpoints: list[Endpoint],
+        takes_away: bool = False,
+    ) -> None:
         self.base = base
         self.ports = ports
         self.endpoints = endpoints
+        self.takes_away = takes_away
 
 
 class _Packing:
@@ -134,12 +141,12 @@ def _pack(
     intact = list(rooms)
     claimed: set[str] = set()
     for observed in touched:  # S-40: keep what is desired, drop the rest
-        kept, changed, dropped = _keep(view, observed, claimed)
+        kept, changed, dropped, takes_away = _keep(view, observed, claimed)
         packing.removed += dropped
         if changed and not kept:
             packing.delete.append(observed)
         elif changed:
-            dirty.append(_Draft(observed, observed.ports, kept))
+            dirty.append(_Draft(observed, observed.ports, kept, takes_away))
         elif (observed.slice.metadata.labels or {}) != labels:
             dirty.append(_Draft(observed, observed.ports, list(observed.slice.endpoints or ())))
         else:
@@ -172,11 +179,16 @@ def _pack(
         packing.create.append(_Draft(None, chunk[0].ports, [wanted.endpoint for wanted in chunk]))
 
 
-def _keep(view: FamilyView, observed: ObservedSlice, claimed: set[str]) -> tuple[list[Endpoint], bool, int]:
-    """Return the endpoints of a slice that stay, whether the slice changes, and how many were dropped."""
+def _keep(
+    view: FamilyView, observed: ObservedSlice, claimed: set[str]
+) -> tuple[list[Endpoint], bool, int, bool]:
+    """Return the endpoints of a slice that stay, whether it changes, how many were dropped, and if it takes traffic away.
+
+    It does where one of them goes, or is ready no more.
+    """
     namespace = view.service.metadata.namespace
     kept: list[Endpoint] = []
-    changed = False
+    changed = takes_away = False
     endpoints = observed.slice.endpoints or ()
     for endpoint in endpoints:
         target = endpoint.target_ref
@@ -190,7 +202,7 @@ def _keep(view: FamilyView, observed: ObservedSlice, claimed: set[str]) -> tuple
             or view.holders.get(pod, observed.name) != observed.name
             or not same_identity(endpoint, wanted.endpoint)
         ):
-            changed = True
+            changed = takes_away = True
             continue
         claimed.add(pod)
         if same_content(endpoint, wanted.endpoint, whatever_hints=view.topology is not None):
@@ -199,7 +211,9 @@ def _keep(view: FamilyView, observed: ObservedSlice, claimed: set[str]) -> tuple
         else:
             changed = True
             kept.append(wanted.endpoint)
-    return kept, changed, len(endpoints) - len(kept)
+            if endpoint.conditions.ready is not False and wanted.endpoint.conditions.ready is False:
+                takes_away = True
+    return kept, changed, len(endpoints) - len(kept), takes_away
 
 
 def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> None:
@@ -245,10 +259,12 @@ def _finish(
     trigger_time: str | None,
     shared_out: SharedOut | None,
 ) -> FamilyPlan:
-    """Turn the drafts into slices: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
+    """Turn the drafts into slices, removals first: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
     service = view.service
     creates = list(packing.create)
-    updates = [_written(draft, labels, trigger_time) for draft in packing.update]
+    # What sends traffic to where nobody is comes before what only adds to it.
+    in_turn = sorted(packing.update, key=lambda draft: not draft.takes_away)
+    updates = [_written(draft, labels, trigger_time) for draft in in_turn]
     deletes: list[EndpointSlice] = []
     for observed in packing.delete:
         if creates and is_owned_by(observed.slice, service):
