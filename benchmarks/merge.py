@@ -39,7 +39,8 @@ def merge(reports: Sequence[Report]) -> Report:
         environment=msgspec.structs.replace(
             first.environment, load_before=max(report.environment.load_before for report in reports)
         ),
-        options={**first.options, "runs": runs_of(measurements)},
+        options={name: first.options[name] for name in _SAME_OPTIONS if name in first.options}
+        | {"runs": runs_of(measurements)},
         measurements=tuple(measurements),
     )
 

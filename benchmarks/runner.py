@@ -39,13 +39,12 @@ class RunSettings(msgspec.Struct, frozen=True):
     """A folder for what the processes wrote; None keeps nothing."""
 
 
-def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say) -> list[Measurement]:
-    """Measure it all and return what was found, in the order of measuring; say how it goes.
+def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say, found: list[Measurement]) -> None:
+    """Measure it all and put into ``found`` each figure as soon as it is complete; say how it goes.
 
-    Raises ScenarioError, ObserverError, ProcessError or what the client raises, alone or in exception groups; then
-    everything that was started has ended.
+    Raises ScenarioError, LoadError, ObserverError, ProcessError or what the client raises, alone or in exception
+    groups; then everything that was started has ended, and what was found before is good.
     """
-    found: list[Measurement] = []
     for part in plan.sizes:
         directory = settings.keep_logs / str(part.size) if settings.keep_logs is not None else None
         say(f"{part.size}: starting etcd and kube-apiserver")
@@ -54,7 +53,6 @@ def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say) -> list[
                 asyncio.run(_SizeRun(part, plan.runs, settings, plane, clock, say, found).run())
         finally:
             gc.unfreeze()
-    return found
 
 
 class _SizeRun:

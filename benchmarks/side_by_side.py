@@ -143,26 +143,33 @@ def main(
         say(
             "endpointd could not be compiled beforehand: its cold starts will be slower than those of an installed one"
         )
+    found: list[Measurement] = []
+    options = {"runs": str(runs), "quick": str(quick).lower(), "ours": ours_command}
+    trouble, code = "", 0
     try:
-        found = run_plan(plan, settings, clock, say)
+        run_plan(plan, settings, clock, say, found)
     except KeyboardInterrupt:
-        click.echo("interrupted: nothing is reported", err=True)
-        sys.exit(130)
+        trouble, code = "interrupted", 130
     except (*_TROUBLE, BaseExceptionGroup) as error:
-        click.echo(f"benchmark failed: {story_of(error)}", err=True)
-        sys.exit(1)
+        trouble, code = f"benchmark failed: {story_of(error)}", 1
+    if code:
+        options["ended"] = "early"
+        click.echo(f"{trouble}\n{len(found)} scenarios had been played before", err=True)
+        if not found:
+            sys.exit(code)
     measurements = with_growth(found, plan)
     report = Report(
         started=before.isoformat(timespec="seconds"),
         seconds=round(clock.monotonic() - began, 1),
         environment=environment,
-        options={"runs": str(runs), "quick": str(quick).lower(), "ours": ours_command},
+        options=options,
         measurements=measurements,
     )
     click.echo(f"{headline(environment, str(runs))}\n\n{render(measurements)}")
     path = output or _RESULTS / f"{before:%Y%m%dT%H%M%SZ}.json"
     write_report(report, path)
     click.echo(f"\nwritten to {path}")
+    sys.exit(code)
 
 
 def with_growth(found: list[Measurement], plan: Plan) -> tuple[Measurement, ...]:
