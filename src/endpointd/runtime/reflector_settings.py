@@ -15,7 +15,9 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     initial: Literal["watch-list", "list"] = "watch-list"
     """Where the state comes from: the initial events of a watch (on by default from kube-apiserver 1.34 on; where they
-    do not work it is listed, without being told), or a list in pages."""
+    do not work it is listed, without being told), or a list: in one answer where the source
+    :class:`~endpointd.runtime.source.StreamsLists`, in pages elsewhere and after one was cut off. A list takes a server
+    half the time and CPU; initial events are kinder to the memory of servers before 1.33."""
     backoff: ExponentialBackoff = ExponentialBackoff(base_seconds=0.8, cap_seconds=30.0, jitter=0.5)
     """Between tries: 0.8 to 30 s as in client-go, so that a server that is down gets a request in 15 to 30 s."""
     shortest_watch_seconds: int = 300
