@@ -85,7 +85,10 @@ def random_kind(rng: random.Random, plural: str, name: str) -> Kind:
         "type": "object",
         "properties": {**_object(rng, 2)["properties"], "size": {"type": "integer"}},
     }
-    return Kind(plural, name, {"v1": spec, "v2": reowned(rng, spec)}, status)
+    other = reowned(rng, spec)
+    if rng.random() < 0.2:
+        other["properties"]["later"] = {"type": "string"}  # what the stored version drops
+    return Kind(plural, name, {"v1": spec, "v2": other}, status)
 
 
 def changed_kind(rng: random.Random, kind: Kind) -> Kind:

@@ -136,9 +136,27 @@ async def test_metadata_within_an_object_holds_no_nulls_after_an_apply() -> None
     async with serving() as api:
         await defined(api, version(spec={"o": inner}))
         within: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-        labelled = {**within, "metadata": {"name": "p", "labels": {"a": "b"}}}
-        await applied(api, cog(o=labelled), "m1", code=201)
+
+        def labelled(**labels: str) -> dict[str, Any]:
+            return cog(o={**within, "metadata": {"name": "p", "labels": labels}})
+
+        await api("POST", f"{AT}?fieldManager=m0", labelled(a="1"), code=201)
+        await applied(api, labelled(b="1"), "m1")
+        gone = {"spec": {"o": {"metadata": {"labels": {"a": None}}}}}
+        await api("PATCH", f"{AT}/x?fieldManager=m0", gone, kind=MERGE)
+        # The labels are the first manager's still; all that is left of them goes with the second one's.
         assert (await applied(api, cog(o=within), "m1"))["spec"] == {"o": within}
+
+
+async def test_what_a_version_drops_when_it_is_stored_is_its_writer_s_all_the_same() -> None:
+    async with serving() as api:
+        more = {"a": {"type": "string"}, "b": {"type": "string"}}
+        await defined(api, version(), version("v2", spec=more))
+        at = AT.replace("/v1/", "/v2/")
+        body = {**cog(a="1", b="2"), "apiVersion": "example.com/v2"}
+        made = await api("POST", f"{at}?fieldManager=m1", body, code=201)
+        assert made["spec"] == {"a": "1"}
+        assert await owners(api) == {"m1": {"f:spec": {".": {}, "f:a": {}, "f:b": {}}}}
 
 
 async def test_the_door_of_the_status_owns_the_status_alone() -> None:
@@ -230,7 +248,7 @@ async def test_the_scale_of_a_custom_resource_cannot_be_changed_by_an_apply_as_o
 
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-DEPLOYMENT = {
+DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "x"},
@@ -279,8 +297,9 @@ async def test_a_dry_apply_of_a_scale_changes_nothing() -> None:
 async def test_a_scale_that_changes_the_times_of_owners_alone_is_no_write() -> None:
     at = f"{DEPLOYMENTS}/x"
     async with serving() as api:
-        await applied(api, {**DEPLOYMENT}, "m1", at=at, code=201)
-        await api("PATCH", f"{at}/scale?fieldManager=m2", {"spec": {"replicas": 3}}, kind=MERGE)
+        without = {name: value for name, value in DEPLOYMENT["spec"].items() if name != "replicas"}
+        await applied(api, {**DEPLOYMENT, "spec": without}, "m1", at=at, code=201)
+        await api("PATCH", f"{at}?fieldManager=m2", {"spec": {"replicas": 3}}, kind=MERGE)
         before = await api("GET", at)
         await api("PATCH", f"{at}/scale?fieldManager=m3", {"spec": {"replicas": 3}}, kind=MERGE)
         assert (await api("GET", at))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]

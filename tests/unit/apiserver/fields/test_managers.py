@@ -147,3 +147,11 @@ def test_several_conflicts_are_told_by_owner() -> None:
         'Apply failed with 3 conflicts: conflicts with "a" using v1:\n- .data.x\n- .data.y\n'
         'conflicts with "b" with subresource "status" using v1:\n- .a'
     )
+
+
+def test_of_a_manager_s_entries_those_of_a_door_are_told_first() -> None:
+    fields: FieldSet = {"f:a": {}}
+    bare, door = ManagerId("m", "Apply", "", ""), ManagerId("m", "Apply", "", "status")
+    told = conflict_error({bare: fields, door: fields}).message.split("\n")
+    assert told[0] == 'Apply failed with 2 conflicts: conflicts with "m" with subresource "status":'
+    assert told[2] == 'conflicts with "m":'

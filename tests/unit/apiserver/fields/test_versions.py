@@ -166,6 +166,22 @@ def test_an_object_that_does_not_fit_its_types_has_no_owners() -> None:
     assert owners(written(live, {"a": "x", "l": ["p", "p"]}, "m2", "v2")) != {}, "twice is no matter"
 
 
+def test_an_object_of_the_wrong_types_has_no_owners_before_and_after_they_are_right() -> None:
+    live = created("m1", thing("v2", a="x"), "v2")
+    assert owners(written(live, {"a": 1}, "m2", "v2")) == {}
+    assert owners(written({**live, "spec": {"a": 1}}, {"a": "x"}, "m2", "v2")) == {}
+
+
+def test_a_manager_that_is_told_of_twice_is_its_later_entry_from_the_next_write_on() -> None:
+    live = created("m1", thing(a="x"))
+    (entry,) = live["metadata"]["managedFields"]
+    earlier = {name: value for name, value in entry.items() if name != "time"}
+    earlier["fieldsV1"] = {"f:spec": {"f:l": {}}}
+    live = stored(live, [earlier, entry])
+    same = after_writing(tracked(), by("m2"), live, live, None)
+    assert same == [entry]
+
+
 def test_a_live_object_that_does_not_fit_cannot_be_applied_to() -> None:
     live = created("m1", thing("v2", a="x"), "v2")
     live["spec"]["l"] = [None]
