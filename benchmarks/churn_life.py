@@ -1,9 +1,9 @@
 """Hours of a busy cluster, with the whole program beside it, in minutes: virtual time, chance with a seed.
 
 Twenty changes a second: pods that fall ill and recover, die and are born under new names, services rolled over to a new
-version, services that come and go, with selectors and without, people who meddle, writes that fail, watches that break and
-caches that have to be read anew. Between two chapters the world is brought back to rest, so that what is held then can be
-compared.
+version, namespaces and nodes that come and go, services with selectors and without, people who meddle, writes that fail,
+watches that break and caches that have to be read anew. Between two chapters the world is brought back to rest, so that what
+is held then can be compared.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.churn_server import ChurnServer
 from benchmarks.footprint import Footprint, footprint
-from endpointd.api.core import NODES, PODS, SERVICES, Service
+from endpointd.api.core import NODES, PODS, SERVICES, Node, Service
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.cli.assembly import Assembly
@@ -75,10 +75,19 @@ def live(settings: LifeSettings, say: Callable[[Chapter], None] = lambda chapter
 
 class _Pod(msgspec.Struct):
     name: str
-    service: int
+    app: str
     address: str
     version: str
+    namespace: str = NAMESPACE
     ready: bool = True
+
+
+class _Visitor(msgspec.Struct, frozen=True):
+    """A namespace for half a minute, with all that is in it."""
+
+    leaves_at: int
+    services: list[Service]
+    pods: list[_Pod]
 
 
 class _Life:
@@ -90,9 +99,9 @@ class _Life:
         self._pods: list[_Pod] = []
         self._sick: deque[_Pod] = deque()
         self._rolling: deque[_Pod] = deque()
-        self._visitors: deque[tuple[int, Service]] = deque()
+        self._visitors: deque[_Visitor] = deque()
         self._versions = ["v1"] * len(settings.sizes)
-        self._births = self._visits = self._rolls = 0
+        self._births = self._visits = self._rolls = self._spare_nodes = 0
         self.changes = 0
 
     async def live(self) -> list[Chapter]:
@@ -137,7 +146,8 @@ class _Life:
         until = self.changes + CHANGES_PER_SECOND
         if second % 60 == 10:
             self._visit(second)
-        if self._visitors and self._visitors[0][0] <= second:
+            self._replace_a_node()
+        if self._visitors and self._visitors[0].leaves_at <= second:
             self._leave()
         if second % self._settings.roll_every_seconds == self._settings.roll_every_seconds // 5:
             self._begin_to_roll()
@@ -158,11 +168,11 @@ class _Life:
             pod = self._rolling.popleft()
             if pod in self._pods:
                 self._bury(pod)
-                self._bear(pod.service)
+                self._bear(_number(pod))
         elif self._chance.random() < 0.2:
             pod = self._chance.choice(self._pods)
             self._bury(pod)
-            self._bear(pod.service)
+            self._bear(_number(pod))
         elif len(self._sick) >= _SICK_AT_ONCE:
             self._recover()
         else:
@@ -183,7 +193,7 @@ class _Life:
         self._births += 1
         version = self._versions[service]
         name = f"service-{service}-{version}-{self._births:06d}"
-        pod = _Pod(name, service, address_number(self._births), version)
+        pod = _Pod(name, f"app-{service}", address_number(self._births), version)
         self._pods.append(pod)
         self._server.pods.create(self._document(pod))
         self.changes += 1
@@ -199,28 +209,39 @@ class _Life:
         self._rolls += 1
         service = self._rolls % len(self._settings.sizes)
         self._versions[service] = f"v{self._rolls + 1}"
-        self._rolling.extend(pod for pod in self._pods if pod.service == service)
+        self._rolling.extend(pod for pod in self._pods if _number(pod) == service)
 
     def _visit(self, second: int) -> None:
-        """Let two services come: one that selects pods, one whose Endpoints somebody writes by hand."""
+        """Let a namespace come: a service whose pods carry labels nobody had before, and one with Endpoints by hand."""
         self._visits += 1
-        chosen = self._visits % len(self._settings.sizes)
-        selecting = _service(f"visitor-{self._visits}", {"app": f"app-{chosen}"})
-        by_hand = _service(f"by-hand-{self._visits}", None)
-        for service in (selecting, by_hand):
-            stored = self._server.services.create(service)
-            self._visitors.append((second + _VISITOR_SECONDS, stored))
+        namespace, app = f"visit-{self._visits}", f"run-{self._visits}"
+        selecting = _service("visitor", {"app": app}, namespace)
+        by_hand = _service("by-hand", None, namespace)
+        stored = [self._server.services.create(service) for service in (selecting, by_hand)]
+        pods = [_Pod(f"{app}-{number}", app, f"192.0.2.{number + 1}", "v1", namespace) for number in range(3)]
+        for pod in pods:
+            self._server.pods.create(self._document(pod))
         document = {
-            "metadata": {"name": by_hand.metadata.name, "namespace": NAMESPACE},
+            "metadata": {"name": "by-hand", "namespace": namespace},
             "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}],
         }
         self._server.endpoints.create(ENDPOINTS.decode(msgspec.json.encode(document)))
+        self._visitors.append(_Visitor(second + _VISITOR_SECONDS, stored, pods))
 
     def _leave(self) -> None:
-        for _ in range(2):
-            _, service = self._visitors.popleft()
+        visitor = self._visitors.popleft()
+        for service in visitor.services:
             self._server.services.delete(key_of(service))
+        for pod in visitor.pods:
+            self._server.pods.delete(ObjectKey(pod.namespace, pod.name))
         self._server.collect_garbage()
+
+    def _replace_a_node(self) -> None:
+        """Take a node away and bring another, as autoscalers do; no pod was on it."""
+        self._spare_nodes += 1
+        if self._spare_nodes > 1:
+            self._server.nodes.delete(ObjectKey("", f"spare-{self._spare_nodes - 1}"))
+        self._server.nodes.create(_node(f"spare-{self._spare_nodes}", "b"))
 
     def _meddle(self) -> None:
         """Empty a slice, delete another, as people do."""
@@ -263,7 +284,7 @@ class _Life:
             raise AssertionError("what is published is not what there is")
 
     def _document(self, pod: _Pod) -> object:
-        labels = {"app": f"app-{pod.service}", "version": pod.version}
+        labels = {"app": pod.app, "version": pod.version}
         status = {
             "phase": "Running",
             "podIP": pod.address,
@@ -277,7 +298,7 @@ class _Life:
             ],
         }
         document = {
-            "metadata": {"name": pod.name, "namespace": NAMESPACE, "labels": labels},
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": labels},
             "spec": {
                 "nodeName": f"node-{len(pod.name) % 10}",
                 "containers": [{"name": "server", "ports": [{"name": "http", "containerPort": 8080}]}],
@@ -287,9 +308,18 @@ class _Life:
         return PODS.decode(msgspec.json.encode(document))
 
 
-def _service(name: str, selector: dict[str, str] | None) -> Service:
+def _number(pod: _Pod) -> int:
+    return int(pod.app.removeprefix("app-"))
+
+
+def _node(name: str, zone: str) -> Node:
+    document = {"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}}}
+    return NODES.decode(msgspec.json.encode(document))
+
+
+def _service(name: str, selector: dict[str, str] | None, namespace: str = NAMESPACE) -> Service:
     document = {
-        "metadata": {"name": name, "namespace": NAMESPACE, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {
             "clusterIP": "10.96.0.1",
             "ipFamilies": ["IPv4"],

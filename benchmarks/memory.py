@@ -20,8 +20,9 @@ from endpointd.testing.processes import ProcessError
 
 _TROUBLE = (UsageError, ProcessError, ClientError, TimeoutError)
 
-MOST_BLOCKS_A_CHANGE = 0.05
-"""What an hour may leave behind, in blocks of memory a change: one in twenty. A leak is at least one a change of its kind."""
+MOST_BLOCKS_A_CHANGE = 0.1
+"""What an hour may leave behind, in blocks of memory a change: what has a bound of its own fills up in that time. Whatever
+leaks more rarely is found by the lengths."""
 
 
 class Found(msgspec.Struct, frozen=True):

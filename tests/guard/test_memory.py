@@ -21,7 +21,7 @@ SHORT = LifeSettings(
     sizes=(30, 10, 5), chapter_minutes=(0.5, 2), roll_every_seconds=30, relist_every_seconds=30
 )
 MOST_BLOCKS_A_CHANGE = 0.5
-"""Ten times what an hour may leave: in so short a time most of it is what is told for the first time, or bounded."""
+"""Five times what an hour may leave: in so short a time most of it is what is told for the first time, or bounded."""
 BOUNDED = {
     "Recent._values",  # what Events were told of lately: 4,096 at most
     "RepairPace._at",  # repairs of the last second before the last repair
