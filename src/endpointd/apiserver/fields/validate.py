@@ -8,13 +8,20 @@ from endpointd.apiserver.fields.nodes import EntryError, ListNode, MapNode, Node
 _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
 
 
+class _Found(list[str]):
+    """What is wrong. ``takes_twice``: an entry that is there more than once is no problem."""
+
+    takes_twice = False
+
+
 def problems(node: Node, document: Any, *, twice: bool = False) -> list[str]:
     """Return what is wrong with a document to be applied: fields that are unknown, types, keys, entries that are twice.
 
     ``twice``: an entry may be there more than once, as in what is stored.
     """
-    found: list[str] = []
-    _check(node, document, "", found, twice=twice)
+    found = _Found()
+    found.takes_twice = twice
+    _check(node, document, "", found)
     return found
 
 
@@ -27,7 +34,7 @@ def _tell(path: str, text: str) -> str:
     return f"{path}: {text}" if path else text
 
 
-def _check(node: Node, value: Any, path: str, found: list[str], *, twice: bool) -> None:
+def _check(node: Node, value: Any, path: str, found: _Found) -> None:
     if value is None:
         return
     if isinstance(node, ScalarNode):
@@ -45,15 +52,15 @@ def _check(node: Node, value: Any, path: str, found: list[str], *, twice: bool) 
             if known is None:
                 found.append(f"{path}.{name}: field not declared in schema")
                 return
-            _check(known[1], inner, f"{path}.{name}", found, twice=twice)
+            _check(known[1], inner, f"{path}.{name}", found)
     elif isinstance(node, ListNode):
         if not isinstance(value, list):
             found.append(_tell(path, f"expected list, got {_held(value)}"))
             return
-        _check_entries(node, value, path, found, twice=twice)
+        _check_entries(node, value, path, found)
 
 
-def _check_entries(node: ListNode, entries: list[Any], path: str, found: list[str], *, twice: bool) -> None:
+def _check_entries(node: ListNode, entries: list[Any], path: str, found: _Found) -> None:
     seen: set[str] = set()
     for index, entry in enumerate(entries):
         if node.is_whole:
@@ -65,10 +72,10 @@ def _check_entries(node: ListNode, entries: list[Any], path: str, found: list[st
                 found.append(_tell(path, f"element {index}: {error}"))
                 return
             step = told_element(element)
-            if element in seen and not twice:
+            if element in seen and not found.takes_twice:
                 found.append(_tell(path, f"duplicate entries for key {step}"))
             seen.add(element)
-        _check(node.entry, entry, path + step, found, twice=twice)
+        _check(node.entry, entry, path + step, found)
 
 
 def _scalar_problem(kind: str, value: Any) -> str:
