@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.guard.changes import Change, Cost, address, cost_of, edit, flip, gone, irrelevant, new, zone
 from tests.guard.counting import Operations, without_collector
-from tests.guard.world import SPECIAL_PODS, ChainWorld, ControllerName
+from tests.guard.world import SPECIAL_PODS, ChainWorld, ControllerName, PodFacts
 
 from endpointd.api.core import Pod, Service
 from endpointd.api.meta import ObjectKey, key_of
@@ -48,17 +48,28 @@ OF_SLICES: dict[str, Change] = {
 }
 OF_ENDPOINTS = {name: OF_SLICES[name] for name in ("irrelevant", "new", "flip", "gone", "address")}
 
+WITH_ROOM = ("flip", "gone", "address", "new")
+
 Costs = Mapping[int, Mapping[str, Cost]]
 """By size, then by change."""
 
 
-def measured(grow: Callable[[int], ChainWorld], sizes: Sequence[int], changes: Mapping[str, Change]) -> Costs:
-    """Return what each change costs in a world of each size; in each, they are made in the same order."""
+def measured(
+    grow: Callable[[int], ChainWorld],
+    sizes: Sequence[int],
+    changes: Mapping[str, Change],
+    fray: Callable[[ChainWorld], bytes] = lambda world: b"",
+) -> Costs:
+    """Return what each change costs in a world of each size; in each, they are made in the same order.
+
+    ``fray`` gives what a watch tells before.
+    """
 
     async def measure() -> Costs:
         found: dict[int, dict[str, Cost]] = {}
         for size in sizes:
             world = await grow(size).start()
+            await world.tell(fray(world))
             found[size] = {name: await cost_of(change, world) for name, change in changes.items()}
         return found
 
@@ -77,6 +88,18 @@ def many_services(services: int) -> ChainWorld:
 @pytest.fixture(scope="module")
 def by_pods() -> Costs:
     return measured(one_service, PODS, OF_SLICES)
+
+
+@pytest.fixture(scope="module")
+def with_room_everywhere() -> Costs:
+    def one_of_each_slice_gone(world: ChainWorld) -> bytes:
+        return world.changed(
+            *(PodFacts(number) for number in range(50, len(world.pods), 100)), verb="DELETED"
+        )
+
+    # New pods last: they are put where chance says, but no more into the slice of the others, which has less by then.
+    changes = {name: OF_SLICES[name] for name in WITH_ROOM}
+    return measured(one_service, (1_000, PODS[-1]), changes, one_of_each_slice_gone)
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +139,11 @@ def grown(costs: Costs, change: str, calls_bound: float = CALLS_BOUND) -> list[s
 @pytest.mark.parametrize("change", OF_SLICES)
 def test_a_change_costs_the_same_in_a_service_of_100_and_of_20000_pods(by_pods: Costs, change: str) -> None:
     assert grown(by_pods, change) == []
+
+
+@pytest.mark.parametrize("change", WITH_ROOM)
+def test_a_change_costs_the_same_where_every_slice_has_room(with_room_everywhere: Costs, change: str) -> None:
+    assert grown(with_room_everywhere, change) == []
 
 
 @pytest.mark.parametrize("change", OF_SLICES)
