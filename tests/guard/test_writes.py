@@ -1,13 +1,20 @@
 """How many slices are written: as few as there are slices with something new to say, and no more than upstream writes."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
-from tests.guard.counting import counted
+from tests.guard.counting import counted, without_collector
 from tests.guard.upstream_rule import UpstreamService
 from tests.guard.world import FIRST_NEW_POD, ChainWorld, PodFacts
 
 PODS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    with without_collector():
+        yield
 
 
 async def rested(pods: int) -> ChainWorld:
@@ -50,9 +57,7 @@ async def test_a_relist_that_tells_nothing_new_examines_nothing_and_writes_nothi
 
 
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize(
-    ("surge", "in_order"), [(1, False), (10, False), (25, False), (25, True), (250, False), (250, True)]
-)
+@pytest.mark.parametrize(("surge", "in_order"), [(1, False), (25, False), (250, False), (250, True)])
 async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
     surge: int, in_order: bool, together: bool
 ) -> None:
