@@ -131,13 +131,15 @@ def watch_alive(reflector: ReflectorStatistics, now: float, quiet_seconds: float
 
 
 def watch_ready(reflector: ReflectorStatistics, now: float, gone_seconds: float = WATCH_GONE_SECONDS) -> str:
-    """Tell of a cache that is not complete, or that has lost its server for a while; and why, and since when.
+    """Tell of a cache that is not complete, that was never watched, or that has lost its server for a while; and why, and since when.
 
     A cache that was complete once stays ready through interruptions of less than ``gone_seconds``.
     """
     trouble = advised(reflector.last_error) if reflector.last_error else "nothing went wrong so far"
     if not reflector.synced:
         return f"not complete, {reflector.phase}: {trouble}"
+    if not reflector.followed:
+        return f"listed and not yet watched, {reflector.phase}: {trouble}"
     if reflector.failures and reflector.last_contact is not None:
         silent = now - reflector.last_contact
         if silent > gone_seconds:

@@ -86,6 +86,10 @@ class Informer(Generic[T]):
         """Return once everything has been read. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
         await self._reflector.wait_synced(timeout_seconds)
 
+    async def wait_following(self) -> None:
+        """Return once changes are being watched, too: a list can be allowed where a watch is not."""
+        await self._reflector.wait_following()
+
     def statistics(self) -> InformerStatistics:
         """Return how the informer is."""
         return InformerStatistics(store=self.store.statistics(), reflector=self._reflector.statistics())

@@ -65,7 +65,7 @@ class Stoppable(Protocol):
 
 
 class InformerPart:
-    """An informer as a part: ready once its store is complete. The manager makes it of an informer by itself."""
+    """An informer as a part: ready once its store is complete and followed. The manager makes it of an informer by itself."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer
@@ -80,8 +80,9 @@ class InformerPart:
         await self._informer.run()
 
     async def wait_ready(self) -> None:
-        """Return once the store is complete."""
+        """Return once the store is complete, and a watch keeps it so: what is only listed would go stale."""
         await self._informer.wait_synced()
+        await self._informer.wait_following()
 
     def why_not_ready(self) -> str:
         """Return what went wrong last, and what to do where that is known."""

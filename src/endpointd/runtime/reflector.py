@@ -110,6 +110,7 @@ class Reflector(Generic[T]):
         self._watches = 0
         self._undecodable_events = 0
         self._events_since_yield = 0
+        self._following = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -142,6 +143,10 @@ class Reflector(Generic[T]):
         except TimeoutError:
             raise NotSyncedError(self.statistics(), timeout_seconds or 0.0) from None
 
+    async def wait_following(self) -> None:
+        """Return once a watch has been answered, ever: from then on what changes is told, or what is wrong is known."""
+        await self._following.wait()
+
     def statistics(self) -> ReflectorStatistics:
         """Return how the reflector is."""
         return ReflectorStatistics(
@@ -158,6 +163,7 @@ class Reflector(Generic[T]):
             lists=self._lists,
             watches=self._watches,
             undecodable_events=self._undecodable_events,
+            followed=self._following.is_set(),
         )
 
     # ----------------------------------------------------------------------------------------- the machine
@@ -292,6 +298,7 @@ class Reflector(Generic[T]):
                 watch = WatchRecord(self._clock.monotonic(), timeout_seconds, self._store.resource_version)
                 self._watches += 1
                 self._last_contact = watch.last_heard
+                self._following.set()
                 self._tell(WatchOpened())
                 over = await self._read(batches, watch, watchdog)
                 decided = True

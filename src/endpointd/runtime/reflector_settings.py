@@ -58,6 +58,8 @@ class ReflectorStatistics(msgspec.Struct, frozen=True, kw_only=True):
     watches: int
     """Watches that the server answered with 200."""
     undecodable_events: int
+    followed: bool = True
+    """Whether a watch was ever answered: what was only listed goes stale."""
 
 
 class NotSyncedError(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from endpointd.api.coordination import LEASES
@@ -93,6 +94,11 @@ def test_a_cache_that_is_not_complete_tells_why_and_what_to_grant() -> None:
         "binding to that user)"
     )
     assert watch_ready(reflector("listing", synced=False), 2.0).endswith("nothing went wrong so far")
+
+
+def test_a_cache_that_is_only_listed_is_not_ready() -> None:
+    listed = msgspec.structs.replace(reflector("waiting", failures=1, last_error="refused"), followed=False)
+    assert watch_ready(listed, 2.0) == "listed and not yet watched, waiting: refused"
 
 
 def test_a_complete_cache_is_ready_through_short_interruptions_and_not_through_long_ones() -> None:

@@ -1,6 +1,7 @@
 """A list that comes in one answer, read as it comes: all of it or nothing, and in pages where that does not work."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
@@ -9,9 +10,11 @@ from tests.unit.runtime_watch.running import LIST_FIRST, new, running
 from tests.unit.runtime_watch.things import Thing, key
 
 from endpointd.client.errors import ConnectionFailedError, ResponseTruncatedError
+from endpointd.runtime.informer import Informer
+from endpointd.runtime.parts import InformerPart
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.refusals import expired, refusal
-from endpointd.testing.virtual_time import settle
+from endpointd.testing.virtual_time import FakeClock, settle
 
 SIZE = 10
 
@@ -161,3 +164,22 @@ async def test_where_the_list_goes_on_the_rest_comes_in_pages() -> None:
         await settle()
         assert it.asked() == ["list newest", "page", f"watch {100 + SIZE}"]
         it.assert_alike()
+
+
+async def test_a_part_is_ready_only_when_what_was_listed_is_watched() -> None:
+    source = StreamingSource()
+    source.fail_next(*[refusal(403, "Forbidden", "may not watch")] * 3, on="watch")
+    informer = Informer(source, name="things", clock=FakeClock(), rng=random.Random(7), settings=LIST_FIRST)
+    part = InformerPart(informer)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(part.run(), name="part")
+        waiting = group.create_task(part.wait_ready(), name="ready")
+        await informer.wait_synced()
+        await settle()
+        assert not waiting.done()
+        assert "may not watch" in part.why_not_ready()
+        assert not informer.statistics().reflector.followed
+        await asyncio.sleep(120)
+        assert waiting.done()
+        assert informer.statistics().reflector.followed
+        running.cancel()
