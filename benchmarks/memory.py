@@ -100,7 +100,7 @@ def render_resident(found: Sequence[Resident]) -> str:
     table = "\n".join(aligned(lines))
     if len({one.size.pods for one in found}) < 2:
         return table
-    return f"{table}\n{bytes_per_pod(found):,.0f} bytes a cached pod, with its endpoint in a slice and in an Endpoints"
+    return f"{table}\n{bytes_per_pod(found):,.0f} bytes a cached pod, with its endpoint in a slice"
 
 
 def render_hour(chapters: Sequence[Chapter]) -> str:

@@ -35,7 +35,7 @@ def test_a_slope_needs_two_sizes(found: list[Resident]) -> None:
 def test_the_table_of_what_is_resident_ends_with_the_slope() -> None:
     text = render_resident([resident(1_000, 50.0), resident(5_000, 60.0)])
     assert text.splitlines()[1].split() == ["1,000", "real", "50", "55", "1.25"]
-    assert text.endswith("2,621 bytes a cached pod, with its endpoint in a slice and in an Endpoints")
+    assert text.endswith("2,621 bytes a cached pod, with its endpoint in a slice")
 
 
 def test_an_hour_that_leaves_little_behind_is_no_growth_and_names_what_differs() -> None:
