@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -74,8 +74,21 @@ def _resident(count: int) -> Resident:
     click.echo(f"{count:,} pods on {'the embedded server' if assets is None else assets} ...", err=True)
     try:
         return measure_resident(Size(1, count), assets, SystemClock())
-    except* _TROUBLE as errors:
-        raise click.ClickException("; ".join(map(str, errors.exceptions))) from None
+    except _TROUBLE as error:
+        raise click.ClickException(str(error)) from None
+    except ExceptionGroup as group:
+        _, others = group.split(_TROUBLE)
+        if others is not None:
+            raise
+        raise click.ClickException("; ".join(dict.fromkeys(map(str, _leaves(group))))) from None
+
+
+def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 def growth(chapters: Sequence[Chapter]) -> float:

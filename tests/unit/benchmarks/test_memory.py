@@ -1,12 +1,14 @@
 """What the memory benchmark says of its figures."""
 
+from pathlib import Path
+
 import pytest
 from benchmarks.churn_life import Chapter
 from benchmarks.footprint import Footprint
 from benchmarks.memory import growth, main, render_hour, render_resident
 from benchmarks.resident import Resident, bytes_per_pod
 from benchmarks.sizes import Size
-from benchmarks.usage import Memory
+from benchmarks.usage import Memory, UsageError
 from click.testing import CliRunner
 
 
@@ -55,3 +57,25 @@ def test_a_size_that_is_none_is_refused_in_one_line() -> None:
     found = CliRunner().invoke(main, ["--pods", "0"])
     assert found.exit_code == 2
     assert "Traceback" not in found.output
+
+
+def test_a_control_plane_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    found = CliRunner().invoke(main, ["--no-hour", "--pods", "10"], env={"KUBEBUILDER_ASSETS": str(tmp_path)})
+    assert found.exit_code == 2
+    assert str(tmp_path) in found.output
+    assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_trouble_is_told_once_in_one_line(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object) -> Resident:
+        error = UsageError("process 12 cannot be looked at")
+        if grouped:
+            raise ExceptionGroup("load", [error, ExceptionGroup("more", [error])])
+        raise error
+
+    monkeypatch.setattr("benchmarks.memory.measure_resident", fails)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    found = CliRunner().invoke(main, ["--no-hour", "--pods", "10"])
+    assert found.exit_code == 1
+    assert found.output.count("process 12 cannot be looked at") == 1
