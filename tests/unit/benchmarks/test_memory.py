@@ -42,7 +42,7 @@ def test_the_table_of_what_is_resident_ends_with_the_slope() -> None:
 
 def test_an_hour_that_leaves_little_behind_is_no_growth_and_names_what_differs() -> None:
     chapters = [chapter(5, 1_000, 200_000, same=3, other=1), chapter(60, 61_000, 201_000, same=3, other=9)]
-    text = render_hour(chapters)
+    text = render_hour(chapters, 0.1)
     assert growth(chapters) == pytest.approx(1 / 60)
     assert "no growth" in text
     assert "other" in text
@@ -50,7 +50,7 @@ def test_an_hour_that_leaves_little_behind_is_no_growth_and_names_what_differs()
 
 
 def test_a_block_a_change_is_growth() -> None:
-    assert "GROWTH" in render_hour([chapter(5, 1_000, 200_000), chapter(60, 61_000, 260_000)])
+    assert "GROWTH" in render_hour([chapter(5, 1_000, 200_000), chapter(60, 61_000, 260_000)], 0.1)
 
 
 def test_a_size_that_is_none_is_refused_in_one_line() -> None:
