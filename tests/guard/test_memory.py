@@ -26,8 +26,6 @@ BOUNDED = {
     "Recent._values",  # what Events were told of lately: 4,096 at most
     "RepairPace._at",  # repairs of the last second before the last repair
     "WorkQueue._timers",  # what was called off is swept out when most of it was
-    "endpointd.api.core:_shared_labels",  # each version of a workload leaves one set of labels behind, up to a bound
-    "endpointd.api.core:_shared_values",
 }
 """What may be longer later: each has a bound of its own, and none holds anything of a single change."""
 MOST_OF_BOUNDED = 60

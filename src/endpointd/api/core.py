@@ -12,6 +12,7 @@ import msgspec
 from endpointd.api.meta import NarrowMeta
 from endpointd.api.quantity import milli_value
 from endpointd.api.resource import Resource
+from endpointd.api.sharing import Shared
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -23,24 +24,19 @@ Labels = dict[str, str]
 
 _V = TypeVar("_V")
 _EMPTY_LABELS: Labels = {}
-_shared_values: dict[Any, Any] = {}
-_shared_labels: dict[frozenset[tuple[str, str]], Labels] = {}
-_SHARED_LIMIT = 65_536
+# More than a page of a list has workloads; what is asked for goes on being kept.
+_shared_values: Shared[Any, Any] = Shared(8192)
+_shared_labels: Shared[frozenset[tuple[str, str]], Labels] = Shared(8192)
 
 
 def _share(value: _V) -> _V:
-    """Return the first equal value seen, so that replicas hold one copy of what they have in common."""
-    if len(_shared_values) > _SHARED_LIMIT:  # a bound on memory; values in use live on in the caches
-        _shared_values.clear()
-    return _shared_values.setdefault(value, value)  # type: ignore[no-any-return]
+    return _shared_values.of(value, value)  # type: ignore[no-any-return]
 
 
 def _share_labels(labels: Labels | None) -> Labels:
     if not labels:
         return _EMPTY_LABELS
-    if len(_shared_labels) > _SHARED_LIMIT:
-        _shared_labels.clear()
-    return _shared_labels.setdefault(frozenset(labels.items()), labels)
+    return _shared_labels.of(frozenset(labels.items()), labels)
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
