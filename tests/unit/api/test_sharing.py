@@ -6,7 +6,7 @@ from endpointd.api.sharing import Shared
 
 def a(text: str) -> tuple[str, ...]:
     """Return an equal value that is another object each time."""
-    return tuple([text])
+    return (text,)
 
 
 def test_equal_values_become_one() -> None:
