@@ -4,7 +4,7 @@ Everything goes through JSON once, both ways, as over a network: so no value is 
 """
 
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -67,6 +67,10 @@ class ChurnServer:
             ENDPOINT_SLICES.full_name: self.slices,
             EVENTS.full_name: self.events,
         }
+
+    def terse(self) -> Self:
+        """Return itself: here an answer costs nothing."""
+        return self
 
     @property
     def sources(self) -> tuple[ForgetfulSource, ...]:

@@ -67,7 +67,9 @@ class Assembly:
         self._workers: list[Part] = []
         self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
         self._services = self._informer(SERVICES)
-        self._writer: Writer = client
+        # What is written is watched: the answers need not repeat it.
+        self._writing = client.terse()
+        self._writer: Writer = self._writing
         self._gate: Part | None = None
         self._membership: Membership | None = None
         self._begin_membership: Begin | None = None
@@ -87,7 +89,7 @@ class Assembly:
         )
         self._gate = elector
         self._health.add_election(pulse, elector.statistics)
-        self._writer = FencedWriter(self._client.guarded(fence.check), fence)
+        self._writer = FencedWriter(self._writing.guarded(fence.check), fence)
         if self._metrics is not None:
             self._metrics.add(elector.families)
 

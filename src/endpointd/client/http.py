@@ -137,6 +137,7 @@ class Transport:
         *,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         compressed: bool = False,
         patient: bool = True,
         timeout_seconds: float | None = None,
@@ -152,6 +153,8 @@ class Transport:
         headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
         if body is not None:
             headers["Content-Type"] = content_type
+        if accept != JSON:
+            headers["Accept"] = accept
         timeout = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         url = self._url(path, query)
         request = _Request(

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.meta import KubernetesObject, ObjectKey, ObjectMeta
 from endpointd.api.resource import Bookmark, Page, Resource, WatchError, WatchEvent
 from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import UnexpectedResponseError
@@ -27,7 +27,17 @@ APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
 Batch = list[WatchEvent[T] | Bookmark | WatchError]
 
+_METADATA_KIND = "PartialObjectMetadata"
+_METADATA_ALONE = f"{JSON};as={_METADATA_KIND};g=meta.k8s.io;v=v1,{JSON}"
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
 _encoder = msgspec.json.Encoder()
+_metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
 class Client:
@@ -41,16 +51,27 @@ class Client:
     Use it as an async context manager, or call :meth:`aclose`.
     """
 
-    def __init__(self, transport: Transport, guard: Guard | None = None) -> None:
+    def __init__(self, transport: Transport, guard: Guard | None = None, *, is_terse: bool = False) -> None:
         self._transport = transport
         self._guard = guard
+        self._is_terse = is_terse
 
     def guarded(self, guard: Guard) -> "Client":
         """Return a client of the same connections whose writes ask ``guard`` first (:mod:`endpointd.client.guard`).
 
         What it raises is raised by the verb. Closing either of the two closes both.
         """
-        return Client(self._transport, guard)
+        return Client(self._transport, guard, is_terse=self._is_terse)
+
+    def terse(self) -> "Client":
+        """Return a client of the same connections that asks for no more than the metadata of what it writes.
+
+        :meth:`create` and :meth:`update` then return what was sent, with the metadata that it was stored with: for
+        whoever has the object anyway, and watches it. Where the server has stored something else than what was
+        sent, the watch will tell, at the same resource version. A body whose metadata is not complete is answered
+        in full, and so is everything by a server that does not know how to leave the rest out.
+        """
+        return Client(self._transport, self._guard, is_terse=True)
 
     @classmethod
     def from_config(
@@ -220,8 +241,7 @@ class Client:
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
         """Create an object and return it. Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest."""
         path = resource.path(namespace)
-        answer = await self._transport.send("POST", path, body=_encoder.encode(body), guard=self._guard)
-        return self._decoded(resource, "POST", path, answer)
+        return await self._write("POST", resource, path, body)
 
     async def update(
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
@@ -232,8 +252,7 @@ class Client:
         request is sent once more by itself: a ConflictError may then stand for our own success.
         """
         path = resource.path(key.namespace, key.name, subresource)
-        answer = await self._transport.send("PUT", path, body=_encoder.encode(body), guard=self._guard)
-        return self._decoded(resource, "PUT", path, answer)
+        return await self._write("PUT", resource, path, body)
 
     async def patch(
         self,
@@ -301,6 +320,24 @@ class Client:
             timeout_seconds=timeout_seconds,
             guard=self._guard,
         )
+
+    async def _write(self, method: str, resource: Resource[T], path: str, body: msgspec.Struct) -> T:
+        has_all = self._is_terse and isinstance(getattr(body, "metadata", None), ObjectMeta)
+        answer = await self._transport.send(
+            method,
+            path,
+            body=_encoder.encode(body),
+            accept=_METADATA_ALONE if has_all else JSON,
+            guard=self._guard,
+        )
+        if has_all:
+            try:
+                written = _metadata_decoder.decode(answer)
+            except UNDECODABLE as error:
+                _undecodable(resource, method, path, error)
+            if written.kind == _METADATA_KIND:
+                return cast("T", msgspec.structs.replace(body, metadata=written.metadata))
+        return self._decoded(resource, method, path, answer)
 
     def _decoded(self, resource: Resource[T], method: str, path: str, body: bytes) -> T:
         try:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,10 +10,11 @@ from aiohttp import web
 from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
 
 from endpointd.api.core import NODES, PODS
-from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
+from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from endpointd.api.endpoints import ENDPOINTS, Endpoints
 from endpointd.api.meta import ObjectKey, ObjectMeta
 from endpointd.client.config import ClusterConfig, Impersonation
+from endpointd.client.errors import UnexpectedResponseError
 from endpointd.client.rest import JSON_PATCH, MERGE_PATCH, Client
 
 KEY = ObjectKey("ns", "a")
@@ -244,3 +246,73 @@ async def test_compression_can_be_turned_off(server: Server, clock: FakeClock) -
     async with Client.from_config(ClusterConfig(server.url, compression=False), clock=clock) as client:
         await client.list_page(PODS)
     assert server.seen[0].headers["Accept-Encoding"] == "identity"
+
+
+def a_slice(**metadata: Any) -> EndpointSlice:
+    return EndpointSlice(
+        metadata=ObjectMeta(name="web-1", namespace="ns", **metadata),
+        address_type="IPv4",
+        endpoints=(Endpoint(addresses=("10.0.0.1",)),),
+    )
+
+
+@pytest.mark.parametrize("verb", ["create", "update"])
+async def test_a_terse_client_is_answered_with_metadata_alone(
+    server: Server, clock: FakeClock, verb: str
+) -> None:
+    """What is returned is what was sent, as it was stored under the version that the server says."""
+    server.script(
+        json_response(
+            '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web-1",'
+            '"namespace":"ns","uid":"u-1","resourceVersion":"8","labels":{"added":"by the server"}}}'
+        )
+    )
+    sent = a_slice(resource_version="7")
+    async with client_of(server, clock) as client:
+        writing = client.terse()
+        if verb == "create":
+            answer = await writing.create(ENDPOINT_SLICES, sent, namespace="ns")
+        else:
+            answer = await writing.update(ENDPOINT_SLICES, sent, key=ObjectKey("ns", "web-1"))
+    assert server.seen[-1].headers["Accept"] == (
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    )
+    metadata = ObjectMeta(
+        name="web-1", namespace="ns", uid="u-1", resource_version="8", labels={"added": "by the server"}
+    )
+    assert answer == msgspec.structs.replace(sent, metadata=metadata)
+    assert answer.endpoints is sent.endpoints
+
+
+async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: FakeClock) -> None:
+    """A server, or a proxy, that overlooks what was asked for answers with the object."""
+    stored = msgspec.structs.replace(a_slice(resource_version="8"), endpoints=())
+    server.script(json_response(msgspec.json.encode(stored).decode()))
+    async with client_of(server, clock) as client:
+        key = ObjectKey("ns", "web-1")
+        answer = await client.terse().update(ENDPOINT_SLICES, a_slice(resource_version="7"), key=key)
+    assert answer.metadata.resource_version == "8"
+    assert not answer.endpoints
+
+
+async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(server: Server, clock: FakeClock) -> None:
+    def refuse() -> None:
+        raise PermissionError("not now")
+
+    async with client_of(server, clock) as client:
+        for writing in (client.terse().guarded(refuse), client.guarded(refuse).terse()):
+            with pytest.raises(PermissionError):
+                await writing.create(ENDPOINT_SLICES, a_slice(), namespace="ns")
+        assert not server.seen
+        server.script(json_response(msgspec.json.encode(a_slice()).decode()))
+        await client.terse().guarded(lambda: None).create(ENDPOINT_SLICES, a_slice(), namespace="ns")
+    assert "PartialObjectMetadata" in server.seen[-1].headers["Accept"]
+
+
+async def test_an_answer_without_sense_is_an_error_for_a_terse_client(
+    server: Server, clock: FakeClock
+) -> None:
+    server.script(json_response('{"kind":"PartialObjectMetadata","metadata":"none"}'))
+    async with client_of(server, clock) as client:
+        with pytest.raises(UnexpectedResponseError, match=r"PUT .*/web-1: the answer cannot be read"):
+            await client.terse().update(ENDPOINT_SLICES, a_slice(), key=ObjectKey("ns", "web-1"))

@@ -178,13 +178,17 @@ class FamilyState:
                 or wanted is None
                 or pod in self._holders
                 or wanted.ports.key != key
-                or not same_identity(endpoint, wanted.endpoint)
+                or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
             ):
                 right = False
                 continue
             self._holders[pod] = observed.name
             self._unplaced.pop(pod, None)
-            if right and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None):
+            if (
+                right
+                and endpoint is not wanted.endpoint
+                and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None)
+            ):
                 right = False
         return right
 

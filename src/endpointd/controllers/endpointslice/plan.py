@@ -200,12 +200,15 @@ def _keep(
             or wanted.ports.key != observed.ports.key
             or pod in claimed
             or view.holders.get(pod, observed.name) != observed.name
-            or not same_identity(endpoint, wanted.endpoint)
+            # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
+            or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
         ):
             changed = takes_away = True
             continue
         claimed.add(pod)
-        if same_content(endpoint, wanted.endpoint, whatever_hints=view.topology is not None):
+        if endpoint is wanted.endpoint or same_content(
+            endpoint, wanted.endpoint, whatever_hints=view.topology is not None
+        ):
             # With its hints where they are shared out: those that need no change are then not made again.
             kept.append(wanted.endpoint if view.topology is None else endpoint)
         else:
