@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, NoReturn, Self, TypeVar, cast
+from typing import Any, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from endpointd.api.meta import KubernetesObject, ObjectKey, ObjectMeta
-from endpointd.api.resource import Bookmark, Page, Resource, WatchError, WatchEvent
+from endpointd.api.resource import Page, Resource
 from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import UnexpectedResponseError
 from endpointd.client.guard import Guard
 from endpointd.client.http import JSON, USER_AGENT, RetryPolicy, Transport
 from endpointd.client.liststream import ListStream
 from endpointd.client.ratelimit import RateLimiter
+from endpointd.client.resource_source import Batch, ResourceSource
 from endpointd.client.watch import UNDECODABLE, Watch, problem_of
 from endpointd.clock import Clock
 
@@ -24,8 +25,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
-
-Batch = list[WatchEvent[T] | Bookmark | WatchError]
 
 _METADATA_KIND = "PartialObjectMetadata"
 _METADATA_ALONE = f"{JSON};as={_METADATA_KIND};g=meta.k8s.io;v=v1,{JSON}"
@@ -232,7 +231,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-    ) -> "ResourceSource[T]":
+    ) -> ResourceSource[T]:
         """Return this client bound to one resource (or a part of it), for a reflector to read."""
         return ResourceSource(self, resource, namespace, label_selector, field_selector)
 
@@ -344,79 +343,6 @@ class Client:
             return resource.decode(body)
         except UNDECODABLE as error:
             _undecodable(resource, method, path, error)
-
-
-class ResourceSource(Generic[T]):
-    """A client bound to one resource, and perhaps a namespace and selectors: what a reflector reads.
-
-    It never waits out a busy server by itself: how long to wait, and what to say meanwhile, is the reflector's.
-    """
-
-    def __init__(
-        self, client: Client, resource: Resource[T], namespace: str, label_selector: str, field_selector: str
-    ) -> None:
-        self._client = client
-        self.resource = resource
-        self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
-
-    def __repr__(self) -> str:
-        return f"ResourceSource({self.resource.full_name} of {self._client.server})"
-
-    async def list_page(
-        self,
-        *,
-        limit: int | None = None,
-        continue_token: str = "",
-        resource_version: str | None = None,
-        resource_version_match: str | None = None,
-    ) -> Page[T]:
-        """Return one page: :meth:`Client.list_page`."""
-        return await self._client.list_page(
-            self.resource,
-            namespace=self._namespace,
-            limit=limit,
-            continue_token=continue_token,
-            resource_version=resource_version,
-            resource_version_match=resource_version_match,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            patient=False,
-        )
-
-    def list_stream(
-        self, *, resource_version: str | None = None, resource_version_match: str | None = None
-    ) -> ListStream[T]:
-        """List in one answer that is decoded as it comes: :meth:`Client.list_stream`."""
-        return self._client.list_stream(
-            self.resource,
-            namespace=self._namespace,
-            resource_version=resource_version,
-            resource_version_match=resource_version_match,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            patient=False,
-        )
-
-    def watch(
-        self,
-        *,
-        resource_version: str | None = None,
-        send_initial_events: bool = False,
-        timeout_seconds: int | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
-        """Watch with bookmarks: :meth:`Client.watch`."""
-        return self._client.watch(
-            self.resource,
-            namespace=self._namespace,
-            resource_version=resource_version,
-            send_initial_events=send_initial_events,
-            timeout_seconds=timeout_seconds,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            patient=False,
-        )
 
 
 class _Preconditions(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
