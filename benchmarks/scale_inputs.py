@@ -59,6 +59,7 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 _SIDE_BY_SIDE = "benchmarks/results/latest.json"
+_HUGE = "benchmarks/results/latest-huge.json"
 _MICROBENCH = "python -m benchmarks.microbench"
 _MEMORY = "python -m benchmarks.memory --no-hour, etcd and kube-apiserver 1.36.3"
 _LISTED = "5,000 pods listed from kube-apiserver 1.36.3 over TLS"
@@ -66,19 +67,19 @@ _LISTED = "5,000 pods listed from kube-apiserver 1.36.3 over TLS"
 MEASURED = Costs(
     program_mib=Figure(46, "MiB", f"{_MEMORY}: 48 MiB at 1,000 pods, less what they take"),
     pod_bytes=Figure(2_194, "bytes", f"{_MEMORY}: 48 MiB at 1,000 pods, 65 at 5,000, 88 at 20,000"),
-    service_bytes=Figure(7_044, "bytes", f"{_SIDE_BY_SIDE}: cold 1000x5 against 1x5000"),
+    service_bytes=Figure(13_631, "bytes", f"{_HUGE}: cold 10000x2 against 1x20000"),
     node_bytes=Figure(338, "bytes", "500 nodes of 11 KB decoded, by tracemalloc"),
-    import_cpu_seconds=Figure(0.30, "s", "python -c 'import endpointd.cli.run_program', user and system"),
+    import_cpu_seconds=Figure(0.20, "s", "python -c 'import endpointd.cli.run_program', user and system"),
     pod_load_client_us=Figure(
-        105, "us", f"{_MEMORY}: 2.82 s of CPU at 20,000 pods, 0.41 at 1,000, less 190 slices at 2.3 ms"
+        54, "us", f"{_HUGE}: 1.80 s of CPU at 20,000 pods, 0.33 at 1,000, less 190 slices at 2.3 ms"
     ),
     pod_load_server_us=Figure(70, "us", f"{_LISTED}: 0.35 s of CPU"),
     pod_wire_bytes=Figure(8_300, "bytes", f"{_LISTED}: 41.5 MB"),
-    service_publish_client_ms=Figure(1.19, "ms", f"{_SIDE_BY_SIDE}: CPU of cold 1000x5 less 1x5000"),
-    write_server_ms=Figure(1.23, "ms", f"{_SIDE_BY_SIDE}: the server's CPU of cold 1000x5 less 1x5000"),
-    server_writes_per_second=Figure(350, "writes/s", f"{_SIDE_BY_SIDE}: seconds of cold 1000x5 less 1x5000"),
+    service_publish_client_ms=Figure(1.00, "ms", f"{_HUGE}: CPU of cold 10000x2 less 1x20000"),
+    write_server_ms=Figure(1.29, "ms", f"{_HUGE}: the server's CPU of cold 10000x2 less 1x20000"),
+    server_writes_per_second=Figure(860, "writes/s", f"{_HUGE}: seconds of cold 10000x2 less 1x20000"),
     endpoint_load_us=Figure(1.5, "us", "a slice of 100 endpoints decoded and taken in, in process: 149 us"),
-    change_client_ms=Figure(2.46, "ms", f"{_SIDE_BY_SIDE}: flip 1000x5, both controllers"),
+    change_client_ms=Figure(3.22, "ms", f"{_SIDE_BY_SIDE}: flip 1000x5, both controllers"),
     delivery_server_us=Figure(
         22.5, "us", "docs/benchmarks-embedded.md: kube-apiserver, 200 events to 1,000 watchers, idle machine"
     ),
