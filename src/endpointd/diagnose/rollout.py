@@ -195,7 +195,7 @@ def simulate_rollout(
         )
 
     note()
-    while old or coming:
+    while old or coming or started < total:
         # Start what may be started: at most the wanted number and the surge are alive together.
         while started < total and len(old) + started < total + surge:
             pod = fresh[started]
