@@ -186,7 +186,7 @@ class HintDifferential:
         if keys:
             raise self._failure("they differ:\n" + readable_difference(right, mine, self._names, keys))
         for key in different_keys(overlooked, right):
-            rules = ", ".join(sorted(self._since_poke))
+            rules = ", ".join(sorted(self._since_poke)) or self._waiting_rule(key)
             if not rules:
                 difference = readable_difference(overlooked, right, ("overlooked", "poked"), [key])
                 raise self._failure(f"upstream overlooked something by no rule that is known:\n{difference}")
@@ -197,6 +197,12 @@ class HintDifferential:
             self.shared_out += found.has_any
             self.refused += not found.has_any
             self.moved += found.crossing
+
+    def _waiting_rule(self, key: str) -> str:
+        """Return S-15 where upstream has told that it waits to try a service again, longer each time; else nothing."""
+        service = f'key="{key.split()[1]}"'
+        log = self._reference.side.process.log_tail(400).splitlines()
+        return "S-15" if any(service in line and "retrying" in line for line in log) else ""
 
     async def _write_anew(self) -> None:
         """Switch topology-aware hints off and on again: how many each zone gets is determined then."""
