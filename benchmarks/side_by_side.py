@@ -28,6 +28,7 @@ from endpointd.testing.processes import ProcessError
 
 _RESULTS = Path(__file__).parent / "results"
 _BUSY_LOAD = 0.5
+_OUR_NAME = "python -m endpointd run"  # whose Python it was is nobody's business
 _TROUBLE = (ScenarioError, ObserverError, LoadError, UsageError, ProcessError, ClientError)
 
 
@@ -144,7 +145,11 @@ def main(
             "endpointd could not be compiled beforehand: its cold starts will be slower than those of an installed one"
         )
     found: list[Measurement] = []
-    options = {"runs": str(runs), "quick": str(quick).lower(), "ours": ours_command}
+    options = {
+        "runs": str(runs),
+        "quick": str(quick).lower(),
+        "ours": _OUR_NAME if ours_command == OUR_COMMAND else ours_command,
+    }
     trouble, code = "", 0
     try:
         run_plan(plan, settings, clock, say, found)
