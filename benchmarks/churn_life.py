@@ -344,20 +344,6 @@ def _service(name: str, selector: dict[str, str] | None, namespace: str = NAMESP
 
 def _assembly(server: ChurnServer, listener: socket.socket) -> Assembly:
     """Return what ``endpointd run`` runs, metrics and all, on this server."""
-    settings = RunSettings(
-        kubeconfig="",
-        context="",
-        controllers=(endpoints.NAME, slices.NAME, mirroring.NAME),
-        concurrent_endpoint_syncs=5,
-        concurrent_service_endpoint_syncs=5,
-        max_endpoints_per_slice=100,
-        endpoint_batch_seconds=0.0,
-        slice_batch_seconds=0.0,
-        mirroring_concurrent_syncs=5,
-        mirroring_max_endpoints_per_subset=1000,
-        mirroring_batch_seconds=0.0,
-        qps=0.0,
-        burst=0,
-    )
+    settings = RunSettings(kubeconfig="", controllers=(endpoints.NAME, slices.NAME, mirroring.NAME))
     outlets = Outlets(listener, ServingSecrets(ServingFiles()))
     return Assembly(settings, cast("Client", server), FakeClock(), outlets)

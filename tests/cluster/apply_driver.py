@@ -3,12 +3,20 @@
 import io
 import json
 import random
-from collections.abc import Callable
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import msgspec
 
+from endpointd.apiserver.registry.builtin import builtin_registry
+from endpointd.apiserver.server import ApiServer
+from endpointd.apiserver.settings import ServerSettings
+from endpointd.testing.controlplane import ControlPlane
+
+_TOKEN = "parityparityparity"
 APPLY = "application/apply-patch+yaml"
 PATCHES = {
     "apply": APPLY,
@@ -373,3 +381,17 @@ def random_write(rng: random.Random, kind: str, name: str) -> Write:
         manager,
         words=False,
     )
+
+
+@asynccontextmanager
+async def both_sides(plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
+    """Give the real server, and one of ours that runs for as long as the block lasts."""
+    settings = ServerSettings(token=_TOKEN, lifecycle=False, shutdown_seconds=1.0)
+    async with ApiServer(settings, builtin_registry()) as server:
+        there = ssl.create_default_context(cadata=plane.certificate_authority.decode())
+        here = ssl.create_default_context(cadata=server.authority.decode())
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=there)) as real,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=here)) as ours,
+        ):
+            yield Side(real, plane.url, plane.admin_token), Side(ours, server.url, _TOKEN)

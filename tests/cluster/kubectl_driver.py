@@ -4,15 +4,18 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from endpointd.testing.apiserver import ApiServerAccess
+from endpointd.testing.apiserver import DEFAULT_SETTINGS, ApiServerAccess, running_api_server
 from endpointd.testing.controlplane import ControlPlane
 from endpointd.testing.kubeconfig import write_kubeconfig
 
+SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 COMMAND_SECONDS = 20.0
 AT_ONCE = 4
 """How many commands run at the same time on each side: kubectl starts in 50 ms of CPU, most of the time it waits."""
@@ -171,6 +174,23 @@ class Pair(msgspec.Struct, frozen=True):
     step: Step
     real: Outcome
     ours: Outcome
+
+
+@contextmanager
+def kubectl_on_both(
+    plane: ControlPlane, folder: Path, files: Mapping[str, str]
+) -> Iterator[tuple[Kubectl, Kubectl]]:
+    """Give kubectl on the real server, and on one of ours that runs for as long as the block lasts; homes are in ``folder``."""
+    program = plane.assets / "kubectl"
+    homes = folder / "real", folder / "ours"
+    for home in homes:
+        home.mkdir()
+    # In a thread of its own: kubectl is to find it answering whatever this loop does.
+    with running_api_server(SETTINGS) as server:
+        yield (
+            Kubectl(program, homes[0], plane, plane.admin_token, files),
+            Kubectl(program, homes[1], server, server.token, files),
+        )
 
 
 async def run_case(case: Case, real: Kubectl, ours: Kubectl) -> list[Pair]:

@@ -2,18 +2,13 @@
 
 import os
 import random
-import ssl
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from tests.cluster.apply_cases import CASES, in_its_namespace
-from tests.cluster.apply_driver import Side, Write, document, random_write, same
+from tests.cluster.apply_driver import Side, Write, both_sides, document, random_write, same
 
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
 from endpointd.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.cluster
@@ -24,20 +19,10 @@ WRITES = 12
 KINDS = ("ConfigMap", "Service", "Deployment", "EndpointSlice", "Pod")
 
 
-TOKEN = "parityparityparity"
-
-
 @pytest_asyncio.fixture
 async def sides(control_plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
-    settings = ServerSettings(token=TOKEN, lifecycle=False, shutdown_seconds=1.0)
-    async with ApiServer(settings, builtin_registry()) as server:
-        there = ssl.create_default_context(cadata=control_plane.certificate_authority.decode())
-        here = ssl.create_default_context(cadata=server.authority.decode())
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=there)) as real,
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=here)) as ours,
-        ):
-            yield Side(real, control_plane.url, control_plane.admin_token), Side(ours, server.url, TOKEN)
+    async with both_sides(control_plane) as sides:
+        yield sides
 
 
 async def in_namespace(sides: tuple[Side, Side], name: str) -> str:

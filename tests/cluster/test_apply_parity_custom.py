@@ -4,16 +4,14 @@ import asyncio
 import json
 import os
 import random
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.cluster.apply_driver import Side, Write, document, random_write, same
+from tests.cluster.apply_driver import Side, Write, both_sides, document, random_write, same
 from tests.cluster.custom_apply_driver import (
     CRDS,
     GROUP,
@@ -25,9 +23,6 @@ from tests.cluster.custom_apply_driver import (
 )
 from tests.cluster.custom_apply_driver import random_write as random_custom_write
 
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
 from endpointd.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +31,6 @@ SEED = int(os.environ.get("APPLY_SEED", "20261121"))
 KINDS = int(os.environ.get("APPLY_KINDS", "6"))
 OBJECTS = int(os.environ.get("APPLY_OBJECTS", "4"))
 WRITES = 14
-TOKEN = "parityparityparity"
 _PATIENCE = 200
 _TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 _SCALED = ("Deployment", "ReplicaSet", "StatefulSet")
@@ -51,15 +45,8 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest_asyncio.fixture
 async def sides(plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
-    settings = ServerSettings(token=TOKEN, lifecycle=False, shutdown_seconds=1.0)
-    async with ApiServer(settings, builtin_registry()) as server:
-        there = ssl.create_default_context(cadata=plane.certificate_authority.decode())
-        here = ssl.create_default_context(cadata=server.authority.decode())
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=there)) as real,
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=here)) as ours,
-        ):
-            yield Side(real, plane.url, plane.admin_token), Side(ours, server.url, TOKEN)
+    async with both_sides(plane) as sides:
+        yield sides
 
 
 async def in_force(side: Side, kind: Kind) -> None:

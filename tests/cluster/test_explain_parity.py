@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from tests.cluster.kubectl_driver import Case, Kubectl, Outcome, Step, run_case
+from tests.cluster.kubectl_driver import Case, Kubectl, Outcome, Step, kubectl_on_both, run_case
 
-from endpointd.testing.apiserver import DEFAULT_SETTINGS, running_api_server
 from endpointd.testing.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -75,17 +73,8 @@ def control_plane() -> Iterator[ControlPlane]:
 @pytest_asyncio.fixture
 async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
     """kubectl on the real server, and on ours."""
-    homes = tmp_path / "real", tmp_path / "ours"
-    for home in homes:
-        home.mkdir()
-    files = {"gauges.yaml": DEFINITION}
-    with running_api_server(SETTINGS) as server:
-        yield (
-            Kubectl(
-                control_plane.assets / "kubectl", homes[0], control_plane, control_plane.admin_token, files
-            ),
-            Kubectl(control_plane.assets / "kubectl", homes[1], server, server.token, files),
-        )
+    with kubectl_on_both(control_plane, tmp_path, {"gauges.yaml": DEFINITION}) as both:
+        yield both
 
 
 def outlined(explained: Outcome) -> Outcome:

@@ -12,15 +12,13 @@ import pytest_asyncio
 from msgspec.structs import replace
 from tests.cluster.kubectl_cases import CASES
 from tests.cluster.kubectl_differences import ALIKE, REASONS
-from tests.cluster.kubectl_driver import Kubectl, Outcome, Pair, Step, run_case, run_cases
+from tests.cluster.kubectl_driver import Kubectl, Outcome, Pair, Step, kubectl_on_both, run_case, run_cases
 from tests.cluster.kubectl_manifests import FILES
 
-from endpointd.testing.apiserver import DEFAULT_SETTINGS, running_api_server
 from endpointd.testing.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "kubectl.md"
 
 
@@ -34,16 +32,8 @@ def control_plane() -> Iterator[ControlPlane]:
 @pytest_asyncio.fixture
 async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
     """kubectl on the real server, and on ours."""
-    program = control_plane.assets / "kubectl"
-    homes = tmp_path / "real", tmp_path / "ours"
-    for home in homes:
-        home.mkdir()
-    # In a thread of its own: kubectl is to find it answering whatever this loop does.
-    with running_api_server(SETTINGS) as server:
-        yield (
-            Kubectl(program, homes[0], control_plane, control_plane.admin_token, FILES),
-            Kubectl(program, homes[1], server, server.token, FILES),
-        )
+    with kubectl_on_both(control_plane, tmp_path, FILES) as both:
+        yield both
 
 
 def judged(pairs: list[Pair]) -> list[str]:

@@ -63,11 +63,6 @@ class _RawEvent(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-class _ListHead(msgspec.Struct, gc=False):
-    metadata: ListMeta | None = None
-
-
-_list_head_decoder = msgspec.json.Decoder(_ListHead)
 _raw_event_decoder = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder = msgspec.json.Decoder(Status)
@@ -108,7 +103,6 @@ class Resource(Generic[T]):
         page = msgspec.defstruct(
             "_Page", [("metadata", ListMeta | None, None), ("items", tuple[wire, ...] | None, None)], gc=False
         )
-        self._items_decoder = msgspec.json.Decoder(tuple[wire, ...])
         self._page_decoder = msgspec.json.Decoder(page)
 
     @property
@@ -152,15 +146,6 @@ class Resource(Generic[T]):
             continue_token=metadata.continue_ or "",
             remaining_item_count=metadata.remaining_item_count,
         )
-
-    def decode_items(self, text: bytes | bytearray | memoryview) -> tuple[T, ...]:
-        """Decode a JSON array of objects. Raises ``msgspec.DecodeError``."""
-        items: Any = self._items_decoder.decode(text)
-        return items if self._project is None else tuple(map(self._project, items))
-
-    def decode_list_metadata(self, text: bytes | bytearray | memoryview) -> ListMeta:
-        """Decode what a list says of itself. Raises ``msgspec.DecodeError``."""
-        return _list_head_decoder.decode(text).metadata or ListMeta()
 
     def decode_event(self, line: bytes | bytearray | memoryview) -> WatchEvent[T] | Bookmark | WatchError:
         """Decode one line of a watch. Raises ``msgspec.DecodeError`` where it is not a watch event."""

@@ -22,21 +22,21 @@ class ElectionSettings(msgspec.Struct, frozen=True):
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """The flags of ``endpointd run``. Durations are in seconds."""
+    """The flags of ``endpointd run``, with the flags' own defaults for programs that have none. Durations are in seconds."""
 
     kubeconfig: str
-    context: str
     controllers: tuple[str, ...]
-    concurrent_endpoint_syncs: int
-    concurrent_service_endpoint_syncs: int
-    max_endpoints_per_slice: int
-    endpoint_batch_seconds: float
-    slice_batch_seconds: float
-    mirroring_concurrent_syncs: int
-    mirroring_max_endpoints_per_subset: int
-    mirroring_batch_seconds: float
-    qps: float
-    burst: int
+    context: str = ""
+    concurrent_endpoint_syncs: int = 5
+    concurrent_service_endpoint_syncs: int = 5
+    max_endpoints_per_slice: int = 100
+    endpoint_batch_seconds: float = 0.0
+    slice_batch_seconds: float = 0.0
+    mirroring_concurrent_syncs: int = 5
+    mirroring_max_endpoints_per_subset: int = 1000
+    mirroring_batch_seconds: float = 0.0
+    qps: float = 0.0
+    burst: int = 0
     metrics_address: BindAddress | None = None
     election: ElectionSettings | None = None
     """None writes without asking anybody."""

@@ -84,7 +84,9 @@ async def _run(
         # What keeps running is told to stop once the rest is done, or has failed.
         running = []
         if settings.with_controllers:
-            manager = Assembly(_run_settings(settings.kubeconfig), client, clock).manager()
+            manager = Assembly(
+                RunSettings(kubeconfig=str(settings.kubeconfig), controllers=CONTROLLERS), client, clock
+            ).manager()
             running.append(group.create_task(manager.run(stop), name="controllers"))
         if settings.simulation is not None:
             simulation = run_simulation(client, settings.simulation, stop, clock=clock)
@@ -102,24 +104,6 @@ async def _run(
             stop.set()
             await asyncio.gather(*running, return_exceptions=True)
             watching.cancel()
-
-
-def _run_settings(kubeconfig: Path) -> RunSettings:
-    return RunSettings(
-        kubeconfig=str(kubeconfig),
-        context="",
-        controllers=CONTROLLERS,
-        concurrent_endpoint_syncs=5,
-        concurrent_service_endpoint_syncs=5,
-        max_endpoints_per_slice=100,
-        endpoint_batch_seconds=0.0,
-        slice_batch_seconds=0.0,
-        mirroring_concurrent_syncs=5,
-        mirroring_max_endpoints_per_subset=1000,
-        mirroring_batch_seconds=0.0,
-        qps=0.0,
-        burst=0,
-    )
 
 
 async def _apply(client: Client, manifests: Sequence[Manifest], *, quiet: bool) -> None:

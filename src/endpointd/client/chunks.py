@@ -1,6 +1,9 @@
 """An answer that is read as it comes."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -66,3 +69,42 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
     response.close()
+
+
+class Opened:
+    """Something read out of an answer: entering it sends the request, leaving it closes what has not ended.
+
+    ``what`` and ``verb`` are for the error of who reads before: ``a watch``, and the client's method that gives it.
+    """
+
+    def __init__(
+        self, stream: AbstractAsyncContextManager[AsyncIterator[bytes]], what: str, verb: str
+    ) -> None:
+        self._stream = stream
+        self._what = what
+        self._verb = verb
+        self._arriving: AsyncIterator[bytes] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._arriving = await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, traceback)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @property
+    def _chunks(self) -> AsyncIterator[bytes]:
+        """The chunks of the answer. Raises ``RuntimeError`` before it was entered."""
+        if self._arriving is None:
+            raise RuntimeError(
+                f"{self._what} has to be entered before it is read: async with client.{self._verb}(...)"
+            )
+        return self._arriving

@@ -2,69 +2,76 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
-from endpointd.api.meta import KubernetesObject, ListMeta
+from endpointd.api.meta import KubernetesObject
 from endpointd.api.resource import Resource
+from endpointd.client.chunks import Opened
 from endpointd.client.errors import UnexpectedResponseError
 from endpointd.client.watch import UNDECODABLE, problem_of
 
 T = TypeVar("T", bound=KubernetesObject)
 
 _ITEMS = b'"items":['
+_BEGIN, _END = b"{" + _ITEMS, b"]}"
 _BETWEEN_ITEMS = b'},{"metadata":{'
 _LONGEST_HEAD_BYTES = 16 * 1024
 _WORTH_DECODING_BYTES = 256 * 1024
 
 
 class ListSplitter:
-    """Cuts the text of one list into pieces of whole items, whatever the chunks.
+    """Cuts the text of one list into lists of whole items, whatever the chunks.
 
     Where an item ends is known only to who parses it. So it is guessed: at what stands between two items of a list of
     a Kubernetes server. The same may stand within an item; then what was cut is no JSON (its brackets do not close),
     and :meth:`put_back` has the rest kept together. A guess is never wrong unnoticed.
 
-    ``head`` is the text before the items, once they begin; None where they never do, and all of it comes at the end.
+    Every byte is looked at once or twice, however many chunks an item has.
     """
 
     def __init__(self, worth_decoding_bytes: int = _WORTH_DECODING_BYTES) -> None:
         self._worth_decoding_bytes = worth_decoding_bytes
         self._text = bytearray()
         self._may_cut = True
-        self.head: bytes | None = None
+        self._looked_at = 0
+        self._head: bytes | None = None
+
+    @property
+    def head(self) -> bytes | None:
+        """The list without its items, once they have begun; None where they never did, and all of it comes at the end."""
+        return self._head + _ITEMS + _END if self._head is not None else None
 
     def feed(self, chunk: bytes) -> bytes | None:
-        """Take in what has arrived; return items that are there whole, with commas between them."""
+        """Take in what has arrived; return a list of the items that are there whole."""
         text = self._text
         text += chunk
         if not self._may_cut or len(text) < self._worth_decoding_bytes:
             return None
-        if self.head is None:
+        if self._head is None:
             items_at = text.find(_ITEMS, 0, _LONGEST_HEAD_BYTES)
             if items_at < 0:
                 self._may_cut = False
                 return None
-            self.head = bytes(text[:items_at])
+            self._head = bytes(text[:items_at])
             del text[: items_at + len(_ITEMS)]
-        end = text.rfind(_BETWEEN_ITEMS) + 1
-        if not end:
-            return None
-        piece = bytes(text[:end])
-        del text[: end + 1]
-        return piece
+        end = text.rfind(_BETWEEN_ITEMS, self._looked_at) + 1
+        if end:
+            piece = b"".join((_BEGIN, text[:end], _END))
+            del text[: end + 1]
+        self._looked_at = max(len(text) - len(_BETWEEN_ITEMS) + 1, 0)
+        return piece if end else None
 
     def put_back(self, piece: bytes) -> None:
         """Take back what was cut in the wrong place; nothing is cut any more."""
-        self._text[:0] = piece + b","
+        self._text[:0] = piece[len(_BEGIN) : -len(_END)] + b","
         self._may_cut = False
 
     def rest(self) -> bytes:
-        """Return a document of all that was not given out; ``head`` is not in it, where there is one."""
-        return bytes(self._text) if self.head is None else b"{" + _ITEMS + self._text
+        """Return a list of all that was not given out; what ``head`` says is not in it, where there is one."""
+        return bytes(self._text) if self._head is None else _BEGIN + self._text
 
 
-class ListStream(Generic[T]):
+class ListStream(Opened, Generic[T]):
     """A list that is opened by entering it; see :meth:`endpointd.client.rest.Client.list_stream` for what it promises."""
 
     def __init__(
@@ -73,43 +80,24 @@ class ListStream(Generic[T]):
         path: str,
         stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
     ) -> None:
+        super().__init__(stream, "a list", "list_stream")
         self._resource = resource
         self._path = path
-        self._stream = stream
-        self._chunks: AsyncIterator[bytes] | None = None
         self._splitter = ListSplitter()
         self._ended = False
         self.resource_version = ""
         self.continue_token = ""
 
-    async def __aenter__(self) -> Self:
-        self._chunks = await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, traceback)
-
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> tuple[T, ...]:
-        if self._chunks is None:
-            raise RuntimeError(
-                "a list has to be entered before it is read: async with client.list_stream(...)"
-            )
+        chunks = self._chunks
         if self._ended:
             raise StopAsyncIteration
-        async for chunk in self._chunks:
+        async for chunk in chunks:
             piece = self._splitter.feed(chunk)
             if piece is None:
                 continue
             try:
-                return self._resource.decode_items(b"[" + piece + b"]")
+                return self._resource.decode_page(piece).items
             except UNDECODABLE:  # cut within an item, or an item that is bad: the end will show
                 self._splitter.put_back(piece)
         self._ended = True
@@ -119,13 +107,11 @@ class ListStream(Generic[T]):
         """Decode what is left, and with it the version; the error names what cannot be read."""
         head = self._splitter.head
         try:
-            page = self._resource.decode_page(self._splitter.rest())
-            metadata = ListMeta(resource_version=page.resource_version, continue_=page.continue_token)
-            if head is not None and not page.resource_version:
-                metadata = self._resource.decode_list_metadata(head + _ITEMS + b"]}")
+            rest = self._resource.decode_page(self._splitter.rest())
+            of_all = rest if rest.resource_version or head is None else self._resource.decode_page(head)
         except UNDECODABLE as error:
             raise UnexpectedResponseError(
                 f"GET {self._path}: the answer cannot be read as {self._resource.full_name}: {problem_of(error)}"
             ) from None
-        self.resource_version, self.continue_token = metadata.resource_version, metadata.continue_ or ""
-        return page.items
+        self.resource_version, self.continue_token = of_all.resource_version, of_all.continue_token
+        return rest.items

@@ -3,13 +3,13 @@
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Bookmark, Resource, WatchError, WatchEvent
+from endpointd.client.chunks import Opened
 from endpointd.client.errors import UndecodableEventError
 from endpointd.client.watchlines import LineSplitter
 
@@ -19,39 +19,21 @@ T = TypeVar("T", bound=KubernetesObject)
 UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
-class Watch(Generic[T]):
+class Watch(Opened, Generic[T]):
     """A watch that is opened by entering it; see :meth:`endpointd.client.rest.Client.watch` for what it promises."""
 
     def __init__(
         self, resource: Resource[T], stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
     ) -> None:
+        super().__init__(stream, "a watch", "watch")
         self._resource = resource
-        self._stream = stream
-        self._chunks: AsyncIterator[bytes] | None = None
         self._splitter = LineSplitter()
         self._lines: deque[bytes] = deque()
 
-    async def __aenter__(self) -> Self:
-        self._chunks = await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, traceback)
-
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> list[WatchEvent[T] | Bookmark | WatchError]:
-        if self._chunks is None:
-            raise RuntimeError("a watch has to be entered before it is read: async with client.watch(...)")
-        lines = self._lines
+        chunks, lines = self._chunks, self._lines
         while not lines:
-            chunk = await anext(self._chunks)  # its end is ours; what is left of a line is no event
+            chunk = await anext(chunks)  # its end is ours; what is left of a line is no event
             lines.extend(self._splitter.feed(chunk))
         decode = self._resource.decode_event
         batch: list[WatchEvent[T] | Bookmark | WatchError] = []

@@ -234,15 +234,17 @@ class Reflector(Generic[T]):
         if not action.continue_token:
             self._lists += 1
         source = self._source
-        streams = isinstance(source, StreamsLists) and not action.continue_token and not self._in_pages
+        whole = source if isinstance(source, StreamsLists) else None
+        if action.continue_token or self._in_pages:
+            whole = None
         try:
             async with asyncio.timeout(self._settings.request_seconds) as watchdog:
-                if isinstance(source, StreamsLists) and streams:
-                    came = await self._list_whole(source, action)
+                if whole is not None:
+                    came = await self._list_whole(whole, action)
                 else:
                     came = await self._list_page(action)
         except SURVIVABLE as error:
-            if streams and not isinstance(error, ApiError):
+            if whole is not None and not isinstance(error, ApiError):
                 self._in_pages = True  # something cuts off what takes long: small answers may pass
             fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
             return Failed(fault, self._life(None))

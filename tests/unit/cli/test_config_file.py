@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from endpointd.cli import run_program
 from endpointd.cli.config_file import ConfigFileError, read_config_file
-from endpointd.cli.options import BY_KEY, SETTINGS
+from endpointd.cli.options import BY_KEY, CONTROLLERS, SETTINGS
 from endpointd.cli.run import run
 from endpointd.cli.run_settings import RunSettings
 
@@ -67,6 +67,12 @@ def test_what_the_file_says_is_taken_and_flags_win_over_it(
     assert settings.election is None
     assert settings.qps == 20.0
     assert settings.controllers == ("endpointslice-controller", "endpointslice-mirroring-controller")
+
+
+def test_settings_made_without_flags_are_those_of_a_run_without_flags(started: list[RunSettings]) -> None:
+    done = CliRunner().invoke(run, ["--leader-elect=false", "--metrics-bind-address="])
+    assert done.exit_code == 0, done.output
+    assert started == [RunSettings(kubeconfig="", controllers=CONTROLLERS)]
 
 
 def test_a_flag_says_the_default_against_a_file_and_0_in_a_file_means_the_default(

@@ -39,7 +39,7 @@ def split(text: bytes, sizes: list[int]) -> list[dict[str, Any]]:
         at, turn = at + size, turn + 1
         if piece is not None:
             try:
-                items += json.loads(b"[" + piece + b"]")
+                items += json.loads(piece)["items"]
             except ValueError:
                 splitter.put_back(piece)
     rest = json.loads(splitter.rest())
