@@ -951,6 +951,25 @@ async def test_a_failed_create_leaves_the_updates_and_deletes_of_its_family_for_
     assert len(world.published()) == 5
 
 
+async def test_hint_events_are_sent_even_when_the_writes_fail() -> None:
+    """S-75."""
+    world = SliceWorld()
+    world.put(*(make_node(f"node-{zone}", zone=zone) for zone in "ab"), make_service(topology_mode="Auto"))
+    world.put(
+        *(
+            make_pod(f"pod-{zone}", address_number(n), node_name=f"node-{zone}")
+            for n, zone in enumerate("ab", 1)
+        )
+    )
+    world.start()
+    world.server.fail_next(api_error(Status(code=500, message="no")), verb="create")
+    await world.sync()
+    assert [event.reason for event in world.events] == [
+        "TopologyAwareHintsEnabled",
+        "FailedToUpdateEndpointSlices",
+    ]
+
+
 class KilledError(Exception):
     """The process ended here."""
 
