@@ -22,7 +22,7 @@ def _rule_of(citation: str, defined: set[str]) -> str:
 
 def _citations(folder: str) -> dict[str, str]:
     """Return each cited rule with one file that cites it, whether in prose or in a test's name."""
-    found = {}
+    found: dict[str, str] = {}
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix not in {".py", ".md"} or SPEC in path.parents or path == Path(__file__):
             continue
