@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from endpointd.clock import Clock
 from endpointd.runtime.informer import Informer
+from endpointd.runtime.reflector_settings import NotSyncedError
 
 if TYPE_CHECKING:
     from endpointd.client.rest import Client
@@ -45,21 +46,34 @@ class Watching:
         """Start the informers, and return once all have read everything.
 
         Raises :class:`endpointd.runtime.reflector_settings.NotSyncedError`, with the cause, for one that has not after
-        the timeout; then everything has ended.
+        the timeout, and at once for one that the server forbids; then everything has ended.
         """
-        deadline = self._clock.monotonic() + timeout_seconds
         await self._group.__aenter__()
         self._tasks = [
             self._group.create_task(informer.run(), name=f"informer {informer.name}")
             for informer in informers
         ]
         try:
-            for informer in informers:
-                left_seconds = deadline - self._clock.monotonic()
-                await informer.wait_synced(max(round(left_seconds, 1), 0.1))
+            await self._wait_synced(informers, timeout_seconds)
         except BaseException:
             await self.close()
             raise
+
+    async def _wait_synced(self, informers: Sequence[Informer[Any]], timeout_seconds: float) -> None:
+        deadline = self._clock.monotonic() + timeout_seconds
+        try:
+            async with asyncio.TaskGroup() as group:
+                denials = [
+                    group.create_task(_raise_when_denied(informer), name=f"denial of {informer.name}")
+                    for informer in informers
+                ]
+                for informer in informers:
+                    left_seconds = deadline - self._clock.monotonic()
+                    await informer.wait_synced(max(round(left_seconds, 1), 0.1))
+                for denial in denials:
+                    denial.cancel()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def close(self) -> None:
         """End the informers, then the client if it is ours. Raises an ExceptionGroup where one had a bug."""
@@ -70,6 +84,11 @@ class Watching:
                 self._tasks = []
                 # Told of what the body raised, it would wrap that; told of nothing, it raises only its own.
                 await self._group.__aexit__(None, None, None)
+
+
+async def _raise_when_denied(informer: Informer[Any]) -> None:
+    await informer.wait_denied()
+    raise NotSyncedError(informer.statistics().reflector, None)
 
 
 class Bell:

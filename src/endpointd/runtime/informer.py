@@ -86,6 +86,10 @@ class Informer(Generic[T]):
         """Return once everything has been read. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
         await self._reflector.wait_synced(timeout_seconds)
 
+    async def wait_denied(self) -> None:
+        """Return once it is certain that retrying cannot help: a right is missing, or the configuration is wrong."""
+        await self._reflector.wait_denied()
+
     async def wait_following(self) -> None:
         """Return once changes are being watched, too: a list can be allowed where a watch is not."""
         await self._reflector.wait_following()

@@ -111,6 +111,7 @@ class Reflector(Generic[T]):
         self._undecodable_events = 0
         self._events_since_yield = 0
         self._following = asyncio.Event()
+        self._denied = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -142,6 +143,10 @@ class Reflector(Generic[T]):
                 await self._store.wait_synced()
         except TimeoutError:
             raise NotSyncedError(self.statistics(), timeout_seconds or 0.0) from None
+
+    async def wait_denied(self) -> None:
+        """Return once the initial state cannot be read until somebody grants a right or fixes the configuration."""
+        await self._denied.wait()
 
     async def wait_following(self) -> None:
         """Return once a watch has been answered, ever: from then on what changes is told, or what is wrong is known."""
@@ -175,6 +180,8 @@ class Reflector(Generic[T]):
         self._take(step(self._state, event, self._settings.rules))
         if isinstance(event, Failed):
             self._note_error(event.fault.text)
+            if event.fault.permanent and isinstance(self._action, Wait) and not self._store.synced:
+                self._denied.set()
         elif isinstance(self._action, Wait):
             self._note_error(self._action.why)
         return isinstance(self._action, ReadWatch)

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from endpointd.runtime.backoff import ExponentialBackoff
+from endpointd.runtime.permissions import advised
 from endpointd.runtime.watch_states import WatchRules
 
 Phase: TypeAlias = Literal["stopped", "listing", "streaming", "connecting", "watching", "waiting"]
@@ -63,11 +64,18 @@ class ReflectorStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotSyncedError(Exception):
-    """A store was not complete in time; the text says why, ``statistics`` says the rest."""
+    """A store was not complete in time; the text says why, ``statistics`` says the rest.
 
-    def __init__(self, statistics: ReflectorStatistics, waited_seconds: float) -> None:
-        cause = statistics.last_error or "nothing went wrong, the server is only slow"
-        super().__init__(
-            f"{statistics.name}: not complete after {waited_seconds:g} s, now {statistics.phase}: {cause}"
-        )
+    ``waited_seconds`` None: it did not wait, because retrying cannot help.
+    """
+
+    def __init__(self, statistics: ReflectorStatistics, waited_seconds: float | None) -> None:
+        if waited_seconds is None:
+            text = f"{statistics.name}: cannot be read: {advised(statistics.last_error)}"
+        else:
+            cause = statistics.last_error or "nothing went wrong, the server is only slow"
+            text = (
+                f"{statistics.name}: not complete after {waited_seconds:g} s, now {statistics.phase}: {cause}"
+            )
+        super().__init__(text)
         self.statistics = statistics

@@ -59,17 +59,21 @@ class Fault(msgspec.Struct, frozen=True):
     kind: FaultKind
     text: str
     retry_after_seconds: float = 0.0
+    permanent: bool = False
+    """Whether retrying cannot help until somebody grants a right or fixes the configuration: 401, 403, ConfigError."""
 
 
 def classify(error: Exception) -> Fault:
     """Return what kind of fault an error is. It is one of :data:`SURVIVABLE`."""
     text = _words(error)
     if isinstance(error, ApiError):
-        return Fault(_kind_of_answer(error), text, error.retry_after_seconds or 0.0)
+        kind = _kind_of_answer(error)
+        permanent = kind is FaultKind.DENIED and not isinstance(error, NotFoundError)
+        return Fault(kind, text, error.retry_after_seconds or 0.0, permanent)
     if isinstance(error, UndecodableEventError | UnexpectedResponseError | LineTooLongError):
         return Fault(FaultKind.UNREADABLE, text)
     if isinstance(error, ConfigError):
-        return Fault(FaultKind.DENIED, text)
+        return Fault(FaultKind.DENIED, text, permanent=not error.retryable)
     if isinstance(error, TransportError | OSError | TimeoutError):
         return Fault(FaultKind.UNREACHABLE, text)
     return Fault(FaultKind.BROKEN, text)
