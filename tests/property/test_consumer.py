@@ -24,10 +24,10 @@ from endpointd.api.discovery import (
 from endpointd.api.meta import ObjectKey, ObjectMeta
 from endpointd.api.resource import WatchEvent
 from endpointd.consumer import (
+    Cursor,
     EndpointSliceCache,
     EndpointView,
     Location,
-    Look,
     TrafficPolicy,
     select,
 )
@@ -93,7 +93,7 @@ class Histories(RuleBasedStateMachine):
         self.cache = EndpointSliceCache()
         self.slices: dict[str, EndpointSlice] = {}
         self.version = 0
-        self.looks: list[tuple[Look, Map]] = [(self.cache.look(), {})]
+        self.cursors: list[tuple[Cursor, Map]] = [(self.cache.cursor(), {})]
 
     @rule(name=st.sampled_from(SLICES), what=contents())
     def write(self, name: str, what: dict[str, Any]) -> None:
@@ -116,15 +116,15 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def another_looks(self) -> None:
-        if len(self.looks) < 3:
-            self.looks.append((self.cache.look(replay=False), map_of(self.cache)))
+        if len(self.cursors) < 3:
+            self.cursors.append((self.cache.cursor(replay=False), map_of(self.cache)))
 
     @rule(which=st.integers(0, 2))
     def look(self, which: int) -> None:
         """What is told, applied to what was known, gives what is; and nothing is told that is not so."""
-        if which >= len(self.looks):
+        if which >= len(self.cursors):
             return
-        reader, known = self.looks[which]
+        reader, known = self.cursors[which]
         changes = self.cache.changes_since(reader)
         known = {name: dict(found) for name, found in known.items()}
         for name, found in changes.ports.items():
@@ -142,7 +142,7 @@ class Histories(RuleBasedStateMachine):
         known = {name: found for name, found in known.items() if found}
         assert known == model_map(self.slices, "IPv4")
         assert not self.cache.changes_since(reader)
-        self.looks[which] = (reader, known)
+        self.cursors[which] = (reader, known)
 
     @rule()
     def read(self) -> None:
@@ -192,7 +192,7 @@ def test_permuted_doubled_and_lost_events_are_healed_by_a_relist(data: st.DataOb
     store: Store[EndpointSlice] = Store("slices")
     cache = EndpointSliceCache()
     store.subscribe(cache.handle)
-    reader = cache.look()
+    reader = cache.cursor()
     store.replace([], "1")
     truth: dict[str, EndpointSlice] = {}
     events: list[WatchEvent[EndpointSlice]] = []

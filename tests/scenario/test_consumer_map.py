@@ -93,13 +93,13 @@ async def test_what_happens_while_one_is_busy_is_told_in_one() -> None:
 async def test_readers_do_not_disturb_each_other_and_end_with_the_map() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
-        first, look = services.changes(), services.look()
+        first, cursor = services.changes(), services.cursor()
         await anext(first)
         world.put(web("a", "10.0.0.2"))
         await anext(first)
-        told = services.changes_since(look)
+        told = services.changes_since(cursor)
         assert [each.ip for each in told.endpoints["IPv4"].ports[HTTP].added] == ["10.0.0.2"]
-        assert not services.changes_since(look)
+        assert not services.changes_since(cursor)
     with pytest.raises(StopAsyncIteration):
         await anext(first)
 
@@ -244,7 +244,7 @@ async def test_nothing_is_said_before_everything_has_been_read() -> None:
         services.snapshot,
         services.health_check_ports,
         services.local_ready_counts,
-        lambda: services.changes_since(services.look()),
+        lambda: services.changes_since(services.cursor()),
         lambda: services.get(HTTP),
         lambda: services.port(HTTP),
     ):

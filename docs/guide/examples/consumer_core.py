@@ -25,8 +25,8 @@ def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
 
 
 def replay(cache: EndpointSliceCache, writes: Iterable[EndpointSlice]) -> Iterable[EndpointChanges]:
-    """Tell after every write what is new; a reader that looks less often is told the sum."""
-    look = cache.look(replay=False)
+    """Yield the changes after every write; a reader that reads less often receives their sum."""
+    cursor = cache.cursor(replay=False)
     for piece in writes:
         cache.update(piece)
-        yield cache.changes_since(look)
+        yield cache.changes_since(cursor)

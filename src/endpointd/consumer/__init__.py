@@ -12,6 +12,7 @@ The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md``
 
 from endpointd.consumer.cache import CacheStatistics, EndpointSliceCache
 from endpointd.consumer.changes import EndpointChanges, PortChanges, ServiceEndpoints
+from endpointd.consumer.cursor import Cursor
 from endpointd.consumer.endpoint import NOWHERE, EndpointView, Location, PortKey, ServicePortName
 from endpointd.consumer.health import (
     HealthAnswer,
@@ -21,19 +22,18 @@ from endpointd.consumer.health import (
     local_ready_counts,
 )
 from endpointd.consumer.live import LiveService, watch_service
-from endpointd.consumer.look import Look
-from endpointd.consumer.reading import SliceView, read_slice, why_ignored
 from endpointd.consumer.selection import CLUSTER_POLICY, Selection, TrafficPolicy, select
 from endpointd.consumer.service import PROXIED_SERVICES, PortOfService, ProxiedService
-from endpointd.consumer.service_cache import PortsLook, ServicePortCache
+from endpointd.consumer.service_cache import ServiceCursor, ServicePortCache
 from endpointd.consumer.service_map import (
-    MapLook,
+    MapCursor,
     ServiceMap,
     ServiceMapChanges,
     ServiceMapStatistics,
     watch_services,
 )
 from endpointd.consumer.service_ports import ServicePortView, service_ports
+from endpointd.consumer.slice_parser import SliceView, read_slice, why_ignored
 
 __all__ = [
     "watch_service",
@@ -42,10 +42,10 @@ __all__ = [
     "ServiceMap",
     "ServiceMapChanges",
     "ServiceMapStatistics",
-    "MapLook",
+    "MapCursor",
     "EndpointSliceCache",
     "CacheStatistics",
-    "Look",
+    "Cursor",
     "EndpointChanges",
     "PortChanges",
     "ServiceEndpoints",
@@ -62,7 +62,7 @@ __all__ = [
     "SliceView",
     "why_ignored",
     "ServicePortCache",
-    "PortsLook",
+    "ServiceCursor",
     "ServicePortView",
     "service_ports",
     "ProxiedService",

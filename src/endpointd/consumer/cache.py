@@ -1,4 +1,4 @@
-"""The slices of any number of services in one family, and what has changed since one last looked."""
+"""The slices of any number of services in one family, and what has changed since a reader last read."""
 
 import weakref
 from datetime import datetime
@@ -10,6 +10,7 @@ from endpointd.api.discovery import EndpointSlice
 from endpointd.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
 from endpointd.api.meta import ObjectKey
 from endpointd.consumer.changes import EndpointChanges, PortChanges, ServiceEndpoints, difference
+from endpointd.consumer.cursor import Cursor
 from endpointd.consumer.endpoint import (
     NOWHERE,
     EndpointView,
@@ -17,10 +18,9 @@ from endpointd.consumer.endpoint import (
     PortKey,
     ServicePortName,
 )
-from endpointd.consumer.look import Look
-from endpointd.consumer.merging import MergedService
-from endpointd.consumer.reading import read_slice, service_of, why_ignored
+from endpointd.consumer.endpoint_merge import MergedService
 from endpointd.consumer.selection import CLUSTER_POLICY, TrafficPolicy
+from endpointd.consumer.slice_parser import read_slice, service_of, why_ignored
 from endpointd.consumer.timestamps import parse_time
 
 _NONE: dict[str, EndpointSlice] = {}
@@ -50,10 +50,10 @@ class EndpointSliceCache:
     * **Merging.** The endpoints of a service port are those of all slices that name the service by label, whoever
       wrote them, each address once (C-11, C-26 to C-39). The result depends on the slices alone, never on the order
       in which they came. A slice that names another service now, or none, has left the one before (C-16 is mended).
-    * **Cost.** Telling of a slice costs a look-up. The slice is read when somebody asks next: that costs what the
+    * **Cost.** Telling of a slice costs a lookup. The slice is read when somebody asks next: that costs what the
       slice holds, neither what its service holds nor what others do. In between, only its last state counts (C-19).
     * **Snapshots.** What is returned are values; nothing that happens later changes them.
-    * **Any number of readers.** Each has its own :class:`Look`, and is told of every difference between its looks.
+    * **Any number of readers.** Each has its own :class:`Cursor`, and receives every difference since it last read.
 
     Not thread-safe: one event loop, or a lock of yours. Dual-stack is two caches (C-14). It never raises for what a
     slice says: what cannot be used is left out, and told by :meth:`problems`.
@@ -70,7 +70,7 @@ class EndpointSliceCache:
         self._pending: dict[ObjectKey, dict[str, EndpointSlice | None]] = {}
         self._merged: dict[ObjectKey, MergedService] = {}
         self._problems: dict[ObjectKey, tuple[str, ...]] = {}
-        self._looks: weakref.WeakSet[Look] = weakref.WeakSet()
+        self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         self._events = 0
         self._changes = 0
         self._read = 0
@@ -167,29 +167,29 @@ class EndpointSliceCache:
 
     # --------------------------------------------------------------------------------------------- looking
 
-    def look(self, *, replay: bool = True) -> Look:
-        """Return a new reader's look. With ``replay`` what is there now is news to it, else only what comes later."""
+    def cursor(self, *, replay: bool = True) -> Cursor:
+        """Return a cursor for a new reader. With ``replay`` it starts before the present state, else after it."""
         self._settle()
-        look = Look()
+        cursor = Cursor()
         if replay:
             for service, merged in self._merged.items():
-                look.touch(service, had_udp=False)
+                cursor.touch(service, had_udp=False)
                 for port in merged.ports():
                     for address in merged.addresses(port):
-                        look.note(service, port, address, before=None, is_gone=False)
-        self._looks.add(look)
-        return look
+                        cursor.note(service, port, address, before=None, is_gone=False)
+        self._cursors.add(cursor)
+        return cursor
 
-    def changes_since(self, look: Look) -> EndpointChanges:
-        """Return what is new since ``look`` was made or last given here, and move it to now.
+    def changes_since(self, cursor: Cursor) -> EndpointChanges:
+        """Return the changes since ``cursor`` was made or last passed here, and advance it.
 
-        Costs what has changed, whatever there is. Given again at once, there is nothing (C-50). A look that is
+        Costs what has changed, whatever there is. Given again at once, there is nothing (C-50). A cursor that is
         not used any more needs no farewell; raises ValueError for one of another cache.
         """
-        if look not in self._looks:
-            raise ValueError("this look is not one of this cache's: make it with its look()")
+        if cursor not in self._cursors:
+            raise ValueError("this cursor belongs to another cache: create one with cursor()")
         self._settle()
-        seen = look.take()
+        seen = cursor.take()
         ports: dict[ServicePortName, PortChanges] = {}
         udp = False
         for service, had_udp in seen.services.items():
@@ -226,8 +226,8 @@ class EndpointSliceCache:
             pending = self._pending[service] = {}
         pending[name] = piece
         time = self._trigger_time(piece)
-        for look in self._looks:
-            look.event(service, time, removed=piece is None)
+        for cursor in self._cursors:
+            cursor.event(service, time, removed=piece is None)
         return True
 
     def _trigger_time(self, piece: EndpointSlice | None) -> datetime | None:
@@ -255,9 +255,9 @@ class EndpointSliceCache:
         if merged is None:
             merged = self._merged[service] = MergedService()
         slices = self._slices.setdefault(service, {})
-        looks = list(self._looks)
-        for look in looks:
-            look.touch(service, had_udp=merged.has_udp())
+        cursors = list(self._cursors)
+        for cursor in cursors:
+            cursor.touch(service, had_udp=merged.has_udp())
         compared = merged.compared
         for name, piece in pieces.items():
             key = ObjectKey(service.namespace, name)
@@ -273,8 +273,8 @@ class EndpointSliceCache:
                     self._problems[key] = view.problems
             for port, address, before in merged.put(name, view):
                 is_gone = merged.find(port, address) is None
-                for look in looks:
-                    look.note(service, port, address, before=before, is_gone=is_gone)
+                for cursor in cursors:
+                    cursor.note(service, port, address, before=before, is_gone=is_gone)
         self._compared += merged.compared - compared
         if not slices:
             del self._slices[service], self._merged[service]

@@ -1,4 +1,4 @@
-"""What is new since somebody last looked, as values; and the endpoints of one service port as one."""
+"""What is new since a reader last read, as values; and the endpoints of one service port as one."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ class PortChanges(msgspec.Struct, frozen=True):
 
 
 class EndpointChanges(msgspec.Struct, frozen=True):
-    """What happened in a cache between two looks of one reader.
+    """What happened in a cache between two reads of one cursor.
 
     States in between are not told of (C-19): what came and went again is in none of :attr:`ports`.
     """

@@ -12,10 +12,10 @@ from endpointd.clock import Clock, SystemClock
 from endpointd.consumer.cache import EndpointSliceCache
 from endpointd.consumer.changes import ServiceEndpoints
 from endpointd.consumer.endpoint import NOWHERE, Location, ServicePortName
+from endpointd.consumer.informer_group import ChangeSignal, Cluster, InformerGroup
 from endpointd.consumer.selection import CLUSTER_POLICY
 from endpointd.consumer.service import PROXIED_SERVICES, PortOfService, ProxiedService
 from endpointd.consumer.service_ports import service_ports
-from endpointd.consumer.watching import Bell, Cluster, Watching
 from endpointd.runtime.informer import Informer, InformerStatistics
 from endpointd.runtime.reflector_settings import ReflectorSettings
 
@@ -112,8 +112,8 @@ class LiveService:
         self._clock = clock
         self._rng = rng
         self._settings = settings
-        self._watching = Watching(clock)
-        self._bell = Bell()
+        self._watching = InformerGroup(clock)
+        self._changed = ChangeSignal()
         self._caches = {each: EndpointSliceCache(each) for each in FAMILIES}
         self._services: Informer[ProxiedService] | None = None
         self._slices: Informer[EndpointSlice] | None = None
@@ -125,18 +125,18 @@ class LiveService:
         self._services, self._slices = self._informers(await self._watching.client(self._cluster))
         for cache in self._caches.values():
             self._slices.store.subscribe(cache.handle)
-        self._slices.store.subscribe(lambda _old, _new: self._bell.ring())
-        self._services.store.subscribe(lambda _old, _new: self._bell.ring())
+        self._slices.store.subscribe(lambda _old, _new: self._changed.notify())
+        self._services.store.subscribe(lambda _old, _new: self._changed.notify())
         await self._watching.open([self._services, self._slices], self._timeout_seconds)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         self._is_over = True
-        self._bell.ring()
+        self._changed.notify()
         await self._watching.close()
 
     def __aiter__(self) -> AsyncIterator[ServiceEndpoints]:
-        return _States(self, self._bell.listen())
+        return _States(self, self._changed.listen())
 
     @property
     def current(self) -> ServiceEndpoints:

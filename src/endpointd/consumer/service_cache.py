@@ -1,4 +1,4 @@
-"""The service ports of any number of services in one family, and which services have changed since one last looked."""
+"""The service ports of any number of services in one family, and which services have changed since a reader last read."""
 
 import weakref
 
@@ -11,7 +11,7 @@ from endpointd.consumer.service_ports import ServicePortView, health_check_ports
 Ports = dict[ServicePortName, ServicePortView]
 
 
-class PortsLook:
+class ServiceCursor:
     """How far one reader of service ports has come; remembers, of services that changed, what they were."""
 
     __slots__ = ("__weakref__", "_before")
@@ -41,13 +41,13 @@ class ServicePortCache:
     the label has gone, one that loses it has come (C-1 to C-4). Only what :class:`ServicePortView` has counts as a
     change, and one that is taken back before a reader looks is none to that reader (C-69).
 
-    Any number of readers, each with its own look. What is returned are values. Not thread-safe.
+    Any number of readers, each with its own cursor. What is returned are values. Not thread-safe.
     """
 
     def __init__(self, family: Family = "IPv4") -> None:
         self.family: Family = family
         self._ports: dict[ObjectKey, Ports] = {}
-        self._looks: weakref.WeakSet[PortsLook] = weakref.WeakSet()
+        self._cursors: weakref.WeakSet[ServiceCursor] = weakref.WeakSet()
 
     def update(self, service: ProxiedService) -> bool:
         """Take in that a service is there or is another now; tell whether any reader has to be told of anything."""
@@ -77,31 +77,31 @@ class ServicePortCache:
         """Return the health check node port of each service that has one."""
         return health_check_ports(self.snapshot())
 
-    def look(self, *, replay: bool = True) -> PortsLook:
-        """Return a new reader's look. With ``replay`` all services there are now are news to it."""
-        look = PortsLook()
+    def cursor(self, *, replay: bool = True) -> ServiceCursor:
+        """Return a cursor for a new reader. With ``replay`` it starts before the present state, else after it."""
+        cursor = ServiceCursor()
         if replay:
             for service, ports in self._ports.items():
-                look.note(service, {}, ports)
-        self._looks.add(look)
-        return look
+                cursor.note(service, {}, ports)
+        self._cursors.add(cursor)
+        return cursor
 
-    def updated_since(self, look: PortsLook) -> frozenset[ObjectKey]:
-        """Return the services whose ports are not what they were at ``look``, and move it to now (C-70).
+    def updated_since(self, cursor: ServiceCursor) -> frozenset[ObjectKey]:
+        """Return the services whose ports differ from those at ``cursor``, and advance it (C-70).
 
-        Raises ValueError for a look of another cache.
+        Raises ValueError for a cursor of another cache.
         """
-        if look not in self._looks:
-            raise ValueError("this look is not one of this cache's: make it with its look()")
-        return look.take()
+        if cursor not in self._cursors:
+            raise ValueError("this cursor belongs to another cache: create one with cursor()")
+        return cursor.take()
 
     def _put(self, service: ObjectKey, ports: Ports) -> bool:
         known = self._ports.get(service, {})
         if known != ports:
-            for look in self._looks:
-                look.note(service, known, ports)
+            for cursor in self._cursors:
+                cursor.note(service, known, ports)
             if ports:
                 self._ports[service] = ports
             else:
                 del self._ports[service]
-        return any(self._looks)
+        return any(self._cursors)

@@ -16,15 +16,15 @@ from endpointd.api.meta import ObjectKey
 from endpointd.clock import Clock, SystemClock
 from endpointd.consumer.cache import CacheStatistics, EndpointSliceCache
 from endpointd.consumer.changes import EndpointChanges, ServiceEndpoints
+from endpointd.consumer.cursor import Cursor
 from endpointd.consumer.endpoint import Location, ServicePortName
 from endpointd.consumer.health import local_ready_counts
+from endpointd.consumer.informer_group import ChangeSignal, Cluster, InformerGroup
 from endpointd.consumer.live import FAMILIES
-from endpointd.consumer.look import Look
-from endpointd.consumer.reading import service_of
 from endpointd.consumer.service import PROXIED_SERVICES, PROXY_NAME_LABEL, ProxiedService
-from endpointd.consumer.service_cache import PortsLook, ServicePortCache
+from endpointd.consumer.service_cache import ServiceCursor, ServicePortCache
 from endpointd.consumer.service_ports import ServicePortView
-from endpointd.consumer.watching import Bell, Cluster, Watching
+from endpointd.consumer.slice_parser import service_of
 from endpointd.runtime.informer import Informer, InformerStatistics
 from endpointd.runtime.reflector_settings import ReflectorSettings
 
@@ -117,8 +117,8 @@ class ServiceMap:
         self._node_name = node_name
         self._timeout_seconds = timeout_seconds
         self._clock, self._rng, self._settings = clock, rng, settings
-        self._watching = Watching(clock)
-        self._bell = Bell()
+        self._watching = InformerGroup(clock)
+        self._changed = ChangeSignal()
         self._location = Location(node_name)
         started = clock.wall()
         self._endpoints = {each: EndpointSliceCache(each, started=started) for each in families}
@@ -132,13 +132,13 @@ class ServiceMap:
         client = await self._watching.client(self._cluster)
         self._informers = self._watch(client)
         for informer in self._informers:
-            informer.store.subscribe(lambda _old, _new: self._bell.ring())
+            informer.store.subscribe(lambda _old, _new: self._changed.notify())
         await self._watching.open(self._informers, self._timeout_seconds)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         self._is_over = True
-        self._bell.ring()
+        self._changed.notify()
         await self._watching.close()
 
     # --------------------------------------------------------------------------------------------- reading
@@ -190,25 +190,25 @@ class ServiceMap:
 
     # --------------------------------------------------------------------------------------------- looking
 
-    def look(self) -> "MapLook":
-        """Return a new reader's look, to whom all that is there is news."""
-        return MapLook(
-            {family: cache.look() for family, cache in self._ports.items()},
-            {family: cache.look() for family, cache in self._endpoints.items()},
+    def cursor(self) -> "MapCursor":
+        """Return a cursor for a new reader; it starts before the present state."""
+        return MapCursor(
+            {family: cache.cursor() for family, cache in self._ports.items()},
+            {family: cache.cursor() for family, cache in self._endpoints.items()},
             self._location,
         )
 
-    def changes_since(self, look: "MapLook") -> ServiceMapChanges:
-        """Return what is new since ``look``, and move it to now. Costs what has changed.
+    def changes_since(self, cursor: "MapCursor") -> ServiceMapChanges:
+        """Return the changes since ``cursor``, and advance it. Costs O(changes).
 
-        Raises ValueError for a look of another map.
+        Raises ValueError for a cursor of another map.
         """
         self._check_entered()
-        services = [self._ports[family].updated_since(each) for family, each in look.ports.items()]
+        services = [self._ports[family].updated_since(each) for family, each in cursor.ports.items()]
         endpoints = {
-            family: self._endpoints[family].changes_since(each) for family, each in look.endpoints.items()
+            family: self._endpoints[family].changes_since(each) for family, each in cursor.endpoints.items()
         }
-        location_before, look.location = look.location, self._location
+        location_before, cursor.location = cursor.location, self._location
         return ServiceMapChanges(
             updated=frozenset().union(*services, *(each.services for each in endpoints.values())),
             endpoints=endpoints,
@@ -220,7 +220,7 @@ class ServiceMap:
 
         What changes while a reader is busy is told in one (C-19). It ends with the ``async with``.
         """
-        return _Changes(self, self._bell.listen())
+        return _Changes(self, self._changed.listen())
 
     @property
     def is_over(self) -> bool:
@@ -283,13 +283,13 @@ class ServiceMap:
             self._location = Location(self._node_name, new.zone if new is not None else "")
 
 
-class MapLook:
+class MapCursor:
     """How far one reader of a service map has come. It needs no farewell."""
 
     __slots__ = ("endpoints", "location", "ports")
 
     def __init__(
-        self, ports: dict[Family, PortsLook], endpoints: dict[Family, Look], location: Location
+        self, ports: dict[Family, ServiceCursor], endpoints: dict[Family, Cursor], location: Location
     ) -> None:
         self.ports = ports
         self.endpoints = endpoints
@@ -302,13 +302,13 @@ class _Changes(AsyncIterator[ServiceMapChanges]):
     def __init__(self, services: ServiceMap, changed: asyncio.Event) -> None:
         self._services = services
         self._changed = changed
-        self._look = services.look()
+        self._cursor = services.cursor()
         self._is_first = True
 
     async def __anext__(self) -> ServiceMapChanges:
         while not self._services.is_over:
             self._changed.clear()
-            changes = self._services.changes_since(self._look)
+            changes = self._services.changes_since(self._cursor)
             if changes or self._is_first:
                 self._is_first = False
                 return changes

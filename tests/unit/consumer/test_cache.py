@@ -196,12 +196,12 @@ def test_a_duplicate_that_goes_leaves_the_other() -> None:
     """C-83: an endpoint that moves is in two slices for a moment, and never twice in the list."""
     first, second = piece("a", [endpoint("10.0.0.1", node="a")]), piece("b", [endpoint("10.0.0.1", node="b")])
     cache = cache_of(first)
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     cache.update(second)
     assert len(seen(cache, "http")) == 1
     cache.remove(first)
     assert [view.node_name for view in seen(cache, "http")] == ["b"]
-    changes = cache.changes_since(look).ports[of()]
+    changes = cache.changes_since(cursor).ports[of()]
     assert (changes.added, changes.removed) == ((), ())
     assert [(before.node_name, now.node_name) for before, now in changes.changed] == [("a", "b")]
 
@@ -210,10 +210,10 @@ def test_an_endpoint_that_moves_to_another_slice_is_no_difference() -> None:
     cache = cache_of(
         piece("a", [endpoint("10.0.0.1"), endpoint("10.0.0.2")]), piece("b", [endpoint("10.0.0.3")])
     )
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     cache.update(piece("a", [endpoint("10.0.0.2")], version=2))
     cache.update(piece("b", [endpoint("10.0.0.1"), endpoint("10.0.0.3")], version=2))
-    changes = cache.changes_since(look)
+    changes = cache.changes_since(cursor)
     assert changes.services == {SVC1}
     assert changes.ports == {}
 
@@ -227,9 +227,9 @@ ONE = piece(endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port(
 def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
     """C-22: resyncs and relists are free. ``given`` twice is equal, not the same object."""
     cache = cache_of(given)
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     assert not cache.update(copy.deepcopy(given))
-    assert not cache.changes_since(look)
+    assert not cache.changes_since(cursor)
     assert cache.update(edited(given, resource_version="2"))
     assert not cache.update(edited(given, resource_version="2"))  # compared with what waits, too
 
@@ -258,9 +258,9 @@ def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
 def test_everything_else_is_a_change_of_the_service(fields: dict[str, object]) -> None:
     """C-23: the whole slice is compared, in its order; V12."""
     cache = cache_of(ONE)
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     assert cache.update(edited(ONE, **fields))
-    assert cache.changes_since(look).services == {SVC1}
+    assert cache.changes_since(cursor).services == {SVC1}
 
 
 def test_a_new_slice_is_news_and_a_slice_of_another_type_is_none() -> None:
@@ -308,11 +308,11 @@ def test_conditions_that_flip_are_told_and_nothing_leaves(
     before: dict[str, int], after: dict[str, int], ready: int
 ) -> None:
     cache = cache_of(numbered("svc1", 1, 5, **before))  # type: ignore[arg-type]
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     assert cache.update(numbered("svc1", 1, 5, version=2, **after))  # type: ignore[arg-type]
     assert len(seen(cache)) == 5
     assert sum(view.ready for view in seen(cache)) == ready
-    changes = cache.changes_since(look).ports[of("port-0")]
+    changes = cache.changes_since(cursor).ports[of("port-0")]
     assert changes.added == changes.removed == ()
     assert len(changes.changed) == sum(a.ready != b.ready for a, b in changes.changed) > 0
 
@@ -322,7 +322,7 @@ def test_what_is_given_is_never_changed() -> None:
     given = [numbered("svc1", 1, 5, unready_every=2), piece("b", [DRAINING, ALIVE])]
     before = copy.deepcopy(given)
     cache = cache_of(*given)
-    cache.changes_since(cache.look())
+    cache.changes_since(cache.cursor())
     assert given == before
 
 
@@ -333,12 +333,12 @@ def test_what_is_given_is_never_changed() -> None:
 def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) -> None:
     """C-16, V13: kube-proxy leaves the old entry behind; here it moves, and both services are told."""
     cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     if settled:
         cache.snapshot()
     assert cache.update(piece("a", [endpoint("10.0.0.1")], service="svc2", version=2))
     assert cache.snapshot().keys() == {of(service="svc2")}
-    assert cache.changes_since(look).services == {SVC1, ("ns1", "svc2")}
+    assert cache.changes_since(cursor).services == {SVC1, ("ns1", "svc2")}
     assert cache.remove(piece("a", service="svc2", version=3))
     assert cache.services() == []
 
@@ -408,10 +408,10 @@ def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int)
         cache.update(numbered(f"other{index}", 1, 10))
         cache.update(numbered("svc1", index + 2, 10))
     cache.update(numbered("svc1", 1, 10))
-    look = cache.look(replay=False)
+    cursor = cache.cursor(replay=False)
     before = cache.statistics()
     cache.update(numbered("svc1", 1, 10, unready_every=10, version=2))
-    changes = cache.changes_since(look)
+    changes = cache.changes_since(cursor)
     after = cache.statistics()
     assert len(changes.ports[of("port-0")].changed) == 1
     assert after.slices_read - before.slices_read == 1
@@ -421,11 +421,11 @@ def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int)
 def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
     """C-17 to C-19: what waits is not read, and only its last state ever is."""
     cache = EndpointSliceCache()
-    look = cache.look()
+    cursor = cache.cursor()
     for version in range(1, 101):
         cache.update(numbered("svc1", 1, 10, version=version, unready_every=version))
     assert cache.statistics().slices_read == 1
-    assert len(cache.changes_since(look).ports[of("port-0")].added) == 10
+    assert len(cache.changes_since(cursor).ports[of("port-0")].added) == 10
     assert (cache.statistics().events, cache.statistics().changes) == (100, 100)
 
 

@@ -8,8 +8,8 @@ import pytest
 from endpointd.api.meta import ObjectKey
 from endpointd.consumer import (
     PROXIED_SERVICES,
-    PortsLook,
     ProxiedService,
+    ServiceCursor,
     ServicePortCache,
     ServicePortName,
     TrafficPolicy,
@@ -222,7 +222,7 @@ def test_how_long_a_client_stays(spec: dict[str, Any], expected: int | None) -> 
 class World:
     def __init__(self) -> None:
         self.cache = ServicePortCache()
-        self.reader: PortsLook = self.cache.look()
+        self.reader: ServiceCursor = self.cache.cursor()
 
     @property
     def updated(self) -> set[str]:
@@ -326,11 +326,11 @@ def test_the_headless_label_of_a_service_means_nothing() -> None:
 def test_readers_of_services_do_not_disturb_each_other() -> None:
     world = World()
     world.cache.update(service())
-    late, new = world.cache.look(), world.cache.look(replay=False)
+    late, new = world.cache.cursor(), world.cache.cursor(replay=False)
     assert world.updated == {"svc"}
     assert world.cache.updated_since(late) == {SVC}
     assert world.cache.updated_since(new) == frozenset()
-    with pytest.raises(ValueError, match="make it with its look"):
+    with pytest.raises(ValueError, match=r"create one with cursor\(\)"):
         ServicePortCache().updated_since(new)
 
 

@@ -7,7 +7,7 @@ addresses that both have.
 from collections.abc import Iterator
 
 from endpointd.consumer.endpoint import EndpointView, PortKey, in_order, preferred
-from endpointd.consumer.reading import EMPTY, SliceView
+from endpointd.consumer.slice_parser import EMPTY, SliceView
 
 _NOTHING: dict[str, EndpointView] = {}
 

@@ -1,4 +1,4 @@
-"""Where one reader of a cache stands."""
+"""The position of one reader in a cache."""
 
 from datetime import datetime
 
@@ -9,20 +9,20 @@ from endpointd.consumer.endpoint import EndpointView, PortKey
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a reader has to be told: for what was touched, how it was when the reader last looked."""
+    """The changes since a reader last read: for each item touched, its state at that time."""
 
     services: dict[ObjectKey, bool]
-    """The services of which a slice was written, and whether they had endpoints on a UDP port."""
+    """The services with a written slice, and whether they had endpoints on a UDP port."""
     before: dict[ObjectKey, dict[PortKey, dict[str, EndpointView | None]]]
     times: dict[ObjectKey, list[datetime]]
     events: int
 
 
-class Look:
-    """How far one reader has come: made by :meth:`EndpointSliceCache.look`, moved by ``changes_since``.
+class Cursor:
+    """The position of one reader: created by :meth:`EndpointSliceCache.cursor`, advanced by ``changes_since``.
 
-    It remembers what was touched since: at most the endpoints that the reader saw and those that are there now,
-    and one trigger time for each write; so look every now and then. The cache lets go of it with its last reference.
+    It records the changes since the last read: at most the endpoints that the reader saw and those present now,
+    and one trigger time for each write. Read regularly to bound it. The cache holds only a weak reference.
     """
 
     __slots__ = ("__weakref__", "_before", "_events", "_services", "_times")
@@ -34,7 +34,7 @@ class Look:
         self._events = 0
 
     def event(self, service: ObjectKey, time: datetime | None, *, removed: bool) -> None:
-        """Take in that a slice was written. A slice that goes takes all times of its service with it (C-54)."""
+        """Record a write of a slice. A removed slice discards all times of its service (C-54)."""
         self._events += 1
         if removed:
             self._times.pop(service, None)
@@ -42,19 +42,19 @@ class Look:
             self._times.setdefault(service, []).append(time)
 
     def touch(self, service: ObjectKey, *, had_udp: bool) -> None:
-        """Take in that slices of a service are about to be read; the first time since the last look counts."""
+        """Record that slices of a service are about to be parsed; only the first time since the last read counts."""
         self._services.setdefault(service, had_udp)
 
     def note(
         self, service: ObjectKey, port: PortKey, address: str, *, before: EndpointView | None, is_gone: bool
     ) -> None:
-        """Take in that an address is another now, and what it was; the first time counts."""
+        """Record that an address changed, and its previous state; only the first time counts."""
         addresses = self._before.setdefault(service, {}).setdefault(port, {})
         if addresses.setdefault(address, before) is None and is_gone:
-            del addresses[address]  # it came and went: nobody has to know
+            del addresses[address]  # added and removed between two reads: no change
 
     def take(self) -> Seen:
-        """Return all that, and begin anew."""
+        """Return the recorded changes and reset."""
         seen = Seen(self._services, self._before, self._times, self._events)
         self._services, self._before, self._times, self._events = {}, {}, {}, 0
         return seen

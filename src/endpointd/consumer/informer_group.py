@@ -1,4 +1,4 @@
-"""What everything in this package that watches a cluster has in common: whose client, which tasks, how it ends."""
+"""The informers, client and tasks shared by everything in this package that watches a cluster."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from endpointd.client.rest import Client
 
 Cluster: TypeAlias = "Client | str | Path | None"
-"""A client; or the path of a kubeconfig; or None for the cluster that is meant when nobody says so."""
+"""A client, the path of a kubeconfig, or None for the default cluster."""
 
 
-class Watching:
-    """Informers that run from :meth:`open` to :meth:`close`, in a task group of their own.
+class InformerGroup:
+    """Informers that run from :meth:`open` to :meth:`close` in their own task group.
 
-    An informer ends by being cancelled, or by a bug: then the task that opened it is cancelled, and :meth:`close`
-    raises the bug as an ExceptionGroup. What the body of an ``async with`` raises passes through unwrapped.
+    An informer ends only by cancellation or by a bug. A bug cancels the task that opened the group, and
+    :meth:`close` raises it as an ExceptionGroup. Exceptions from the body of an ``async with`` pass through unwrapped.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -32,10 +32,10 @@ class Watching:
         self._own = contextlib.AsyncExitStack()
 
     async def client(self, cluster: Cluster) -> "Client":
-        """Return the client, made and later closed by us unless it was given. Raises ConfigError."""
+        """Return the given client, or create one that :meth:`close` closes. Raises ConfigError."""
         if cluster is not None and not isinstance(cluster, str | Path):
             return cluster
-        # Imported here, so that who wants only the rules does not pay for a client.
+        # Imported here: users of the pure rules should not pay for a client.
         from endpointd.client.discover import load_config
         from endpointd.client.rest import Client
 
@@ -43,10 +43,10 @@ class Watching:
         return await self._own.enter_async_context(Client.from_config(config, clock=self._clock))
 
     async def open(self, informers: Sequence[Informer[Any]], timeout_seconds: float) -> None:
-        """Start the informers, and return once all have read everything.
+        """Start the informers, and return once all have synced.
 
-        Raises :class:`endpointd.runtime.reflector_settings.NotSyncedError`, with the cause, for one that has not after
-        the timeout, and at once for one that the server forbids; then everything has ended.
+        Raises :class:`endpointd.runtime.reflector_settings.NotSyncedError`, with the cause, if one has not synced
+        within the timeout, and at once if the server forbids one; everything is closed by then.
         """
         await self._group.__aenter__()
         self._tasks = [
@@ -76,13 +76,13 @@ class Watching:
             raise errors.exceptions[0] from None
 
     async def close(self) -> None:
-        """End the informers, then the client if it is ours. Raises an ExceptionGroup where one had a bug."""
+        """Stop the informers, then close the client if we created it. Raises an ExceptionGroup if an informer had a bug."""
         async with self._own:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
                 self._tasks = []
-                # Told of what the body raised, it would wrap that; told of nothing, it raises only its own.
+                # Given the body's exception, the group would wrap it; given none, it raises only its own.
                 await self._group.__aexit__(None, None, None)
 
 
@@ -91,19 +91,19 @@ async def _raise_when_denied(informer: Informer[Any]) -> None:
     raise NotSyncedError(informer.statistics().reflector, None)
 
 
-class Bell:
-    """Wakes those who wait for news. Who does not wait hears it when they next do; a hundred rings are one."""
+class ChangeSignal:
+    """Notifies waiters of a change. Notifications coalesce: a waiter that is busy sees one."""
 
     def __init__(self) -> None:
         self._listeners: weakref.WeakSet[asyncio.Event] = weakref.WeakSet()
 
-    def ring(self) -> None:
-        """Wake everybody. Costs O(listeners)."""
+    def notify(self) -> None:
+        """Wake every waiter. Costs O(waiters)."""
         for listener in self._listeners:
             listener.set()
 
     def listen(self) -> asyncio.Event:
-        """Return an event that every ring sets from now on, as long as somebody holds it."""
+        """Return an event that each notification sets while the caller holds a reference to it."""
         listener = asyncio.Event()
         self._listeners.add(listener)
         return listener

@@ -7,7 +7,7 @@ from tests.unit.consumer.slices import endpoint, piece, port
 from endpointd.api.discovery import EndpointPort, EndpointSlice
 from endpointd.api.meta import ObjectKey, ObjectReference
 from endpointd.consumer import EndpointView, Location, PortKey, read_slice, why_ignored
-from endpointd.consumer.reading import service_of
+from endpointd.consumer.slice_parser import service_of
 
 
 def views(given: EndpointSlice, name: str = "http", protocol: str = "TCP") -> list[EndpointView]:

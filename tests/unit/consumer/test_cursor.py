@@ -1,4 +1,4 @@
-"""What is new since one last looked (section 4, scenarios 8.2)."""
+"""Changes since a reader last read (section 4, scenarios 8.2)."""
 
 import gc
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from tests.unit.consumer.slices import SVC1, addresses, draining, endpoint, fact
 from endpointd.api.discovery import Endpoint, EndpointSlice
 from endpointd.api.meta import ObjectKey
 from endpointd.consumer import (
+    Cursor,
     EndpointChanges,
     EndpointSliceCache,
     Location,
-    Look,
     PortChanges,
     ServiceEndpoints,
     local_ready_counts,
@@ -25,21 +25,21 @@ REMOTE, LOCAL = "elsewhere", "here"
 
 
 class Reader:
-    """A cache with one who looks at it."""
+    """A cache with one reader."""
 
     def __init__(self, *pieces: EndpointSlice, started: datetime | None = None) -> None:
         self.cache = EndpointSliceCache(started=started)
         for each in pieces:
             self.cache.update(each)
-        self.reader: Look = self.cache.look(replay=False)
+        self.reader: Cursor = self.cache.cursor(replay=False)
 
-    def look(self) -> EndpointChanges:
+    def changes(self) -> EndpointChanges:
         return self.cache.changes_since(self.reader)
 
     def changed(self, *pieces: EndpointSlice) -> EndpointChanges:
         for each in pieces:
             self.cache.update(each)
-        return self.look()
+        return self.changes()
 
     @property
     def map(self) -> dict[str, list[str] | None]:
@@ -60,8 +60,8 @@ def local(*ips: str) -> list[Endpoint]:
 def test_nothing_is_new_where_nothing_is() -> None:
     """C-50."""
     reader = Reader()
-    assert reader.look() == EndpointChanges()
-    assert not reader.look()
+    assert reader.changes() == EndpointChanges()
+    assert not reader.changes()
 
 
 NO_CHANGE: dict[str, list[EndpointSlice]] = {
@@ -102,7 +102,7 @@ def test_a_udp_slice_that_comes_and_goes() -> None:
     assert reader.map == {"ns1/svc1:(unnamed)/UDP": ["1.1.1.1:11"]}
     assert reader.counts == {SVC1: 1}
     reader.cache.remove(given)
-    changes = reader.look()
+    changes = reader.changes()
     assert (changes.services, changes.udp_flows_may_be_stale) == (frozenset({SVC1}), True)
     assert addresses(changes.ports[of("", "UDP")].removed) == ["1.1.1.1:11"]
     assert (reader.map, reader.counts) == ({}, {})
@@ -129,7 +129,7 @@ def test_a_second_slice_of_a_service_comes_and_goes() -> None:
     assert reader.changed(second).services == {SVC1}
     assert reader.map == {"ns1/svc1:p11/TCP": ["1.1.1.1:11"], "ns1/svc1:p12/TCP": ["1.1.1.2:12"]}
     reader.cache.remove(second)
-    assert reader.look().services == {SVC1}
+    assert reader.changes().services == {SVC1}
     assert reader.map == {"ns1/svc1:p11/TCP": ["1.1.1.1:11"]}
 
 
@@ -246,7 +246,7 @@ def test_what_comes_and_goes_between_two_looks_is_no_difference() -> None:
     reader = Reader()
     reader.cache.update(numbered("svc1", 1, 3))
     reader.cache.remove(numbered("svc1", 1, 3))
-    changes = reader.look()
+    changes = reader.changes()
     assert (changes.services, dict(changes.ports)) == (frozenset({SVC1}), {})
 
 
@@ -261,7 +261,7 @@ def test_looking_again_at_once_finds_nothing() -> None:
     """C-50."""
     reader = Reader()
     assert reader.changed(numbered("svc1", 1, 3))
-    assert not reader.look()
+    assert not reader.changes()
 
 
 def test_reading_in_between_takes_nothing_from_what_is_told() -> None:
@@ -270,7 +270,7 @@ def test_reading_in_between_takes_nothing_from_what_is_told() -> None:
     reader.cache.snapshot()
     reader.cache.update(numbered("svc1", 1, 4, version=3))
     reader.cache.snapshot()
-    assert addresses(reader.look().ports[of("port-0")].added) == ["10.0.1.4:80"]
+    assert addresses(reader.changes().ports[of("port-0")].added) == ["10.0.1.4:80"]
 
 
 def test_the_first_look_tells_everything_unless_it_begins_with_now() -> None:
@@ -282,13 +282,13 @@ def test_the_first_look_tells_everything_unless_it_begins_with_now() -> None:
             [endpoint("10.0.1.1"), draining("10.0.1.2"), endpoint("10.0.1.3", ready=False, serving=False)],
         )
     )
-    changes = cache.changes_since(cache.look())
+    changes = cache.changes_since(cache.cursor())
     assert facts(changes.ports[of()].added) == {
         "10.0.1.1:80": (True, True, False),
         "10.0.1.2:80": (False, True, True),
         "10.0.1.3:80": (False, False, False),
     }
-    assert not cache.changes_since(cache.look(replay=False))
+    assert not cache.changes_since(cache.cursor(replay=False))
 
 
 def test_a_port_that_is_taken_away_is_told() -> None:
@@ -301,7 +301,7 @@ def test_a_port_that_is_taken_away_is_told() -> None:
 
 def test_readers_do_not_disturb_each_other() -> None:
     reader = Reader()
-    other = reader.cache.look()
+    other = reader.cache.cursor()
     assert reader.changed(numbered("svc1", 1, 1))
     assert reader.changed(numbered("svc1", 1, 3, version=2)).ports[of("port-0")].added[0].ip == "10.0.1.2"
     assert len(reader.cache.changes_since(other).ports[of("port-0")].added) == 3
@@ -309,11 +309,11 @@ def test_readers_do_not_disturb_each_other() -> None:
 
 def test_a_reader_that_is_gone_costs_nothing() -> None:
     reader = Reader()
-    other = reader.cache.look()
-    assert len(reader.cache._looks) == 2
+    other = reader.cache.cursor()
+    assert len(reader.cache._cursors) == 2
     del other
     gc.collect()
-    assert len(reader.cache._looks) == 1
+    assert len(reader.cache._cursors) == 1
 
 
 def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
@@ -328,8 +328,8 @@ def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
 
 
 def test_a_look_of_another_cache_is_an_error() -> None:
-    with pytest.raises(ValueError, match="make it with its look"):
-        EndpointSliceCache().changes_since(EndpointSliceCache().look())
+    with pytest.raises(ValueError, match=r"create one with cursor\(\)"):
+        EndpointSliceCache().changes_since(EndpointSliceCache().cursor())
 
 
 # --------------------------------------------------------------------------- trigger times
@@ -351,7 +351,7 @@ def test_times_are_kept_in_the_order_in_which_they_came() -> None:
             piece("a", triggered=T[3], version=2), piece("b", triggered=T[2]), piece("c", triggered=T[2])
         )
     ) == [3, 2, 2]
-    assert seconds(reader.look()) == []  # C-55: handed out once
+    assert seconds(reader.changes()) == []  # C-55: handed out once
 
 
 def test_each_service_has_its_own_times() -> None:
@@ -406,7 +406,7 @@ def test_a_slice_that_goes_takes_all_times_of_its_service_with_it() -> None:
     reader.cache.update(piece("a", triggered=T[1]))
     reader.cache.update(piece("b", triggered=T[2], version=2))
     reader.cache.remove(piece("a"))
-    assert seconds(reader.look()) == []
+    assert seconds(reader.changes()) == []
     reader.cache.update(piece("a", triggered=T[3]))
     reader.cache.remove(piece("a"))
     assert seconds(reader.changed(piece("a", triggered=T[4]))) == [4]
@@ -416,7 +416,7 @@ def test_deleting_what_is_unknown_takes_no_times() -> None:
     reader = Reader()
     reader.cache.update(piece("a", triggered=T[1]))
     reader.cache.remove(piece("unknown", triggered=T[2]))
-    assert seconds(reader.look()) == [1]
+    assert seconds(reader.changes()) == [1]
 
 
 # --------------------------------------------------------------------------- connection tracking
