@@ -25,9 +25,14 @@ class OwnWrites(Generic[T]):
         """Whether the change that a handler is being told of is one of ours."""
 
     def record(self, item: T) -> None:
-        """Take in an object as the server answered it, or has it in the place of what was expected."""
+        """Store the server's answer to a write."""
         with self._telling():
             self._store.record_write(item)
+
+    def record_found(self, item: T) -> None:
+        """Store what a read found, after a write failed because the store was wrong about the object."""
+        with self._telling():
+            self._store.record_read(item)
 
     def record_gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that an object is no more."""

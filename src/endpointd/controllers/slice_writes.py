@@ -152,7 +152,7 @@ class SliceWriter:
         except ConflictError as error:
             return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
         except ClientError as error:
-            gone = is_gone(error, key)
+            gone = is_gone(error, ENDPOINT_SLICES, key)
             if gone:
                 self._told.gone(key, piece.metadata.uid)
             return _failure(text, error, outdated=gone)
@@ -169,7 +169,9 @@ class SliceWriter:
         except ConflictError as error:  # the name is another slice's by now
             return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
         except ClientError as error:
-            if not is_gone(error, key):  # S-72 and M-10 call it an error; it is what was wanted
+            if not is_gone(
+                error, ENDPOINT_SLICES, key
+            ):  # S-72 and M-10 call it an error; it is what was wanted
                 return _failure(text, error)
         self._told.gone(key, piece.metadata.uid)
         return None
@@ -179,7 +181,7 @@ class SliceWriter:
         try:
             item = await self._writer.get(ENDPOINT_SLICES, key)
         except ClientError as error:
-            if not is_gone(error, key):
+            if not is_gone(error, ENDPOINT_SLICES, key):
                 return False
             self._told.gone(key, uid)
         else:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.resource import Resource
 from endpointd.api.status import NAMESPACE_TERMINATING
 from endpointd.client.errors import ForbiddenError, NotFoundError
 
@@ -18,15 +19,16 @@ def is_namespace_terminating(error: Exception) -> bool:
     return isinstance(error, ForbiddenError) and error.status.has_cause(NAMESPACE_TERMINATING)
 
 
-def is_gone(error: Exception, key: ObjectKey) -> bool:
-    """Tell whether the server says that this very object is not there.
+def is_gone(error: Exception, resource: Resource[Any], key: ObjectKey) -> bool:
+    """Return whether the server says that this object does not exist.
 
-    A 404 that does not name it says less: an API server that is starting, or a proxy before it, answers so to
-    anything, and what it hides is still there.
+    Only a Status with reason NotFound that names the object and its resource says so. Any other 404 proves
+    nothing: a proxy, or an API server that is starting, answers 404 to requests for objects that exist.
     """
-    if not isinstance(error, NotFoundError) or error.status.details is None:
+    if not isinstance(error, NotFoundError) or error.status.reason != "NotFound":
         return False
-    return error.status.details.name == key.name
+    details = error.status.details
+    return details is not None and details.name == key.name and details.kind in (None, resource.plural)
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):

@@ -89,6 +89,14 @@ class Graves:
         del self._graves[key]
         return True
 
+    def forget_own_delete(self, key: ObjectKey) -> bool:
+        """Forget our own deletion of an object that a read has just found; return whether there was one."""
+        grave = self._graves.get(key)
+        if grave is None or not grave.own:
+            return False
+        del self._graves[key]
+        return True
+
     def watch_came_to(self, version: int) -> bool:
         """Forget deletions that the watch has told of: it does not go back behind ``version``.
 

@@ -263,6 +263,23 @@ class Store(Generic[T]):
             self._own.note(key, version, is_new=is_new)
         self._listeners.tell(changes)
 
+    def record_read(self, item: T) -> None:
+        """Store what a read of one object just returned, as :meth:`record_write` does, and tell the handlers.
+
+        The answer also overrides our own deletion of the object, which may have been reported wrongly. If the watch
+        has passed the object's version by then, it will not report the object again: the store becomes
+        :attr:`doubtful`, and a relist decides. A deletion that the watch reported itself is not overridden.
+        """
+        was_deleted = self._graves.forget_own_delete(key_of(item))
+        version = version_number(item.metadata.resource_version)
+        if not was_deleted or not version or version > self._version:
+            self.record_write(item)
+            return
+        changes: list[Change[T]] = []
+        self._put(item, True, changes)
+        self._doubtful = True
+        self._listeners.tell(changes)
+
     def record_delete(self, key: ObjectKey, uid: str) -> None:
         """Take in that the server accepted our deletion (or that the object was gone), and tell the handlers.
 

@@ -27,8 +27,10 @@ def test_a_handler_hears_of_our_write_as_ours_and_of_others_as_theirs() -> None:
     assert store.get(KEY) is written
     own.record_gone(KEY, written.metadata.uid)
     assert store.get(KEY) is None
+    own.record_found(make_slice(make_service(), resource_version="6"))
+    own.record_gone(KEY, written.metadata.uid)
     store.record_write(make_slice(make_service(), "web-other", resource_version="9"))
-    assert heard == [("there", True), ("gone", True), ("there", False)]
+    assert heard == [*2 * [("there", True), ("gone", True)], ("there", False)]
 
 
 class RefusingStore(Store[EndpointSlice]):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import ObjectKey
 from endpointd.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
 from endpointd.client.errors import api_error
@@ -107,21 +108,24 @@ def test_a_namespace_is_going_when_the_refusal_says_so(code: int, cause: str | N
 
 
 @pytest.mark.parametrize(
-    ("code", "details", "expected"),
+    ("code", "reason", "details", "expected"),
     [
-        (404, StatusDetails(name="web"), True),
-        (404, StatusDetails(name="other"), False),
-        (404, StatusDetails(), False),
-        (404, None, False),
-        (409, StatusDetails(name="web"), False),
+        (404, "NotFound", StatusDetails(name="web"), True),
+        (404, "NotFound", StatusDetails(name="web", kind="endpoints"), True),
+        (404, "NotFound", StatusDetails(name="web", kind="namespaces"), False),
+        (404, "NotFound", StatusDetails(name="other"), False),
+        (404, "NotFound", StatusDetails(), False),
+        (404, "NotFound", None, False),
+        (404, None, StatusDetails(name="web"), False),
+        (409, "Conflict", StatusDetails(name="web"), False),
     ],
 )
-def test_an_object_is_gone_when_the_server_names_it(
-    code: int, details: StatusDetails | None, expected: bool
+def test_an_object_is_gone_only_when_a_not_found_status_names_it(
+    code: int, reason: str | None, details: StatusDetails | None, expected: bool
 ) -> None:
-    error = api_error(Status(code=code, details=details))
-    assert is_gone(error, ObjectKey("default", "web")) is expected
-    assert not is_gone(ValueError("x"), ObjectKey("default", "web"))
+    error = api_error(Status(code=code, reason=reason, details=details))
+    assert is_gone(error, ENDPOINTS, ObjectKey("default", "web")) is expected
+    assert not is_gone(ValueError("x"), ENDPOINTS, ObjectKey("default", "web"))
 
 
 def test_an_error_of_ours_is_no_terminating_namespace() -> None:

@@ -22,7 +22,7 @@ from endpointd.api.meta import NarrowMeta, ObjectKey, ObjectMeta, ObjectReferenc
 from endpointd.api.status import Status
 from endpointd.client.errors import ConnectionFailedError, api_error
 from endpointd.controllers.endpoints import plan as plan_module
-from endpointd.controllers.endpoints.controller import EndpointsSettings
+from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsSettings
 from endpointd.testing.memory_server import Call
 
 KEY = ObjectKey("ns", "svc")
@@ -353,6 +353,61 @@ async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a
     assert world.stored() is None
 
 
+NO_SUCH_PAGE = Status(code=404, message="GET /api: HTTP 404 Not Found: 404 page not found")
+
+
+async def test_a_404_that_does_not_name_the_service_deletes_no_endpoints_e10() -> None:
+    world = World()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.server._objects["services"] = {KEY: make_service()}
+    world.server.fail_next(api_error(NO_SUCH_PAGE), verb="get")
+    world.start()
+    await world.settle()
+    assert world.errors == [f"failed to delete endpoint ns/svc: {NO_SUCH_PAGE.message}"]
+    assert world.writes() == []
+    assert world.stored() is not None
+
+
+async def test_a_404_that_does_not_name_the_endpoints_does_not_count_as_deletion_e22() -> None:
+    world = await running(pod(1), pod(2))
+    for verb in ("update", "get"):
+        world.server.fail_next(api_error(NO_SUCH_PAGE), verb=verb)
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.endpoints.get(KEY) is not None
+    assert len(world.errors) == 1
+    world.clock.now += RETRY_BACKOFF.base_seconds
+    world.server.heal()
+    await world.work()
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+
+
+async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_orphan_e10() -> None:
+    world = World()
+    world.server.create_foreign(ENDPOINTS, endpoints())
+    world.start()
+    world.server.fail_next(api_error(NO_SUCH_PAGE), verb="delete")
+    world.clock.now += 1.0
+    await world.work()
+    assert world.errors == [f"failed to delete endpoint ns/svc: {NO_SUCH_PAGE.message}"]
+    assert world.endpoints.get(KEY) is not None
+    await world.settle()
+    assert world.stored() is None
+
+
+async def test_already_exists_overrides_what_the_store_believes_deleted_e22() -> None:
+    """Whatever made us believe in the deletion: the read after AlreadyExists proves that the object is there."""
+    world = await running(pod(1), pod(2))
+    item = world.stored()
+    assert item is not None
+    world.endpoints.record_delete(KEY, item.metadata.uid)
+    world.put(pod(1, ready=False))
+    await world.work()
+    assert world.writes() == ["create", "update"]
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    assert world.errors == []
+
+
 async def test_an_orphan_that_changes_while_it_is_deleted_is_looked_at_again() -> None:
     """Somebody may have begun to elect a leader with it."""
     world = World()
@@ -593,6 +648,32 @@ async def test_a_failed_write_keeps_the_time_of_the_trigger_for_the_next_0_6() -
     assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T00:00:00Z"
 
 
+async def test_a_ready_time_that_changed_nothing_published_is_not_told_by_a_later_write_0_6() -> None:
+    world = await running(pod(1), pod(2))
+    service = make_service(publish_not_ready_addresses=True)
+    world.put(service)
+    await world.settle()
+    world.put(pod(1, ready=False, ready_since="2026-02-02T01:00:00Z"))
+    await world.settle()
+    world.put(pod(3, ready_since="2026-02-02T05:00:00Z"))
+    await world.settle()
+    item = world.stored()
+    assert item is not None
+    assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T05:00:00Z"
+
+
+async def test_an_address_that_comes_later_than_its_pod_does_not_tell_the_pods_time_0_6() -> None:
+    world = await running(pod(1))
+    for pod_ips in ((), ("10.0.0.2",)):
+        late = change(pod(2, ready=False, ready_since="2026-02-02T00:10:00Z"), pod_ips=pod_ips)
+        world.put(change(late, pod_ip=pod_ips[0] if pod_ips else None))
+        await world.settle()
+    item = world.stored()
+    assert item is not None
+    assert world.ips() == (["10.0.0.1"], ["10.0.0.2"])
+    assert LAST_CHANGE_TRIGGER_TIME_ANNOTATION not in (item.metadata.annotations or {})
+
+
 async def test_a_server_that_asks_to_wait_is_listened_to() -> None:
     world = World()
     world.start()
@@ -691,7 +772,7 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
 async def test_a_state_put_in_place_by_an_audit_still_knows_the_times_not_told_0_6() -> None:
     world = await running(pod(1))
     state = world.controller._states[KEY]
-    world.put(pod(1, labels={"foo": "bar", "x": "y"}, ready_since="2026-02-02T00:00:00Z"))
+    state.trigger_times.pod_changed(None, "2026-02-02T00:00:00Z")
     state.desired.set("p1", None)
     assert world.controller.audit(KEY) is not None
     assert world.controller._states[KEY] is not state

@@ -237,6 +237,50 @@ def test_versions_that_are_no_numbers_give_nothing_to_go_by(store: Store[Thing])
     assert store.keys() == [key("a")]
 
 
+# ------------------------------------------------------------------------------------------------- reads
+
+
+def test_a_read_newer_than_what_is_stored_is_stored_at_once(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_read(thing("a", 12))
+    store.record_read(thing("a", 11))
+    assert recorder.take() == ["a@10->12"]
+    assert not store.doubtful
+
+
+def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_read(thing("a", 12))
+    assert recorder.take() == ["-a@10", "+a@12"]
+    store.apply([modified(thing("a", 12)), Bookmark("12")])
+    assert recorder.take() == []
+    assert (store.doubtful, store.statistics().graves) == (False, 0)
+
+
+def test_a_read_of_what_the_watch_has_passed_is_stored_and_a_relist_decides(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_read(thing("a", 10))
+    assert recorder.take() == ["-a@10", "+a@10"]
+    assert store.doubtful
+    store.replace([], "15")
+    assert recorder.take() == ["-a@10"]
+
+
+def test_a_read_does_not_override_a_later_deletion_that_the_watch_reported(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.apply([deleted(thing("a", 15))])
+    store.record_read(thing("a", 12))
+    store.record_read(thing("b", "not-a-number"))
+    assert recorder.take() == ["-a@10"]
+    assert store.keys() == []
+    store.record_read(thing("a", 16, uid="second"))
+    assert recorder.take() == ["+a@16"]
+
+
 # ----------------------------------------------------------------------------------------------- deletes
 
 

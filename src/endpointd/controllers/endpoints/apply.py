@@ -13,10 +13,9 @@ from endpointd.client.errors import (
     ApiError,
     ClientError,
     ConflictError,
-    NotFoundError,
 )
 from endpointd.controllers.endpoints.plan import Create, Delete, Nothing, Plan, Update
-from endpointd.controllers.writes import is_namespace_terminating
+from endpointd.controllers.writes import is_gone, is_namespace_terminating
 from endpointd.runtime.events import reference
 from endpointd.runtime.writer import Writer
 
@@ -105,7 +104,7 @@ class EndpointsApplier:
             answer = await self._writer.update(ENDPOINTS, plan.body, key=key)
         except ClientError as error:
             # A PUT to what is gone is answered with a conflict, too, as it names a uid.
-            outdated = isinstance(error, ConflictError | NotFoundError)
+            outdated = isinstance(error, ConflictError) or is_gone(error, ENDPOINTS, key)
             if outdated:
                 await self._look(key, plan.body.metadata.uid)
             return WriteFailure(
@@ -127,22 +126,20 @@ class EndpointsApplier:
         text = f"failed to delete endpoint {key}"
         try:
             await self._writer.get(SERVICES, key)
-        except NotFoundError:
-            pass
         except ClientError as error:
-            return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
+            if not is_gone(error, SERVICES, key):
+                return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
         else:
             log.info("endpoints kept, for their service has come back: endpoints=%s", key)
             return None
         try:
             await self._writer.delete(ENDPOINTS, key, uid=plan.uid, resource_version=plan.resource_version)
-        except NotFoundError:
-            pass
         except ConflictError as error:
             await self._look(key, plan.uid)
             return WriteFailure(f"{text}: {error}", outdated=True)
         except ClientError as error:
-            return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
+            if not is_gone(error, ENDPOINTS, key):
+                return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
         self._told.gone(key, plan.uid)
         return None
 
@@ -156,10 +153,11 @@ class EndpointsApplier:
         """Tell what the server has under a name now; leave it to the watch where it cannot be read."""
         try:
             item = await self._writer.get(ENDPOINTS, key)
-        except NotFoundError:
-            self._told.gone(key, uid)
         except ClientError as error:
-            log.info("endpoints not read after a failed write: endpoints=%s error=%s", key, error)
+            if is_gone(error, ENDPOINTS, key):
+                self._told.gone(key, uid)
+            else:
+                log.info("endpoints not read after a failed write: endpoints=%s error=%s", key, error)
         else:
             self._told.found(item)
 

@@ -132,6 +132,9 @@ class EndpointsController:
                 self._queue.add_after(service, delay_seconds)
         elif state.pod_changed(old, new):
             self._queue.add_after(service, max(delay_seconds, self._rest_seconds(state)))
+        elif not state.needs_plan:
+            # Nothing published depends on this change: a later, unrelated write must not carry its time (0.6).
+            state.trigger_times.take()
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
         """Look at an Endpoints that somebody else wrote or deleted, and repair it if that is due.
@@ -221,7 +224,7 @@ class EndpointsController:
 
     def found(self, item: Endpoints) -> None:
         """Take in an Endpoints that was not what our write expected."""
-        self._own_writes.record(item)
+        self._own_writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that an Endpoints is no more."""

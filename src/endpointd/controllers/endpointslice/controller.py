@@ -330,7 +330,7 @@ class EndpointSliceController:
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that the server has in the place of what was expected."""
-        self._own_writes.record(item)
+        self._own_writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is gone."""

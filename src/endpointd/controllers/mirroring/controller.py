@@ -277,11 +277,11 @@ class EndpointSliceMirroringController:
             if service is None:
                 service = await self._found(SERVICES, key)
                 if service is not None:
-                    self._services.record_write(service)
+                    self._services.record_read(service)
             if item is None:
                 item = await self._found(ENDPOINTS, key)
                 if item is not None:
-                    self._endpoints.record_write(item)
+                    self._endpoints.record_read(item)
         except ClientError as error:
             return SliceFailure(
                 f"slices of {name_of(key)} kept, as the server does not say whether it is gone: {error}",
@@ -298,7 +298,7 @@ class EndpointSliceMirroringController:
         try:
             return await self._server.get(resource, key)
         except ClientError as error:
-            if is_gone(error, key):
+            if is_gone(error, resource, key):
                 return None
             raise
 
@@ -315,7 +315,7 @@ class EndpointSliceMirroringController:
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that was not what our write expected."""
-        self._own_writes.record(item)
+        self._own_writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is no more."""
