@@ -23,6 +23,7 @@ from endpointd.api.apps import (
 )
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
+from endpointd.api.times import format_time
 from endpointd.client.errors import AlreadyExistsError, ConflictError, NotFoundError
 from endpointd.runtime.controller import Controller
 from endpointd.runtime.manager import Manager
@@ -31,7 +32,6 @@ from endpointd.simulate.nodes import SIMULATED_NODES
 from endpointd.simulate.pods import SIMULATED_PODS
 from endpointd.simulate.settings import SimulateSettings
 from endpointd.simulate.simulation import Simulation
-from endpointd.simulate.times import format_time
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.refusals import refusal_status
 from endpointd.testing.virtual_time import FakeClock

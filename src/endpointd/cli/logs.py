@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from endpointd.api.times import format_micro_time
 from endpointd.cli.redaction import redact
 
 Format = Literal["text", "json"]
@@ -121,7 +122,7 @@ class JsonFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created, tz=UTC)
         message, values = message_and_values(record)
         line: dict[str, Any] = {
-            "ts": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "ts": format_micro_time(at),
             "severity": record.levelname.lower(),
             "logger": _short(record.name),
             "msg": redact(message),

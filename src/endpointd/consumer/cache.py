@@ -9,6 +9,7 @@ from endpointd.api.addresses import Family
 from endpointd.api.discovery import EndpointSlice
 from endpointd.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
 from endpointd.api.meta import ObjectKey
+from endpointd.api.times import parse_time
 from endpointd.consumer.changes import EndpointChanges, PortChanges, ServiceEndpoints, difference
 from endpointd.consumer.cursor import Cursor
 from endpointd.consumer.endpoint import (
@@ -21,7 +22,6 @@ from endpointd.consumer.endpoint import (
 from endpointd.consumer.endpoint_merge import MergedService
 from endpointd.consumer.selection import CLUSTER_POLICY, TrafficPolicy
 from endpointd.consumer.slice_parser import read_slice, service_of, why_ignored
-from endpointd.consumer.timestamps import parse_time
 
 _NONE: dict[str, EndpointSlice] = {}
 

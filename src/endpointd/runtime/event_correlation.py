@@ -20,6 +20,7 @@ import msgspec
 
 from endpointd.api.events import Event, EventSource
 from endpointd.api.meta import ObjectKey, ObjectMeta, ObjectReference
+from endpointd.api.times import format_time
 
 REMEMBERED = 4096
 FOLD_FROM_MESSAGES = 10
@@ -192,7 +193,7 @@ class EventCorrelator:
             same = (alike, occurrence.regarding.field_path, occurrence.message)
             message = occurrence.message
 
-        timestamp = occurrence.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        timestamp = format_time(occurrence.at)
         told = self._told.get(same)
         if told is None:
             now_told = Told(self._new_name(occurrence), 1, timestamp)

@@ -13,13 +13,14 @@ renewal *was sent*, and for no moment longer, whatever becomes of it meanwhile. 
 somebody else holds the lease. A term that has ended is not taken up again: the machine is then at its end.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
 
 from endpointd.api.coordination import Lease, LeaseSpec
+from endpointd.api.times import format_micro_time
 
 JITTER_FACTOR = 1.2
 """Pauses of candidates are between the retry period and so many times of it."""
@@ -243,11 +244,6 @@ def holder(state: State) -> str:
             assert_never(state)
 
 
-def micro_time(moment: datetime) -> str:
-    """Return a time as a Lease has it: UTC, with exactly six digits of the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 # ------------------------------------------------------------------------------------------------- candidates
 
 
@@ -342,7 +338,7 @@ def _leave(state: Leaving | Releasing, event: Event, at: Moment, rules: Rules) -
 
 
 def _new(at: Moment, rules: Rules) -> LeaseSpec:
-    time = micro_time(at.wall)
+    time = format_micro_time(at.wall)
     return LeaseSpec(
         holder_identity=rules.identity,
         lease_duration_seconds=int(rules.lease_seconds),
@@ -364,14 +360,14 @@ def _claimed(lease: Lease, at: Moment, rules: Rules) -> Lease:
 
 def _renewed(lease: Lease, at: Moment, rules: Rules) -> Lease:
     spec = replace(
-        lease.spec, lease_duration_seconds=int(rules.lease_seconds), renew_time=micro_time(at.wall)
+        lease.spec, lease_duration_seconds=int(rules.lease_seconds), renew_time=format_micro_time(at.wall)
     )
     return replace(lease, spec=spec)
 
 
 def _released(lease: Lease, at: Moment) -> Lease:
     """Name nobody, and a duration of a second, for those who do not know what an empty name means."""
-    time = micro_time(at.wall)
+    time = format_micro_time(at.wall)
     spec = replace(
         lease.spec, holder_identity="", lease_duration_seconds=1, acquire_time=time, renew_time=time
     )

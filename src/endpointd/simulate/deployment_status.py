@@ -6,8 +6,8 @@ from datetime import datetime
 import msgspec
 
 from endpointd.api.apps import Deployment, DeploymentStatus, ReplicaSet, WorkloadCondition
+from endpointd.api.times import format_time, parse_time
 from endpointd.simulate.amounts import surge_and_unavailable
-from endpointd.simulate.times import format_time, parse_time
 
 _NO_DEADLINE_SECONDS = 2**31 - 1
 

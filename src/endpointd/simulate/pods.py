@@ -8,7 +8,7 @@ import msgspec
 
 from endpointd.api.meta import ObjectMeta, OwnerReference
 from endpointd.api.resource import Resource
-from endpointd.simulate.times import parse_time
+from endpointd.api.times import parse_time
 
 
 class Probe(msgspec.Struct, frozen=True, rename="camel"):

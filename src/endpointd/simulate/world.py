@@ -18,6 +18,7 @@ from endpointd.api.apps import (
     StatefulSet,
 )
 from endpointd.api.meta import ObjectKey, key_of
+from endpointd.api.times import format_time, parse_time
 from endpointd.client.errors import ConflictError, NotFoundError
 from endpointd.clock import Clock
 from endpointd.runtime.informer import Informer
@@ -26,7 +27,6 @@ from endpointd.simulate.chance import Chance
 from endpointd.simulate.nodes import SIMULATED_NODES, SimulatedNode
 from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of, is_terminating
 from endpointd.simulate.settings import SimulateSettings
-from endpointd.simulate.times import format_time, parse_time
 
 
 class World:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.custom.kinds import CRDS, CustomKinds
 from endpointd.apiserver.custom.made import resource_of
 from endpointd.apiserver.custom.names import (
@@ -19,7 +20,6 @@ from endpointd.apiserver.objects import JsonObject, StorageKey, metadata_of
 from endpointd.apiserver.registry.customresourcedefinitions import CLEANUP
 from endpointd.apiserver.registry.documents import items, member, text
 from endpointd.apiserver.storage.model import Storage, Stored
-from endpointd.apiserver.verbs.metadata import timestamp
 from endpointd.clock import Clock
 
 _LOOK_AGAIN_SECONDS = 0.25
@@ -76,7 +76,7 @@ class DefinitionLoop:
 
     def _granted(self, crd: JsonObject) -> JsonObject:
         others = self._kinds.others(text(metadata_of(crd), "name"), text(member(crd, "spec"), "group"))
-        grant_names(crd, taken_names(others), timestamp(self._clock))
+        grant_names(crd, taken_names(others), format_time(self._clock.wall()))
         return crd
 
     async def _empty(self, stored: Stored, crd: JsonObject) -> None:
@@ -108,13 +108,13 @@ class DefinitionLoop:
 
     def _in_progress(self, crd: JsonObject) -> JsonObject:
         text_of = "CustomResource deletion is in progress"
-        now = timestamp(self._clock)
+        now = format_time(self._clock.wall())
         set_condition(crd, TERMINATING, True, "InstanceDeletionInProgress", text_of, now)
         return crd
 
     async def _release(self, stored: Stored, reason: str, message: str) -> None:
         def told(crd: JsonObject) -> JsonObject:
-            set_condition(crd, TERMINATING, False, reason, message, timestamp(self._clock))
+            set_condition(crd, TERMINATING, False, reason, message, format_time(self._clock.wall()))
             metadata = metadata_of(crd)
             kept = [name for name in items(metadata, "finalizers") if name != CLEANUP]
             if kept:

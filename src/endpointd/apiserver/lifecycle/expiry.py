@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from endpointd.api.times import parse_time
 from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.lifecycle.agenda import Agenda
-from endpointd.apiserver.lifecycle.facts import parse_time
 from endpointd.apiserver.lifecycle.ports import Deleter
 from endpointd.apiserver.objects import GroupResource, StorageKey
 from endpointd.apiserver.registry.definition import Registry

@@ -1,7 +1,5 @@
 """The few fields of any object that decide its end, decoded by themselves."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from endpointd.apiserver.objects import StorageKey
@@ -76,12 +74,3 @@ def facts_of(stored: Stored) -> Facts:
         metadata.finalizers or (),
         metadata.deletion_timestamp or "",
     )
-
-
-def parse_time(text: str) -> datetime | None:
-    """Return a timestamp of the API (seconds, or any fraction of them), ``None`` where it is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

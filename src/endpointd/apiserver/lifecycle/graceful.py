@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from endpointd.api.times import parse_time
 from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.lifecycle.agenda import Agenda
-from endpointd.apiserver.lifecycle.facts import facts_of, parse_time
+from endpointd.apiserver.lifecycle.facts import facts_of
 from endpointd.apiserver.lifecycle.namespace_plan import PODS
 from endpointd.apiserver.lifecycle.ports import Deleter
 from endpointd.apiserver.objects import GroupResource, StorageKey

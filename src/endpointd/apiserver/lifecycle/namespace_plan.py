@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.lifecycle.facts import Facts
 from endpointd.apiserver.objects import GroupResource, JsonObject
 
@@ -65,7 +66,7 @@ def with_conditions(
         )
         message = f"Some content in the namespace has finalizers remaining: {told}"
         wanted["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", message)
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = format_time(now)
     conditions = {each.get("type", ""): dict(each) for each in status.get("conditions") or ()}
     for name, (state, reason, message) in wanted.items():
         old = conditions.get(name)

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Protocol
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.custom.definition_rules import (
     definition_errors,
     definition_name_problem,
@@ -23,7 +24,6 @@ from endpointd.apiserver.objects import JsonObject, metadata_of
 from endpointd.apiserver.registry.definition import Definition, Request, Strategy
 from endpointd.apiserver.registry.documents import fill, items, keep_only_status, made, member, number, text
 from endpointd.apiserver.registry.statuses import status_door
-from endpointd.apiserver.verbs.metadata import timestamp
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _RULES = "x-kubernetes-validations"
@@ -91,7 +91,7 @@ class _DefinitionStrategy(Strategy):
 
     def _grant(self, request: Request, obj: JsonObject) -> None:
         others = self._kinds.others(text(metadata_of(obj), "name"), text(member(obj, "spec"), "group"))
-        now = timestamp(request.clock)
+        now = format_time(request.clock.wall())
         grant_names(obj, taken_names(others), now)
         set_approval(obj, now)
 
@@ -136,7 +136,9 @@ class _DefinitionStrategy(Strategy):
             metadata["generation"] -= 1  # a deletion is no change of the spec, for these
         metadata["finalizers"] = [*items(metadata, "finalizers"), CLEANUP]
         text_of = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-        set_condition(obj, TERMINATING, True, "InstanceDeletionPending", text_of, timestamp(request.clock))
+        set_condition(
+            obj, TERMINATING, True, "InstanceDeletionPending", text_of, format_time(request.clock.wall())
+        )
         self._refresh_after(request, obj)
 
     def after_create(self, request: Request, obj: JsonObject) -> None:

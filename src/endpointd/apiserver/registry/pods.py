@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.errors import (
     FieldError,
     StatusError,
@@ -27,7 +28,6 @@ from endpointd.apiserver.registry.pod_updates import (
 from endpointd.apiserver.registry.pod_warnings import pod_warnings
 from endpointd.apiserver.registry.resource_rules import quality_of_service
 from endpointd.apiserver.registry.statuses import status_door
-from endpointd.apiserver.registry.times import timestamp
 
 RESOURCE = GroupResource("", "pods")
 _NODES = GroupResource("", "nodes")
@@ -106,7 +106,7 @@ class _PodStrategy(Strategy):
                     "type": "PodScheduled",
                     "status": "False",
                     "lastProbeTime": None,
-                    "lastTransitionTime": timestamp(request.clock),
+                    "lastTransitionTime": format_time(request.clock.wall()),
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }
@@ -201,7 +201,7 @@ def _set_condition(request: Request, obj: JsonObject, condition: JsonObject) -> 
     kept = [one for one in conditions if text(one, "type") != condition["type"]]
     before = next((one for one in conditions if text(one, "type") == condition["type"]), None)
     changed = before is None or text(before, "status") != condition["status"]
-    time = timestamp(request.clock) if changed else (before or {}).get("lastTransitionTime")
+    time = format_time(request.clock.wall()) if changed else (before or {}).get("lastTransitionTime")
     entry = {
         "type": condition["type"],
         "status": condition["status"],

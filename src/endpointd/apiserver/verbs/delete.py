@@ -1,12 +1,12 @@
 """Delete: at once, gracefully, or when the last finalizer is gone; one object or a collection."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.errors import StatusError, conflict, not_found, stale
 from endpointd.apiserver.objects import GroupResource, JsonObject
 from endpointd.apiserver.registry.definition import Request
 from endpointd.apiserver.storage.model import Stored, WriteConflictError
-from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.commit import commit_one, give_back, note_deleted
 from endpointd.apiserver.verbs.context import Backend, Caller, Result, Target, answer, new_request, shown
 from endpointd.apiserver.verbs.options import DeleteOptions
@@ -94,13 +94,13 @@ def _mark(target: Target, request: Request, options: DeleteOptions, obj: JsonObj
     if is_first:
         if metadata.get("generation"):
             metadata["generation"] += 1
-        metadata["deletionTimestamp"] = _later(meta.timestamp(request.clock), grace_seconds)
+        metadata["deletionTimestamp"] = _later(format_time(request.clock.wall()), grace_seconds)
         if not target.definition.strategy.is_held(obj):
             metadata["deletionGracePeriodSeconds"] = grace_seconds
         target.definition.strategy.mark_deleted(request, obj)
     elif grace_seconds < metadata.get("deletionGracePeriodSeconds", 0):
         begun = _later(metadata["deletionTimestamp"], -metadata["deletionGracePeriodSeconds"])
-        now = meta.timestamp(request.clock)
+        now = format_time(request.clock.wall())
         hastened = _later(begun, grace_seconds)
         if hastened < now:
             hastened, grace_seconds = now, min(grace_seconds, 1)
@@ -139,8 +139,7 @@ def _apply_policy(options: DeleteOptions, metadata: JsonObject) -> None:
 
 
 def _later(text: str, seconds: int) -> str:
-    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) + timedelta(seconds=seconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(datetime.fromisoformat(text) + timedelta(seconds=seconds))
 
 
 def _success(target: Target, metadata: JsonObject) -> JsonObject:

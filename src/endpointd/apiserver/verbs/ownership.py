@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.fields.kinds import WORKLOADS, ReplicasPaths, empty, version_of
 from endpointd.apiserver.fields.scaling import owners_after_writing, owners_of_parent, with_owners
 from endpointd.apiserver.fields.tracking import (
@@ -14,7 +15,6 @@ from endpointd.apiserver.fields.tracking import (
 )
 from endpointd.apiserver.objects import JsonObject, metadata_of
 from endpointd.apiserver.registry.definition import Request
-from endpointd.apiserver.verbs import metadata as meta
 from endpointd.apiserver.verbs.context import Target, shown
 from endpointd.apiserver.verbs.options import WriteOptions
 
@@ -40,7 +40,7 @@ def writer(target: Target, request: Request, options: WriteOptions | None) -> Wr
     """Return who writes."""
     named = options.field_manager if options is not None else ""
     door = target.subresource.name if target.subresource is not None else ""
-    return Writer(manager_name(named, request.user_agent), door, meta.timestamp(request.clock))
+    return Writer(manager_name(named, request.user_agent), door, format_time(request.clock.wall()))
 
 
 class Owner:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from endpointd.api.times import format_time
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.registry.definition import Definition, Request, Strategy
-from endpointd.apiserver.registry.times import timestamp
 
 _GROUPS = ["system:masters", "system:authenticated"]
 _EVERYTHING = ["*"]
@@ -26,7 +26,7 @@ def _rules(request: Request, obj: JsonObject) -> JsonObject:
 def _who_am_i(request: Request, obj: JsonObject) -> JsonObject:
     return {
         **obj,
-        "metadata": {"creationTimestamp": timestamp(request.clock)},
+        "metadata": {"creationTimestamp": format_time(request.clock.wall())},
         "status": {"userInfo": {"username": request.user, "groups": list(_GROUPS)}},
     }
 

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endpointd.apiserver.lifecycle.facts import Facts, OwnerReference, facts_of, parse_time
+from endpointd.apiserver.lifecycle.facts import Facts, OwnerReference, facts_of
 from endpointd.apiserver.lifecycle.garbage_plan import (
     DeleteOwned,
     DropFinalizer,
@@ -161,11 +161,3 @@ def test_facts_are_read_from_any_document() -> None:
     assert facts_of(told).owners == ()
     odd = msgspec.structs.replace(plain, encoded=b'{"metadata":{"ownerReferences":[{"name":"no uid"}]}}')
     assert facts_of(odd) == Facts(plain.key, "u")
-
-
-def test_times_in_all_their_forms() -> None:
-    for text in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000Z", "2026-01-01T01:00:00+01:00"):
-        moment = parse_time(text)
-        assert moment is not None
-        assert moment.isoformat().startswith(("2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+01:00"))
-    assert parse_time("yesterday") is None
