@@ -60,7 +60,6 @@ def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> Non
     assert sorted(piece["addressType"] for piece in rows["basket"]["slices"]) == ["IPv4", "IPv6"]
     assert rows["warehouse"]["notReady"] == 1
     assert rows["mail"]["slices"] == []
-    assert stat.S_IMODE((tmp_path / ".endpointd" / "kubeconfig").stat().st_mode) == 0o600
 
 
 def test_the_table_is_for_people(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> Non
         (
             ["serve", "--bind-address", "0.0.0.0"],
             "",
-            ["the server would listen on 0.0.0.0, for others than this machine"],
+            ["--bind-address 0.0.0.0 can be reached from other machines", "--allow-remote"],
         ),
         (["serve", "--bind-address", "0.0.0.0", "--port", "70000"], "", ["70000 is not in the range"]),
         (["serve", "--kubeconfig-out", "x.yaml/kubeconfig"], "a", ["x.yaml"]),
@@ -216,8 +215,35 @@ def test_the_data_directory_is_for_its_owner_alone(server: Server, tmp_path: Pat
 def test_a_second_server_of_the_same_data_is_refused_by_name(server: Server, tmp_path: Path) -> None:
     done = run(tmp_path, "serve", f"--data-dir={tmp_path / 'data'}", "--kubeconfig-out=other")
     assert (done.returncode, str(server.process.pid) in done.stderr) == (2, True), done.stderr
+    assert "--data-dir" in done.stderr
 
 
-def test_a_signal_ends_it_in_order(server: Server) -> None:
+def test_a_signal_ends_it_in_order_and_removes_its_kubeconfig(server: Server, tmp_path: Path) -> None:
+    assert stat.S_IMODE((tmp_path / "kubeconfig").stat().st_mode) == 0o600
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=20) == 0
+    assert not list(tmp_path.glob("*kubeconfig*"))
+
+
+def test_a_port_in_use_is_refused_with_the_flag_to_change(server: Server, tmp_path: Path) -> None:
+    port = server.url.rpartition(":")[2]
+    done = run(tmp_path, "serve", f"--port={port}")
+    assert done.returncode == 2
+    assert f"cannot serve on 127.0.0.1:{port}: the port is in use; choose another --port" in done.stderr
+    assert not (tmp_path / ".endpointd").exists()
+
+
+def test_a_kubeconfig_in_use_is_refused_and_kept(server: Server, tmp_path: Path) -> None:
+    before = (tmp_path / "kubeconfig").read_text()
+    done = run(tmp_path, "serve", "--kubeconfig-out=kubeconfig")
+    assert (done.returncode, "--kubeconfig-out" in done.stderr) == (2, True), done.stderr
+    assert (tmp_path / "kubeconfig").read_text() == before
+
+
+def test_a_wrong_token_is_reported_with_the_user_and_the_file(server: Server, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text((tmp_path / "kubeconfig").read_text().replace(server.token, "x" * 32))
+    done = run(tmp_path, "check", "-A", "--kubeconfig=wrong")
+    assert done.returncode == 2
+    for part in (f"user 'endpointd-admin' in {wrong}", "--kubeconfig", "Unauthorized"):
+        assert part in done.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ import click
 
 from endpointd.apiserver.registry.builtin import RegistrySettings, builtin_registry
 from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings, SettingsError
+from endpointd.apiserver.settings import ServerSettings, SettingsError, is_loopback
 from endpointd.apiserver.storage.model import StorageOpenError
+from endpointd.cli.own_kubeconfig import KubeconfigTakenError, claim_kubeconfig
+from endpointd.cli.serve import DEFAULT_KUBECONFIG
 from endpointd.runtime.shutdown import stop_on_signals
 
+_ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 _COLLECTION_THRESHOLDS = (50_000, 20, 100)
 
 
@@ -27,6 +31,11 @@ class CannotServeError(click.ClickException):
 def check_settings(settings: ServerSettings) -> None:
     """Refuse settings that cannot be, as a mistake of the command line."""
     try:
+        if not settings.allow_remote and not is_loopback(settings.host):
+            raise SettingsError(
+                f"--bind-address {settings.host} can be reached from other machines, and whoever has the token may do "
+                "everything: choose a loopback address such as 127.0.0.1, or add --allow-remote"
+            )
         settings.check()
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
@@ -37,22 +46,54 @@ def starting() -> Iterator[None]:
     """Turn what keeps a server from starting into one line and exit code 2."""
     try:
         yield
-    except* CannotServeError as group:  # as it is, out of the tasks it came through
+    except* (CannotServeError, KubeconfigTakenError) as group:  # as it is, out of the tasks it came through
         raise first_of(group) from None
-    except* (StorageOpenError, SettingsError) as group:
+    except* StorageOpenError as group:
+        raise CannotServeError(f"--data-dir: {first_of(group)}") from group
+    except* SettingsError as group:
         raise CannotServeError(str(first_of(group))) from group
     except* OSError as group:
         raise CannotServeError(_os_problem(group)) from group
 
 
 @contextlib.asynccontextmanager
-async def embedded_server(settings: ServerSettings, kubeconfig: Path) -> AsyncIterator[ApiServer]:
-    """Run a server for as long as the block lasts, with its kubeconfig in a file that only its owner may read."""
+async def embedded_server(
+    settings: ServerSettings, kubeconfig: Path | None
+) -> AsyncIterator[tuple[ApiServer, Path]]:
+    """Run a server for as long as the block lasts; give it and its kubeconfig, which only its owner may read.
+
+    ``kubeconfig`` None leaves the place to us. The file is gone when the block is left.
+    """
     registry = builtin_registry(RegistrySettings())
-    async with ApiServer(settings, registry) as server, _few_collections():
-        kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-        server.write_kubeconfig(kubeconfig)
+    with claim_kubeconfig(kubeconfig, DEFAULT_KUBECONFIG) as own:
+        async with _listening(ApiServer(settings, registry), settings) as server, _few_collections():
+            own.write(server.kubeconfig())
+            yield server, own.path
+
+
+@contextlib.asynccontextmanager
+async def _listening(server: ApiServer, settings: ServerSettings) -> AsyncIterator[ApiServer]:
+    try:
+        await server.__aenter__()
+    except OSError as error:
+        if error.errno not in _ADDRESS_ERRORS:
+            raise
+        raise CannotServeError(_address_problem(error, settings)) from error
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_exit(server)
         yield server
+
+
+def _address_problem(error: OSError, settings: ServerSettings) -> str:
+    where = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"cannot serve on {where}: this machine has no such address; choose another --bind-address"
+    if error.errno == errno.EACCES:
+        return f"cannot serve on {where}: ports below 1024 need more rights; choose another --port"
+    return (
+        f"cannot serve on {where}: the port is in use; choose another --port (0 takes a free one), or stop what "
+        "listens there"
+    )
 
 
 @contextlib.asynccontextmanager
@@ -68,13 +109,13 @@ async def _few_collections() -> AsyncIterator[None]:
         gc.unfreeze()
 
 
-async def serve_until_told(settings: ServerSettings, kubeconfig: Path) -> None:
+async def serve_until_told(settings: ServerSettings, kubeconfig: Path | None) -> None:
     """Serve until SIGTERM or SIGINT, and say how to get at it."""
     stop = asyncio.Event()
     with stop_on_signals(stop):
-        async with embedded_server(settings, kubeconfig) as server:
+        async with embedded_server(settings, kubeconfig) as (server, written):
             click.echo(f"serving the Kubernetes API at {server.url}")
-            click.echo(f"  {how_to_reach(kubeconfig)}")
+            click.echo(f"  {how_to_reach(written)}")
             await stop.wait()
 
 

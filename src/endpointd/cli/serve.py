@@ -19,10 +19,11 @@ def server_options(command: F) -> F:
         click.option(
             "--kubeconfig-out",
             type=click.Path(dir_okay=False, path_type=Path),
-            default=DEFAULT_KUBECONFIG,
-            show_default=True,
+            default=None,
+            show_default=str(DEFAULT_KUBECONFIG),
             metavar="FILE",
-            help="Where the kubeconfig goes, for its owner alone (0600).",
+            help="Where to write the kubeconfig (0600); it is removed at the end. The default gets -2, -3, ... where "
+            "other instances run in this folder.",
         ),
         click.option(
             "--port",
@@ -62,7 +63,7 @@ def serve(
     bind_address: str,
     allow_remote: bool,
     port: int,
-    kubeconfig_out: Path,
+    kubeconfig_out: Path | None,
     verbosity: int,
 ) -> None:
     """Serve the Kubernetes API on this machine, until SIGTERM or SIGINT.

@@ -74,7 +74,7 @@ def up(
     filenames: tuple[str, ...],
     data_dir: Path | None,
     port: int,
-    kubeconfig_out: Path,
+    kubeconfig_out: Path | None,
     no_simulate: bool,
     no_controllers: bool,
     nodes: int,

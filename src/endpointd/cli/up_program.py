@@ -42,7 +42,8 @@ class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSettings
     simulation: SimulateSettings | None
     with_controllers: bool
-    kubeconfig: Path
+    kubeconfig: Path | None
+    """Where it is written; None leaves the place to us."""
     once: bool
     timeout_seconds: float
     output: str
@@ -60,11 +61,11 @@ async def run_up(settings: UpSettings, manifests: Sequence[Manifest]) -> None:
     clock = SystemClock()
     stop = asyncio.Event()
     with stop_on_signals(stop):
-        async with embedded_server(settings.server, settings.kubeconfig) as server:
+        async with embedded_server(settings.server, settings.kubeconfig) as (server, kubeconfig):
             if not settings.once:
                 click.echo(f"the Kubernetes API is at {server.url}; to use it:")
-                click.echo(f"  {how_to_reach(settings.kubeconfig)}")
-            config = load_config(str(settings.kubeconfig), clock=clock)
+                click.echo(f"  {how_to_reach(kubeconfig)}")
+            config = load_config(str(kubeconfig), clock=clock)
             async with Client.from_config(
                 config, clock=clock, user_agent=f"endpointd/{__version__}"
             ) as client:
@@ -84,9 +85,7 @@ async def _run(
         # What keeps running is told to stop once the rest is done, or has failed.
         running = []
         if settings.with_controllers:
-            manager = Assembly(
-                RunSettings(kubeconfig=str(settings.kubeconfig), controllers=CONTROLLERS), client, clock
-            ).manager()
+            manager = Assembly(RunSettings(kubeconfig="", controllers=CONTROLLERS), client, clock).manager()
             running.append(group.create_task(manager.run(stop), name="controllers"))
         if settings.simulation is not None:
             simulation = run_simulation(client, settings.simulation, stop, clock=clock)

@@ -37,7 +37,8 @@ class ClusterConfig:
 
     ``server`` is its URL, with a path where it has one, without a slash at the end. ``proxy_url`` is the HTTP proxy
     to go through, ``""`` for none: the environment has been looked at already. ``namespace`` is the one to act in
-    when none is named. ``compression`` lets lists come gzipped. ``origin`` says in words where all this was found, for messages and logs.
+    when none is named. ``compression`` lets lists come gzipped. ``origin`` says in words where all this was found, for messages and logs;
+    ``identity`` whose credentials these are, and in which file, for a 401.
     """
 
     server: str
@@ -48,3 +49,4 @@ class ClusterConfig:
     namespace: str = "default"
     compression: bool = True
     origin: str = ""
+    identity: str = ""

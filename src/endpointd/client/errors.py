@@ -77,10 +77,23 @@ class BadRequestError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    """401: the server does not know who we are, even after the credentials were renewed."""
+    """401: the server does not know who we are, even after the credentials were renewed.
+
+    ``identity`` says whose credentials these were and where they came from, ``""`` where that is not known.
+    """
 
     reasons = ("Unauthorized",)
     code = 401
+    identity = ""
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        if not self.identity:
+            return message
+        return (
+            f"{message}: the server does not accept the credentials of {self.identity}; fix them, or choose others "
+            "with --kubeconfig or --context"
+        )
 
 
 class ForbiddenError(ApiError):

@@ -240,6 +240,8 @@ class Transport:
                     continue
             delay = self._delay_seconds(error, request, response, waits)
             if delay is None:
+                if isinstance(error, UnauthorizedError):
+                    error.identity = self._config.identity
                 raise error
             waits += 1
             await self._clock.sleep(delay)

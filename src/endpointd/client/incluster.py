@@ -58,6 +58,7 @@ def in_cluster_config(
         proxy_url=proxy_from_environment(server, environ),
         namespace=_namespace(folder, environ),
         origin=f"the service account in {folder}",
+        identity=f"the service account in {folder}",
     )
 
 

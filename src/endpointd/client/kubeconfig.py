@@ -77,6 +77,7 @@ def config_of(
         namespace=chosen.entry.namespace or "default",
         compression=not cluster.entry.disable_compression,
         origin=where,
+        identity=user_at if user_name else f"nobody ({where} names no user)",
     )
 
 
