@@ -6,28 +6,43 @@ from typing import Any
 
 import click
 
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+from endpointd.cli.pflag import split_list
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_UNIT_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "\u00b5s": 1e-6,  # the micro sign
+    "\u03bcs": 1e-6,  # the Greek letter mu
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+_LONGEST_SECONDS = 2**63 / 1e9
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as ``0s``, ``500ms`` or ``1m30s``.
+    """Return the seconds of a duration as Go's ``time.ParseDuration`` reads it: ``0s``, ``500ms``, ``1m30s``, ``-5s``.
 
-    Raises ``ValueError`` where it is none, or negative.
+    Raises ``ValueError`` where Go returns an error.
     """
-    if text == "0":
+    amount = text[1:] if text[:1] in ("+", "-") else text
+    if amount == "0":
         return 0.0
     seconds, position = 0.0, 0
-    for match in _DURATION.finditer(text):
+    for match in _DURATION.finditer(amount):
         if match.start() != position:
             break
         seconds += float(match[1]) * _UNIT_SECONDS[match[2]]
         position = match.end()
-    if not text or position != len(text):
+    if not amount or position != len(amount):
         raise ValueError(
             f"{text!r} is not a duration: write a number with a unit, such as 0s, 500ms or 1m30s"
         )
-    return seconds
+    if seconds >= _LONGEST_SECONDS:
+        raise ValueError(f"{text!r} is too long: a duration ends at 292 years")
+    return -seconds if text.startswith("-") else seconds
 
 
 class Duration(click.ParamType[float]):
@@ -35,14 +50,20 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
+    def __init__(self, *, may_be_negative: bool = False) -> None:
+        self._may_be_negative = may_be_negative
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the text."""
         if isinstance(value, float):
             return value
         try:
-            return parse_duration(str(value))
+            seconds = parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if seconds < 0 and not self._may_be_negative:
+            self.fail(f"{value!r} is negative, which has no meaning here", param, ctx)
+        return seconds
 
 
 class GoBool(click.ParamType[bool]):
@@ -62,15 +83,9 @@ class GoBool(click.ParamType[bool]):
 
 
 def in_range(low: int, high: int) -> Callable[[click.Context, click.Parameter, int], int]:
-    """Return a check that refuses what kube-controller-manager refuses, in its words.
-
-    0 stands for the default, as there.
-    """
+    """Return a check that refuses what kube-controller-manager refuses, in its words."""
 
     def check(ctx: click.Context, param: click.Parameter, value: int) -> int:
-        if value == 0:
-            default = param.default  # not what a file says, which may be 0 itself
-            return int(default) if isinstance(default, int) else value
         name = (param.name or "").replace("_", "-")
         if value < low:
             raise click.BadParameter(f"{name} must not be less than {low}, but got {value}", ctx, param)
@@ -89,7 +104,7 @@ def select_controllers(
     ``name`` runs one, ``-name`` does not, ``*`` runs all the others; the first word about one counts. Raises
     ``ValueError`` where a name is not known.
     """
-    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    words = [word.strip() for text in texts for word in split_list(text) if word.strip()]
     canonical = {**{name: name for name in known}, **aliases}
     verdicts: dict[str, bool] = {}
     for word in words:

@@ -1,5 +1,6 @@
 """The one table of what ``endpointd run`` can be told: each row is a flag, a key of the configuration file, and their words."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Literal
@@ -8,6 +9,7 @@ import click
 import msgspec
 
 from endpointd.cli.flags import Duration, GoBool, in_range, select_controllers
+from endpointd.cli.pflag import GoFloat, GoInteger, Verbosity
 
 CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 ALIASES = {
@@ -79,10 +81,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 _TYPES: dict[Kind, Any] = {
     "string": click.STRING,
-    "duration": Duration(),
+    "duration": Duration(may_be_negative=True),  # as kube-controller-manager; it counts as 0 there, too
     "boolean": GoBool(),
-    "integer": click.INT,
-    "number": click.FLOAT,
+    "integer": GoInteger(),
+    "number": GoFloat(),
     "list": click.STRING,
 }
 
@@ -95,6 +97,10 @@ def _controllers(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     if not selected:
         raise click.BadParameter("no controller is left to run; '*' runs all", ctx, param)
     return selected
+
+
+def _request_rate(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    return value if 0 < value < math.inf else 0.0  # client-go, too, sets no limit for the others
 
 
 def _resource_lock(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -131,8 +137,15 @@ def _integer(
     )
 
 
-def _duration(flag: str, default: str, help_text: str, group: str) -> Setting:
-    return Setting(flag=flag, kind="duration", default=default, help=help_text, group=group)
+def _duration(
+    flag: str,
+    default: str,
+    help_text: str,
+    group: str,
+    *,
+    type: Duration | None = None,  # noqa: A002 - as in Setting
+) -> Setting:
+    return Setting(flag=flag, kind="duration", default=default, help=help_text, group=group, type=type)
 
 
 _ELECTION, _WORK, _SERVING, _SHADOW = "Leader election", "Work", "Metrics and health", "Shadow mode"
@@ -157,16 +170,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         flag="kube-api-qps",
         kind="number",
-        type=click.FloatRange(min=0),
         default=0.0,
+        check=_request_rate,
         metavar="N",
         group="Cluster",
-        help="Requests a second to the API server; 0 leaves it to the server's own priority and fairness.",
+        help="Requests a second to the API server; 0 or less leaves it to the server's own priority and fairness.",
     ),
     Setting(
         flag="kube-api-burst",
         kind="integer",
-        type=click.IntRange(min=0),
+        type=GoInteger(0),
         default=0,
         metavar="N",
         group="Cluster",
@@ -184,7 +197,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         flag="concurrent-endpoint-syncs",
         kind="integer",
-        type=click.IntRange(min=0),
+        type=GoInteger(0),
         default=5,
         metavar="N",
         group=_WORK,
@@ -252,6 +265,7 @@ SETTINGS: tuple[Setting, ...] = (
         "5s",
         "How long a difference has to stand, with nobody writing, before it is reported.",
         _SHADOW,
+        type=Duration(),
     ),
     Setting(
         flag="leader-elect",
@@ -358,7 +372,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         flag="tracing-sampling-rate-per-million",
         kind="integer",
-        type=click.IntRange(0, 1_000_000),
+        type=GoInteger(0, 1_000_000),
         default=1_000_000,
         metavar="N",
         group="Traces",
@@ -375,6 +389,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         flag="v",
         kind="integer",
+        type=Verbosity(),
         default=0,
         metavar="N",
         group="Log",

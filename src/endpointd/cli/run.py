@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from endpointd.cli.options import CONTROLLERS, SETTINGS
+from endpointd.cli.pflag import PflagCommand
 
 if TYPE_CHECKING:
     from endpointd.cli.run_settings import ElectionSettings
@@ -30,6 +31,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: Path | None)
 
 
 @click.command(
+    cls=PflagCommand,
     params=[
         click.Option(
             ["--config"],
@@ -42,7 +44,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: Path | None)
             help="Read the settings from a file; flags win over it.",
         ),
         *(setting.option() for setting in SETTINGS),
-    ]
+    ],
 )
 def run(**values: Any) -> None:
     """Run the controllers against a cluster until SIGTERM or SIGINT.
@@ -69,11 +71,11 @@ def run(**values: Any) -> None:
         concurrent_endpoint_syncs=values["concurrent_endpoint_syncs"] or 5,
         concurrent_service_endpoint_syncs=values["concurrent_service_endpoint_syncs"],
         max_endpoints_per_slice=values["max_endpoints_per_slice"],
-        endpoint_batch_seconds=values["endpoint_updates_batch_period"],
-        slice_batch_seconds=values["endpointslice_updates_batch_period"],
+        endpoint_batch_seconds=max(values["endpoint_updates_batch_period"], 0.0),
+        slice_batch_seconds=max(values["endpointslice_updates_batch_period"], 0.0),
         mirroring_concurrent_syncs=values["mirroring_concurrent_service_endpoint_syncs"],
         mirroring_max_endpoints_per_subset=values["mirroring_max_endpoints_per_subset"],
-        mirroring_batch_seconds=values["mirroring_endpointslice_updates_batch_period"],
+        mirroring_batch_seconds=max(values["mirroring_endpointslice_updates_batch_period"], 0.0),
         qps=values["kube_api_qps"],
         burst=values["kube_api_burst"],
         metrics_address=_address(values),

@@ -75,14 +75,18 @@ def test_settings_made_without_flags_are_those_of_a_run_without_flags(started: l
     assert started == [RunSettings(kubeconfig="", controllers=CONTROLLERS)]
 
 
-def test_a_flag_says_the_default_against_a_file_and_0_in_a_file_means_the_default(
-    tmp_path: Path, started: list[RunSettings]
-) -> None:
-    path = write(tmp_path, "maxEndpointsPerSlice: 200\nconcurrentServiceEndpointSyncs: 0\n")
+def test_a_flag_that_says_the_default_wins_over_a_file(tmp_path: Path, started: list[RunSettings]) -> None:
+    path = write(tmp_path, "maxEndpointsPerSlice: 200\n")
     CliRunner().invoke(run, ["--config", str(path), "--max-endpoints-per-slice=100"])
     (settings,) = started
     assert settings.max_endpoints_per_slice == 100
-    assert settings.concurrent_service_endpoint_syncs == 5
+
+
+def test_a_file_is_held_to_the_bounds_of_the_flags(tmp_path: Path) -> None:
+    assert complaints(tmp_path, "maxEndpointsPerSlice: 0\nshadowGracePeriod: -5s\n") == [
+        "3: maxEndpointsPerSlice: max-endpoints-per-slice must not be less than 1, but got 0",
+        "4: shadowGracePeriod: '-5s' is negative, which has no meaning here",
+    ]
 
 
 def test_a_file_with_every_key_at_its_default_changes_nothing(
