@@ -109,7 +109,7 @@ def managed_by(piece: EndpointSlice) -> str:
     return (piece.metadata.labels or {}).get(MANAGED_BY_LABEL, "")
 
 
-def slice_state(world: World, key: ObjectKey) -> SliceState | None:
+def slice_state(world: World, key: ObjectKey, ratios: Mapping[str, float] | None = None) -> SliceState | None:
     """Return what a service's slices should be, None where they are nobody's to select (S-10 to S-12)."""
     service = world.services.get(key)
     if service is None or not service.selector or service.is_external_name:
@@ -119,16 +119,16 @@ def slice_state(world: World, key: ObjectKey) -> SliceState | None:
         for piece in world.slices_by_service.get(key, ())
         if managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
     ]
-    return SliceState.build(service, world.zone_of, world.membership.pods_of(key), ours)
+    return SliceState.build(service, world.zone_of, world.membership.pods_of(key), ours, lambda: ratios)
 
 
 def _slice_changes(
     world: World, key: ObjectKey, settings: Settings, ratios: Mapping[str, float] | None
 ) -> Iterator[ObjectChange]:
-    state = slice_state(world, key)
+    state = slice_state(world, key, ratios)
     if state is None:
         return
-    plan = state.plan(settings.max_endpoints_per_slice, None, ratios)
+    plan = state.plan(settings.max_endpoints_per_slice, None)
     for _, family in plan.families:
         yield from _writes(world, "endpointslice", key, family.create, family.update, family.delete)
     yield from _writes(world, "endpointslice", key, (), (), tuple(plan.strays))

@@ -28,7 +28,9 @@ class Life:
         self.table = ZoneTable()
         for name, node in self.nodes.items():
             self.table.set_node(name, node)
-        self.state = ServiceState.build(self.service, lambda name: self.nodes[name].zone, (), ())
+        self.state = ServiceState.build(
+            self.service, lambda name: self.nodes[name].zone, (), (), lambda: self.table.ratios
+        )
 
     def add(self, node: str, count: int = 1, *, ready: bool = True) -> None:
         for _ in range(count):
@@ -45,10 +47,9 @@ class Life:
     def give_cpu(self, name: str, milli: int) -> None:
         node = self.nodes[name] = msgspec.structs.replace(self.nodes[name], allocatable_cpu_milli=milli)
         self.table.set_node(name, node)
-        self.state.reconsider_hints()
 
     def sync(self) -> ServicePlan:
-        plan = self.state.plan(self.max_endpoints, None, self.table.ratios)
+        plan = self.state.plan(self.max_endpoints, None)
         for _, family in plan.families:
             written = [piece.metadata.name for piece in family.update]
             assert len({*written}) == len(written), "a slice is written twice"

@@ -27,7 +27,13 @@ class Cluster:
         self.state = self._build()
 
     def _build(self) -> ServiceState:
-        return ServiceState.build(self.service, self._zone_of, self.pods.values(), self.slices.values())
+        return ServiceState.build(
+            self.service,
+            self._zone_of,
+            self.pods.values(),
+            self.slices.values(),
+            lambda: self.ratios().ratios,
+        )
 
     def _zone_of(self, name: str) -> str | None:
         node = self.nodes.get(name)
@@ -64,7 +70,7 @@ class Cluster:
         self.state.set_pod(pod.metadata.name, pod)
 
     def sync(self) -> ServicePlan:
-        plan = self.state.plan(self.max_endpoints, None, self.ratios().ratios)
+        plan = self.state.plan(self.max_endpoints, None)
         self.events += [(event.type, event.reason, event.message) for event in self.state.hint_events(plan)]
         self.written = []
         for _, family in plan.families:
@@ -414,7 +420,8 @@ def test_after_a_restart_right_hints_are_left_as_they_are() -> None:
     cluster.sync()
     assert cluster.written == []
     assert cluster.slices == before
-    assert cluster.state.hint_status.hinted == {"IPv4": {"zone-a": 3, "zone-b": 3, "zone-c": 3}}
+    assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-c": 3}
+    assert cluster.state.hint_status.told
 
 
 def test_a_plan_with_hints_leaves_nothing_to_do() -> None:
@@ -422,8 +429,8 @@ def test_a_plan_with_hints_leaves_nothing_to_do() -> None:
     cluster.add_pods(17, "node-a")
     cluster.add_pods(5, "node-b")
     cluster.add_pods(9, "node-c")
-    for _ in range(2):
-        cluster.sync()
-    cluster.state.reconsider_hints()
+    cluster.sync()
+    assert not cluster.state.needs_plan
+    cluster.restart()
     assert cluster.sync().is_empty
     assert sum(cluster.hinted_zones().values()) == 31

@@ -5,6 +5,7 @@ services whose slices may be wrong into the queue. A worker then makes one plan 
 """
 
 import logging
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,7 +22,7 @@ from endpointd.clock import Clock
 from endpointd.controllers.endpointslice.apply import SliceApplier
 from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
-from endpointd.controllers.endpointslice.topology import ZoneTable, is_overloaded
+from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import OwnWrites
 from endpointd.controllers.repair_pace import RepairPace
@@ -171,14 +172,9 @@ class EndpointSliceController:
                     self._wake(service, state, self._settings.batch_period_seconds)
 
     def _zones_changed(self) -> None:
-        """Look at the services whose hints are refused, or off by too much for the zones as they are (S-98)."""
-        ratios = self._zones.ratios
+        """Look at the services whose hints cannot stay for the zones as they are, or were refused and can be given (S-98)."""
         for key in self._topology_aware:
-            state = self._states[key]
-            hinted = state.hint_status.hinted
-            if not hinted or any(is_overloaded(counts, ratios) for counts in hinted.values()):
-                state.reconsider_hints()
-                self._wake(key, state, self._settings.batch_period_seconds)
+            self._wake(key, self._states[key], self._settings.batch_period_seconds)
 
     def _build(self, service: Service) -> None:
         key = key_of(service)
@@ -218,11 +214,15 @@ class EndpointSliceController:
             self._zone_of,
             self._membership.pods_of(key),
             (piece for piece in found if piece is not None),
+            self._ratios,
         )
 
     def _zone_of(self, node_name: str) -> str | None:
         node = self._nodes.get(ObjectKey("", node_name))
         return node.zone if node is not None else None
+
+    def _ratios(self) -> Mapping[str, float] | None:
+        return self._zones.ratios
 
     def _observe(self, service: ObjectKey, name: str, piece: EndpointSlice | None) -> None:
         state = self._states.get(service)
@@ -292,7 +292,7 @@ class EndpointSliceController:
         if state is None:
             return []
         taken = state.trigger_times.take()
-        plan = state.plan(self._settings.max_endpoints_per_slice, taken, self._zones.ratios)
+        plan = state.plan(self._settings.max_endpoints_per_slice, taken)
         hint_events = state.hint_events(plan)
         failures: list[SliceFailure] = []
         observer = self._observer
@@ -386,7 +386,7 @@ class EndpointSliceController:
         return False
 
     def _plan_is_empty(self, state: ServiceState) -> bool:
-        return state.plan(self._settings.max_endpoints_per_slice, None, self._zones.ratios).is_empty
+        return state.plan(self._settings.max_endpoints_per_slice, None).is_empty
 
 
 def _is_selected(service: Service) -> bool:

@@ -3,7 +3,7 @@
 Every method costs O(what changed): a pod's change looks at one endpoint, a slice's change at its own endpoints.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from endpointd.api.core import Service
 from endpointd.api.discovery import EndpointSlice
@@ -21,12 +21,15 @@ from endpointd.controllers.endpointslice.hint_counts import HintCounts
 from endpointd.controllers.endpointslice.hints import TopologyView
 from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
+from endpointd.controllers.endpointslice.topology import RatiosOf
 
 
 class FamilyState:
     """One service and address type."""
 
-    def __init__(self, service: Service, address_type: str, wanted_ports: dict[str, int]) -> None:
+    def __init__(
+        self, service: Service, address_type: str, wanted_ports: dict[str, int], ratios_of: RatiosOf
+    ) -> None:
         self.service = service
         self.address_type = address_type
         self._namespace = service.metadata.namespace
@@ -46,8 +49,9 @@ class FamilyState:
         self._by_size: dict[str, dict[int, set[str]]] = {}
         # Only where the service asks for topology-aware hints.
         self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
-        self._reconsider_hints = self._hints is not None
-        self._hints_given = False
+        self._ratios_of = ratios_of
+        # The first plan tells whether the service has hints, even where none has to change (S-97).
+        self._hints_untold = self._hints is not None
 
     # ------------------------------------------------------------------------------------------ changing
 
@@ -58,10 +62,8 @@ class FamilyState:
             return
         self._disturb()
         if self._hints is not None:
-            self._hints.count_ready(
-                was=old is not None and old.endpoint.conditions.ready is True,
-                now=wanted is not None and wanted.endpoint.conditions.ready is True,
-            )
+            self._hints.count_endpoint(old.endpoint if old is not None else None, -1)
+            self._hints.count_endpoint(wanted.endpoint if wanted is not None else None, 1)
         holder = self._holders.get(pod)
         if holder is not None:
             self._touched.add(holder)
@@ -109,8 +111,6 @@ class FamilyState:
         self._by_size.setdefault(observed.ports.key, {}).setdefault(observed.size, set()).add(name)
         if self._hints is not None:
             self._hints.add(observed)
-            if self._hints.contradicts(name, given=self._hints_given):
-                self._touched.add(name)
         if not self._claim(observed):
             self._touched.add(name)
 
@@ -120,14 +120,12 @@ class FamilyState:
         for names in self._by_size.get(key, {}).values():
             self._touched.update(names)
 
-    def reconsider_hints(self) -> None:
-        """Have the next plan share out hints again, although no slice is touched: the zones have changed."""
-        self._reconsider_hints = self._hints is not None
-
     def settle(self, plan: FamilyPlan) -> None:
-        """Take note of what a plan found: which touched slices are right, and whether there are hints."""
-        self._reconsider_hints = False
-        self._hints_given = plan.shared_out is not None and plan.shared_out.refusal is None
+        """Take note of which touched slices a plan found right.
+
+        What the plan writes stays to be done until it is observed: a write may fail.
+        """
+        self._hints_untold = False
         for name in plan.right:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
             piece = self._slices[name].slice
@@ -198,11 +196,16 @@ class FamilyState:
     def needs_plan(self) -> bool:
         """Tell whether a plan could find something to do; False is certain, True is not."""
         return bool(
-            self._touched or self._unplaced or self._not_owned or not self._slices or self._reconsider_hints
+            self._touched or self._unplaced or self._not_owned or not self._slices or not self._hints_can_stay
         )
 
-    def view(self, max_endpoints: int, ratios: Mapping[str, float] | None) -> FamilyView:
-        """Return what a plan is made from: O(what is touched). ``ratios`` are the zones' parts of the CPU."""
+    @property
+    def _hints_can_stay(self) -> bool:
+        # Worked out, not remembered: what asks for other hints cannot get lost with a write that fails.
+        return self._hints is None or (not self._hints_untold and self._hints.can_stay(self._ratios_of()))
+
+    def view(self, max_endpoints: int) -> FamilyView:
+        """Return what a plan is made from: O(what is touched)."""
         unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
         return FamilyView(
             service=self.service,
@@ -219,20 +222,21 @@ class FamilyState:
             wanted_ports=self._wanted_ports,
             desired=self._desired,
             holders=self._holders,
-            topology=None if self._hints is None else self._topology_view(self._hints, ratios),
+            topology=None if self._hints is None else self._topology_view(self._hints),
         )
 
-    def _topology_view(self, hints: HintCounts, ratios: Mapping[str, float] | None) -> TopologyView:
+    def _topology_view(self, hints: HintCounts) -> TopologyView:
         touched = frozenset(self._touched)
 
         def untouched() -> Iterator[ObservedSlice]:
             return (self._slices[name] for name in sorted(self._slices) if name not in touched)
 
         return TopologyView(
-            ratios=ratios,
+            ratios=self._ratios_of(),
             ready=hints.ready,
-            hinted=hints.totals_without(touched),
-            all_hinted=hints.all_hinted_without(touched),
+            without_zone=hints.without_zone,
+            hinted=hints.sums_without(touched),
+            unsound=hints.unsound_without(touched),
             any_hinted=hints.any_hinted_without(touched),
             touched=touched,
             untouched=untouched,
@@ -259,6 +263,10 @@ class FamilyState:
         for count in self._desired_of_ports.values():
             full -= -count // max_endpoints
         return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
+
+    def hint_counts(self) -> tuple[object, ...]:
+        """Return what is counted of hints; nothing where the service does not ask for topology-aware ones."""
+        return self._hints.snapshot() if self._hints is not None else ()
 
     def unplaced_pods(self) -> frozenset[str]:
         """Return the pods whose endpoint no slice holds."""

@@ -13,9 +13,8 @@ import msgspec
 
 from endpointd.api.discovery import Endpoint, EndpointHints, ForZone
 from endpointd.controllers.endpointslice.desired import ObservedSlice
+from endpointd.controllers.endpointslice.hint_counts import HintSums, SliceHints
 from endpointd.controllers.endpointslice.topology import (
-    NO_HINTS_ALLOCATED,
-    NO_ZONE_ON_ENDPOINT,
     Refusal,
     ZoneAllocation,
     allocate,
@@ -41,10 +40,12 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     ratios: Mapping[str, float] | None
     ready: int
     """Ready endpoints of the service, all slices together."""
-    hinted: Mapping[str, int]
-    """Hints by zone, summed over the untouched slices of which every ready endpoint has some."""
-    all_hinted: bool
-    """Whether those are all untouched slices."""
+    without_zone: int
+    """How many of these are in no zone."""
+    hinted: HintSums
+    """The hints of the untouched sound slices."""
+    unsound: AbstractSet[str]
+    """The names of the other untouched slices."""
     any_hinted: bool
     """Whether any endpoint of an untouched slice has hints."""
     touched: AbstractSet[str]
@@ -69,74 +70,81 @@ def share_out(
     """Give the endpoints of all drafts their hints (S-93 to S-97).
 
     ``unchanged`` are slices that were looked at and found right otherwise. A slice whose hints do not fit any more is
-    turned into a draft by ``reopen``. Drafts should come in the order created, then updated.
+    turned into a draft by ``reopen``; a draft may end up as the slice was. Drafts should come in the order created,
+    then updated. Written in full, the result can stay: the next call with it gives no draft.
     """
-    allocations = allocate(view.ratios, view.ready)
+    allocations = allocate(view.ratios, view.ready, view.without_zone)
     if isinstance(allocations, Refusal):
         return _without_hints(allocations, view, drafts, unchanged, reopen)
-    counts: dict[str, int] = {}
-    opened: list[Draft] = list(drafts)
-    hinted = _less(view.hinted, _filled_up(view, drafts))
-    if view.all_hinted and _fits(hinted, counts, allocations):
-        counts.update(hinted)
-        candidates: Iterable[ObservedSlice] = unchanged
-    else:
-        candidates = (*_standing(view, drafts), *unchanged)
-    for piece in candidates:
-        hints = hints_by_zone(piece.slice.endpoints or ())
-        if hints is not None and _fits(hints, counts, allocations):
-            for zone, count in hints.items():
-                counts[zone] = counts.get(zone, 0) + count
+    bases = {draft.base.name for draft in drafts if draft.base is not None}
+    opened = list(drafts)
+    sums = view.hinted.copy()
+    for draft in drafts:  # an untouched slice that is written for the room that it has
+        if draft.base is not None and draft.base.name not in view.touched | view.unsound:
+            sums.subtract(SliceHints.of(draft.base.slice.endpoints or ()))
+    if view.unsound:
+        opened += [
+            reopen(piece)
+            for piece in view.untouched()
+            if piece.name in view.unsound and piece.name not in bases
+        ]
+    kept: list[ObservedSlice] = []
+    for piece in unchanged:
+        hints = SliceHints.of(piece.slice.endpoints or ())
+        if hints.is_sound:
+            sums.add(hints)
+            kept.append(piece)
         else:
             opened.append(reopen(piece))
-    for draft in opened:
+    hinted = _hint(opened, sums, allocations)
+    if hinted.can_stay(allocations):
+        return SharedOut(hinted.zones)
+    # What stands does not leave enough room: keep what fits, slice by slice (S-94), or nothing where that does not do.
+    untouched = (piece for piece in view.untouched() if piece.name not in bases | view.unsound)
+    standing = [*untouched, *kept]
+    for fits in (_fits, _fits_never):
+        sums = HintSums()
+        kept = []
+        for piece in standing:
+            hints = SliceHints.of(piece.slice.endpoints or ())
+            if fits(hints, sums, allocations):
+                sums.add(hints)
+                kept.append(piece)
+            else:
+                opened.append(reopen(piece))
+        standing = kept
+        hinted = _hint(opened, sums, allocations)
+        if hinted.can_stay(allocations):
+            break
+    return SharedOut(hinted.zones)
+
+
+def _fits(hints: SliceHints, sums: HintSums, allocations: Mapping[str, ZoneAllocation]) -> bool:
+    return hints.crossing <= allocations.keys() and all(
+        zone not in allocations or sums.zones.get(zone, 0) + count <= allocations[zone].maximum
+        for zone, count in hints.zones.items()
+    )
+
+
+def _fits_never(_: SliceHints, __: HintSums, ___: Mapping[str, ZoneAllocation]) -> bool:
+    return False
+
+
+def _hint(drafts: Sequence[Draft], standing: HintSums, allocations: Mapping[str, ZoneAllocation]) -> HintSums:
+    """Hint all ready endpoints of the drafts at their own zones, then balance (S-95, S-96); return all hints."""
+    sums = standing.copy()
+    counts = sums.zones
+    for draft in drafts:
         for place, endpoint in enumerate(draft.endpoints):
-            if not endpoint.conditions.ready:
+            zone = endpoint.zone
+            if not endpoint.conditions.ready or not zone:
                 draft.endpoints[place] = without_hints(endpoint)
                 continue
-            own_zone = endpoint.zone
-            if not own_zone:
-                return _without_hints(NO_ZONE_ON_ENDPOINT, view, opened, unchanged, reopen)
-            counts[own_zone] = counts.get(own_zone, 0) + 1
-            draft.endpoints[place] = _with_hints(endpoint, _hint_at(own_zone))
+            counts[zone] = counts.get(zone, 0) + 1
+            draft.endpoints[place] = _with_hints(endpoint, _hint_at(zone))
     giving, receiving = moves_between_zones(counts, allocations)
-    _redistribute(opened, giving, receiving, counts)
-    if not counts:
-        return _without_hints(NO_HINTS_ALLOCATED, view, opened, unchanged, reopen)
-    return SharedOut(counts)
-
-
-def _filled_up(view: TopologyView, drafts: Sequence[Draft]) -> list[ObservedSlice]:
-    """Return the untouched slices that are written for the room that they have."""
-    bases = [draft.base for draft in drafts if draft.base is not None]
-    return [piece for piece in bases if piece.name not in view.touched]
-
-
-def _standing(view: TopologyView, drafts: Sequence[Draft]) -> list[ObservedSlice]:
-    """Return the untouched slices that are not written: O(slices)."""
-    bases = {draft.base.name for draft in drafts if draft.base is not None}
-    return [piece for piece in view.untouched() if piece.name not in bases]
-
-
-def _less(hinted: Mapping[str, int], written: Iterable[ObservedSlice]) -> dict[str, int]:
-    left = dict(hinted)
-    for piece in written:
-        for zone, count in (hints_by_zone(piece.slice.endpoints or ()) or {}).items():
-            left[zone] -= count
-    return {zone: count for zone, count in left.items() if count}
-
-
-def hints_by_zone(endpoints: Iterable[Endpoint]) -> dict[str, int] | None:
-    """Count the hints of the ready endpoints by zone; None where one of them has no zone hint (S-94)."""
-    counts: dict[str, int] = {}
-    for endpoint in endpoints:
-        if not endpoint.conditions.ready:
-            continue
-        if endpoint.hints is None or not endpoint.hints.for_zones:
-            return None
-        for hint in endpoint.hints.for_zones:
-            counts[hint.name] = counts.get(hint.name, 0) + 1
-    return counts
+    _redistribute(drafts, giving, receiving, sums)
+    return sums
 
 
 def without_hints(endpoint: Endpoint) -> Endpoint:
@@ -148,17 +156,8 @@ def _with_hints(endpoint: Endpoint, hints: EndpointHints) -> Endpoint:
     return endpoint if endpoint.hints == hints else msgspec.structs.replace(endpoint, hints=hints)
 
 
-def _fits(
-    hints: Mapping[str, int], counts: Mapping[str, int], allocations: Mapping[str, ZoneAllocation]
-) -> bool:
-    return all(
-        zone in allocations and counts.get(zone, 0) + count <= allocations[zone].maximum
-        for zone, count in hints.items()
-    )
-
-
 def _redistribute(
-    drafts: Sequence[Draft], giving: dict[str, int], receiving: dict[str, int], counts: dict[str, int]
+    drafts: Sequence[Draft], giving: dict[str, int], receiving: dict[str, int], sums: HintSums
 ) -> None:
     """Send some endpoints of zones that have too many to consumers of zones that have too few (S-96)."""
     for draft in drafts:
@@ -172,8 +171,8 @@ def _redistribute(
             draft.endpoints[place] = _with_hints(endpoint, _hint_at(receiver))
             _take_one(giving, zone)
             _take_one(receiving, receiver)
-            counts[zone] -= 1
-            counts[receiver] = counts.get(receiver, 0) + 1
+            _take_one(sums.zones, zone)
+            sums.add(SliceHints({receiver: 1}, {receiver}, is_sound=True, has_any=True))
 
 
 def _take_one(claims: dict[str, int], zone: str) -> None:
@@ -213,9 +212,8 @@ class HintEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class HintStatus(msgspec.Struct, frozen=True, gc=False):
-    """What a service's slices were given last, by address type, and whether that has been told."""
+    """Whether an Event has told that a service has hints."""
 
-    hinted: Mapping[str, Mapping[str, int]] = {}
     told: bool = False
 
     def after(self, address_type: str, outcome: SharedOut | None) -> "tuple[HintStatus, HintEvent | None]":
@@ -223,17 +221,15 @@ class HintStatus(msgspec.Struct, frozen=True, gc=False):
 
         S-82, S-93, S-97. As upstream, one flag serves all address types of a service.
         """
-        others = {family: hinted for family, hinted in self.hinted.items() if family != address_type}
         if outcome is None:
             if not self.told:
                 return self, None
             text = f"Topology Aware Hints has been disabled, addressType: {address_type}"
-            return HintStatus(others), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
+            return HintStatus(), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
         if outcome.refusal is not None:
             text = f"{outcome.refusal.message}, addressType: {address_type}"
-            return HintStatus(others), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
-        status = HintStatus({**others, address_type: outcome.hinted}, told=True)
+            return HintStatus(), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
         if self.told:
-            return status, None
+            return self, None
         text = f"Topology Aware Hints has been enabled, addressType: {address_type}"
-        return status, HintEvent("Normal", "TopologyAwareHintsEnabled", text)
+        return HintStatus(told=True), HintEvent("Normal", "TopologyAwareHintsEnabled", text)

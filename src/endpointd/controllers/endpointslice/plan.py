@@ -265,6 +265,7 @@ def _finish(
     """Turn the drafts into slices, removals first: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
     service = view.service
     creates = list(packing.create)
+    _drop_unchanged(packing, labels)
     # What sends traffic to where nobody is comes before what only adds to it.
     in_turn = sorted(packing.update, key=lambda draft: not draft.takes_away)
     updates = [_written(draft, labels, trigger_time) for draft in in_turn]
@@ -290,6 +291,22 @@ def _finish(
         removed=packing.removed,
         shared_out=shared_out,
     )
+
+
+def _drop_unchanged(packing: _Packing, labels: Labels) -> None:
+    """Take the slices that would be written as they stand for right ones: hints may come out as they were."""
+    changed: list[_Draft] = []
+    for draft in packing.update:
+        base = draft.base
+        if (
+            base is not None
+            and tuple(draft.endpoints) == (base.slice.endpoints or ())
+            and (base.slice.metadata.labels or {}) == labels
+        ):
+            packing.right.append(base)
+        else:
+            changed.append(draft)
+    packing.update = changed
 
 
 def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> EndpointSlice:

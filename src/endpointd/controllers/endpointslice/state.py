@@ -3,7 +3,7 @@
 After any history the state equals one rebuilt from the listers, and so does its plan.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -20,6 +20,7 @@ from endpointd.controllers.endpointslice.family import FamilyState
 from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus
 from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, plan_family
+from endpointd.controllers.endpointslice.topology import RatiosOf
 from endpointd.controllers.trigger_time import TriggerTimes
 
 
@@ -47,13 +48,13 @@ class ServicePlan:
 class ServiceState:
     """One service whose endpoints are selected: all its address types."""
 
-    def __init__(self, service: Service, zone_of: ZoneOf) -> None:
+    def __init__(self, service: Service, zone_of: ZoneOf, ratios_of: RatiosOf = lambda: None) -> None:
         self.service = service
         self.translator = PodTranslator(service, zone_of)
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self._wanted_ports: dict[str, int] = {}
         self._families = {
-            family: FamilyState(service, family, self._wanted_ports)
+            family: FamilyState(service, family, self._wanted_ports, ratios_of)
             for family in self.translator.address_types
         }
         self._port_keys: dict[str, str] = {}
@@ -63,10 +64,18 @@ class ServiceState:
 
     @classmethod
     def build(
-        cls, service: Service, zone_of: ZoneOf, pods: Iterable[Pod], slices: Iterable[EndpointSlice]
+        cls,
+        service: Service,
+        zone_of: ZoneOf,
+        pods: Iterable[Pod],
+        slices: Iterable[EndpointSlice],
+        ratios_of: RatiosOf = lambda: None,
     ) -> "ServiceState":
-        """Return the state of a service from all its pods and slices: O(both)."""
-        state = cls(service, zone_of)
+        """Return the state of a service from all its pods and slices: O(both).
+
+        ``ratios_of`` is asked whenever hints are looked at, so it must be cheap; a service's state follows it.
+        """
+        state = cls(service, zone_of, ratios_of)
         for pod in pods:
             state.set_pod(pod.metadata.name, pod)
         for piece in sorted(slices, key=lambda piece: piece.metadata.name):
@@ -146,11 +155,6 @@ class ServiceState:
         """Tell whether the service asks for topology-aware hints."""
         return topology_aware(self.service)
 
-    def reconsider_hints(self) -> None:
-        """Have the next plan share out hints again: the zones have changed."""
-        for family in self._families.values():
-            family.reconsider_hints()
-
     def hint_events(self, plan: "ServicePlan") -> list[HintEvent]:
         """Take note of the hints that a plan has given, and return what is to be told of them (S-75)."""
         events: list[HintEvent] = []
@@ -160,14 +164,12 @@ class ServiceState:
                 events.append(event)
         return events
 
-    def plan(
-        self, max_endpoints: int, trigger_time: str | None, ratios: Mapping[str, float] | None = None
-    ) -> ServicePlan:
+    def plan(self, max_endpoints: int, trigger_time: str | None) -> ServicePlan:
         """Return what makes the slices right, and settle what turned out to be right: O(what is touched)."""
         families: list[tuple[FamilyState, FamilyPlan]] = []
         for family in self._families.values():
             if family.needs_plan:
-                plan = plan_family(family.view(max_endpoints, ratios), trigger_time)
+                plan = plan_family(family.view(max_endpoints), trigger_time)
                 family.settle(plan)
                 families.append((family, plan))
         return ServicePlan(families, [self._strays[name] for name in sorted(self._strays)], trigger_time)
@@ -199,4 +201,5 @@ class ServiceState:
             parts[f"desired {family.address_type} endpoints"] = family.desired_endpoints()
             parts[f"observed {family.address_type} slices"] = family.slices()
             parts[f"{family.address_type} endpoints without a slice"] = family.unplaced_pods()
+            parts[f"{family.address_type} hint counts"] = family.hint_counts()
         return parts

@@ -1,11 +1,15 @@
 """How endpoints are shared out among zones by their CPU (behaviour 2.11): pure functions, and one running sum."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from endpointd.api.core import Node
+
+RatiosOf = Callable[[], Mapping[str, float] | None]
+"""Each zone's part of the CPU at the moment; None where hints cannot be shared out."""
 
 OVERLOAD_SHARE = 1 / 1.2
 """A zone may get this part of its share at the least: 20 % of overload is tolerated (S-93)."""
@@ -28,7 +32,6 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 NO_NODE_INFORMATION = Refusal(
     "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes"
 )
-NO_HINTS_ALLOCATED = Refusal("No hints allocated for zones")
 NO_ZONE_ON_ENDPOINT = Refusal("One or more endpoints do not have a zone specified")
 
 
@@ -87,8 +90,14 @@ class ZoneTable:
         return self._ratios
 
 
-def allocate(ratios: Mapping[str, float] | None, ready: int) -> dict[str, ZoneAllocation] | Refusal:
-    """Share ``ready`` endpoints out among the zones, or say why that cannot be done (S-93)."""
+def allocate(
+    ratios: Mapping[str, float] | None, ready: int, without_zone: int = 0
+) -> dict[str, ZoneAllocation] | Refusal:
+    """Share ``ready`` endpoints out among the zones, or say why that cannot be done (S-93, S-95).
+
+    ``without_zone`` is how many of them are in no zone. A result has at least one endpoint for each zone, so "no hints
+    allocated" (S-97) cannot happen.
+    """
     if ratios is None:
         return NO_NODE_INFORMATION
     if len(ratios) > ready:
@@ -101,10 +110,23 @@ def allocate(ratios: Mapping[str, float] | None, ready: int) -> dict[str, ZoneAl
             "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold "
             f"({ready} endpoints, {len(ratios)} zones)"
         )
+    if without_zone:
+        return NO_ZONE_ON_ENDPOINT
     return {
         zone: ZoneAllocation(max(desired, minimum[zone]), minimum[zone], minimum[zone] + spare)
         for zone, desired in wanted.items()
     }
+
+
+def is_balanced(counts: Mapping[str, int], allocations: Mapping[str, ZoneAllocation]) -> bool:
+    """Tell whether hints by zone can stay: no zone is above its maximum (S-94), or moving could not help (S-96).
+
+    Without the second half, hints that S-96 leaves above a maximum would be allocated again by every sync.
+    """
+    return (
+        all(counts.get(zone, 0) <= allocation.maximum for zone, allocation in allocations.items())
+        or _next_move(counts, allocations, allocations.keys(), allocations.keys()) is None
+    )
 
 
 def moves_between_zones(
@@ -112,39 +134,40 @@ def moves_between_zones(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return how many hints each zone should give away, and how many each should receive (S-96).
 
-    Of zones with equal claims the first by name is taken; upstream leaves that to chance.
+    Of zones with equal claims the first by name is taken; upstream leaves that to chance. What is left afterwards
+    :func:`is_balanced`.
     """
-    surplus: dict[str, float] = {}
-    deficit: dict[str, float] = {}
-    for zone in sorted(allocations):
-        difference = counts.get(zone, 0) - allocations[zone].desired
-        if difference > 0:
-            surplus[zone] = difference
-        elif difference < 0:
-            deficit[zone] = -difference
+    left = dict(counts)
+    givers = {zone for zone in allocations if left.get(zone, 0) > allocations[zone].desired}
+    receivers = {zone for zone in allocations if left.get(zone, 0) < allocations[zone].desired}
     giving: dict[str, int] = {}
     receiving: dict[str, int] = {}
-    while surplus and deficit:
-        giver = max(surplus, key=lambda zone: surplus[zone])
-        receiver = max(deficit, key=lambda zone: deficit[zone])
-        most, least = surplus[giver], deficit[receiver]
-        if (most < 1 and least < 1) or most < 0.5 or least < 0.5:
-            break
+    while (move := _next_move(left, allocations, givers, receivers)) is not None:
+        giver, receiver = move
         giving[giver] = giving.get(giver, 0) + 1
         receiving[receiver] = receiving.get(receiver, 0) + 1
-        surplus[giver] -= 1
-        deficit[receiver] -= 1
+        left[giver] -= 1
+        left[receiver] = left.get(receiver, 0) + 1
     return giving, receiving
 
 
-def is_overloaded(hinted: Mapping[str, int], ratios: Mapping[str, float] | None) -> bool:
-    """Tell whether a distribution of hints given earlier is off by too much for the zones as they are now (S-98)."""
-    if not hinted:
-        return False
-    if ratios is None:
-        return True
-    total = sum(hinted.values())
-    return any(
-        zone not in hinted or hinted[zone] < math.ceil(total * ratio * OVERLOAD_SHARE)
-        for zone, ratio in ratios.items()
-    )
+def _next_move(
+    counts: Mapping[str, int],
+    allocations: Mapping[str, ZoneAllocation],
+    givers: AbstractSet[str],
+    receivers: AbstractSet[str],
+) -> tuple[str, str] | None:
+    """Return the zones with the largest surplus and the largest deficit, None where both are small enough (S-96)."""
+    if not givers or not receivers:
+        return None
+
+    def surplus(zone: str) -> float:
+        # From whole numbers each time: a running difference would be off by a rounding error from a later look.
+        return counts.get(zone, 0) - allocations[zone].desired
+
+    giver = min(givers, key=lambda zone: (-surplus(zone), zone))
+    receiver = min(receivers, key=lambda zone: (surplus(zone), zone))
+    most, least = surplus(giver), -surplus(receiver)
+    if (most < 1 and least < 1) or most < 0.5 or least < 0.5:
+        return None
+    return giver, receiver
