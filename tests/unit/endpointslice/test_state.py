@@ -169,3 +169,18 @@ def test_a_snapshot_does_not_depend_on_the_version_of_the_service() -> None:
     two = state_of([], [], service=make_service(resource_version="2"))
     assert one.snapshot() == two.snapshot()
     assert one.snapshot() != state_of([], [], service=make_service(labels={"a": "b"})).snapshot()
+
+
+def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
+    """A game server names a port of its own on each pod; with Jobs and rolling updates these come and go for ever."""
+    service = make_service(ports=(make_service_port(80, "game"),))
+    state = state_of([], [], service=service)
+    for number in range(1000):
+        name = f"game-{number}"
+        state.set_pod(name, make_pod(name, named_ports=(NamedPort("game", "TCP", 20_000 + number),)))
+        if number % 2:
+            state.set_pod(name, None)
+    assert len(state.translator._port_sets) == 500
+    for number in range(0, 1000, 2):
+        state.set_pod(f"game-{number}", None)
+    assert not state.translator._port_sets

@@ -1,6 +1,7 @@
 """What of a pod stands in a slice, and what a slice carries: pure functions (behaviour 2.4, 2.5, 2.8)."""
 
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -42,7 +43,7 @@ _CONDITIONS = {
 }
 
 
-class PortSet(msgspec.Struct, frozen=True, gc=False):
+class PortSet(msgspec.Struct, frozen=True, weakref=True):
     """The ports of a slice in their stored order, and the key by which slices are grouped (S-30)."""
 
     key: str
@@ -115,7 +116,8 @@ class PodTranslator:
         self.address_types = address_types(service)
         self._distribution = traffic_distribution(service)
         self._by_name = any(isinstance(port.target_port, str) for port in service.ports)
-        self._port_sets: dict[tuple[NamedPort, ...], PortSet] = {}
+        # Weak: a set that no endpoint and no slice has any more is forgotten.
+        self._port_sets: WeakValueDictionary[tuple[NamedPort, ...], PortSet] = WeakValueDictionary()
 
     def port_set_of(self, pod: Pod) -> PortSet:
         """Return the ports of a pod under the service (S-31.1, S-31.2).
