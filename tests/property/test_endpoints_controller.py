@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.endpoints.builders import make_pod, make_service
@@ -16,6 +17,8 @@ from endpointd.client.errors import ConnectionFailedError, api_error
 from endpointd.controllers.endpoints.plan import Nothing, is_published
 from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.testing.memory_server import Call
+
+pytestmark = pytest.mark.usefixtures("both_answers")
 
 KEY = ObjectKey("ns", "svc")
 FOREIGN = (EndpointSubset((EndpointAddress("6.7.8.9"),), None, None),)

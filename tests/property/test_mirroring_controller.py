@@ -82,10 +82,11 @@ ERRORS = [
 class MirroringMachine(RuleBasedStateMachine):
     """A cluster with two services whose Endpoints are written by hand."""
 
-    @initialize(at_once=st.sampled_from([1, 8]))
-    def start(self, at_once: int) -> None:
+    @initialize(at_once=st.sampled_from([1, 8]), metadata_only=st.booleans())
+    def start(self, at_once: int, metadata_only: bool) -> None:
         self.loop = asyncio.new_event_loop()
         self.world = World(MirroringSettings(max_endpoints_per_subset=LIMIT, writes_at_once=at_once))
+        self.world.server.metadata_only = metadata_only
         self.world.put_service(make_plain_service())
         self.world.put(make_endpoints(SUBSETS[0]), seen=False)
         self.world.start()

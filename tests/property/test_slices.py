@@ -10,11 +10,19 @@ from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from endpointd.api.core import NamedPort, Service
-from endpointd.api.discovery import ENDPOINT_SLICES, MANAGED_BY_LABEL, EndpointPort, EndpointSlice
+from endpointd.api.discovery import (
+    ENDPOINT_SLICES,
+    MANAGED_BY_LABEL,
+    EndpointHints,
+    EndpointPort,
+    EndpointSlice,
+    ForZone,
+)
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.status import Status
 from endpointd.client.errors import RequestTimedOutError, api_error
@@ -29,9 +37,11 @@ from endpointd.testing.builders import (
     make_service_port,
     make_slice,
 )
-from endpointd.testing.memory_server import Verb
+from endpointd.testing.memory_server import MemoryServer, Verb
 from endpointd.testing.slice_invariants import slice_violations
 from endpointd.testing.slice_world import SliceWorld
+
+pytestmark = pytest.mark.timeout(300)  # a busy machine takes a minute and more
 
 R = TypeVar("R")
 
@@ -110,6 +120,13 @@ def _hold(piece: EndpointSlice) -> EndpointSlice:
     return edited(piece, finalizers=("example.com/hold",))
 
 
+def _with_hints(body: EndpointSlice) -> EndpointSlice:
+    """A mutating webhook: it adds what we do not want, to whatever anybody writes."""
+    hints = EndpointHints(for_zones=(ForZone("webhook"),))
+    hinted = [msgspec.structs.replace(endpoint, hints=hints) for endpoint in body.endpoints or ()]
+    return edited(body, endpoints=tuple(hinted))
+
+
 EDITS: list[Callable[[EndpointSlice], EndpointSlice]] = [
     _strip,
     _double,
@@ -137,12 +154,21 @@ ERRORS = [
 class SlicesMachine(RuleBasedStateMachine):
     """A cluster under two services."""
 
-    @initialize(limit=st.integers(1, 4), at_once=st.sampled_from([1, 8]))
-    def start(self, limit: int, at_once: int) -> None:
+    @initialize(
+        limit=st.integers(1, 4),
+        at_once=st.sampled_from([1, 8]),
+        metadata_only=st.booleans(),
+        webhook=st.booleans(),
+    )
+    def start(self, limit: int, at_once: int, metadata_only: bool, webhook: bool) -> None:
         self.limit = limit
+        server = MemoryServer()
+        server.metadata_only = metadata_only
+        server.admission = _with_hints if webhook else None
         self.loop = asyncio.new_event_loop()
         self.world = SliceWorld(
-            settings=EndpointSliceSettings(max_endpoints_per_slice=limit, writes_at_once=at_once)
+            settings=EndpointSliceSettings(max_endpoints_per_slice=limit, writes_at_once=at_once),
+            server=server,
         )
         self.uids = 0
         self.world.put(

@@ -5,6 +5,7 @@ The stores, the queue and the controller are the real ones; the server is in mem
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,12 +28,14 @@ from tests.unit.mirroring.world import (
     subset,
 )
 
-from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
+from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointHints, EndpointSlice, ForZone
 from endpointd.api.endpoints import ENDPOINTS, Endpoints, EndpointSubset
 from endpointd.api.meta import key_of
 from endpointd.client.errors import RequestTimedOutError
 from endpointd.testing.builders import make_service
 from endpointd.testing.memory_server import Call
+
+pytestmark = pytest.mark.usefixtures("both_answers")
 
 ONE = subset("10.0.0.1")
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -410,18 +413,14 @@ async def test_a_webhook_that_changes_what_we_write_is_not_fought() -> None:
     world.put_service(make_plain_service())
     world.start()
 
-    really_create, really_update = world.server.create, world.server.update
+    def admit(body: Any) -> Any:
+        if not isinstance(body, EndpointSlice):
+            return body
+        hints = EndpointHints(for_zones=(ForZone("mesh"),))
+        hinted = [msgspec.structs.replace(one, hints=hints) for one in body.endpoints or ()]
+        return change(body, endpoints=tuple(hinted), labels={**labels_of(body), "mesh": "on"})
 
-    async def create(resource: object, body: EndpointSlice, **rest: object) -> EndpointSlice:
-        labelled = change(body, labels={**labels_of(body), "mesh": "on"})
-        return await really_create(ENDPOINT_SLICES, labelled, namespace="default")
-
-    async def update(resource: object, body: EndpointSlice, **rest: object) -> EndpointSlice:
-        labelled = change(body, labels={**labels_of(body), "mesh": "on"})
-        return await really_update(ENDPOINT_SLICES, labelled, key=key_of(body))
-
-    world.server.create = create  # type: ignore[method-assign, assignment]
-    world.server.update = update  # type: ignore[method-assign, assignment]
+    world.server.admission = admit
     world.put(make_endpoints(ONE))
     await world.rest()
     assert world.writes() == ["create"]
@@ -436,6 +435,26 @@ async def test_a_webhook_that_changes_what_we_write_is_not_fought() -> None:
     await world.rest()
     assert world.writes() == ["update"]
     assert world.published() == {"10.0.0.2": True}
+
+
+async def test_fields_of_a_newer_server_survive_an_update() -> None:
+    world = await mirrored_world(subset("10.0.0.1", "10.0.0.2"))
+    (piece,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    document["futureTop"] = 1
+    document["endpoints"][0]["weight"] = 9
+    world.put(ENDPOINT_SLICES.decode(msgspec.json.encode(document)))
+    await world.rest()
+    assert world.writes() == []
+    world.put(make_endpoints(subset("10.0.0.1", "10.0.0.3")))
+    await world.rest()
+    (piece,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    assert {one["addresses"][0]: one.get("weight") for one in document["endpoints"]} == {
+        "10.0.0.1": 9,
+        "10.0.0.3": None,
+    }
+    assert document["futureTop"] == 1
 
 
 # ------------------------------------------------------------------------------------- restarts

@@ -4,12 +4,20 @@ The store, the queue, the membership and the controller are the real ones; the s
 """
 
 import contextlib
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from endpointd.api.core import Service
-from endpointd.api.discovery import ENDPOINT_SLICES, MANAGED_BY_LABEL, SERVICE_NAME_LABEL, EndpointSlice
+from endpointd.api.discovery import (
+    ENDPOINT_SLICES,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointHints,
+    EndpointSlice,
+    ForZone,
+)
 from endpointd.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
 from endpointd.api.meta import ObjectKey
 from endpointd.api.status import Status
@@ -29,6 +37,8 @@ from endpointd.testing.builders import (
 )
 from endpointd.testing.memory_server import Call
 from endpointd.testing.slice_world import SliceWorld
+
+pytestmark = pytest.mark.usefixtures("both_answers")
 
 WEB = ObjectKey("default", "web")
 LATER = "2026-01-01T00:00:09Z"
@@ -55,6 +65,96 @@ async def world_with(pods: int = 3, *, settings: EndpointSliceSettings | None = 
     await world.settle()
     world.take_writes()
     return world
+
+
+# ------------------------------------------------------------------------------------- mutating webhooks
+
+
+def _hinted(body: EndpointSlice) -> EndpointSlice:
+    hints = EndpointHints(for_zones=(ForZone("webhook"),))
+    return edited(
+        body, endpoints=tuple(msgspec.structs.replace(one, hints=hints) for one in body.endpoints or ())
+    )
+
+
+def _labelled(body: EndpointSlice) -> EndpointSlice:
+    return edited(body, labels={**(body.metadata.labels or {}), "mesh": "on"})
+
+
+@pytest.mark.parametrize("admission", [_hinted, _labelled])
+async def test_what_a_webhook_makes_of_our_slices_is_not_fought(
+    admission: Callable[[EndpointSlice], EndpointSlice],
+) -> None:
+    world = SliceWorld()
+    world.server.admission = admission
+    world.put(make_node(), make_service(), *make_pods(250))
+    world.start()
+    for _ in range(5):
+        await world.settle()
+        world.advance(10.0)
+    assert [call.verb for call in world.take_writes()] == ["create"] * 3
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    for _ in range(5):
+        await world.settle()
+        world.advance(10.0)
+        assert world.controller.audit(WEB) is None
+    assert [call.verb for call in world.take_writes()] == ["update"]
+    assert world.published()["pod-00001"] is False
+
+
+async def test_what_somebody_else_writes_through_a_webhook_is_repaired_once() -> None:
+    world = SliceWorld()
+    world.server.admission = _hinted
+    world.put(make_node(), make_service(), *make_pods(3))
+    world.start()
+    await world.settle()
+    world.take_writes()
+    (piece,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"somebody": "else"}))
+    for _ in range(5):
+        world.watch()
+        await world.settle()
+        world.advance(10.0)
+    assert [call.verb for call in world.take_writes()] == ["update"]
+    (piece,) = world.slices_of()
+    assert piece.metadata.annotations == {"somebody": "else"}
+
+
+# ------------------------------------------------------------------------------------- a newer server
+
+
+async def test_fields_of_a_newer_server_survive_a_flip() -> None:
+    def newer(body: EndpointSlice) -> EndpointSlice:
+        document = msgspec.json.decode(ENDPOINT_SLICES.encode(body))
+        document["futureTop"] = 1
+        for endpoint in document["endpoints"] or ():
+            endpoint.setdefault("weight", 5)
+        return ENDPOINT_SLICES.decode(msgspec.json.encode(document))
+
+    world = SliceWorld()
+    world.server.admission = newer
+    world.put(make_node(), make_service(), *make_pods(3))
+    world.start()
+    await world.settle()
+    assert [call.verb for call in world.take_writes()] == ["create"]
+    (piece,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    document["endpoints"][1]["weight"] = 9  # somebody sets it
+    world.server.update_foreign(ENDPOINT_SLICES, ENDPOINT_SLICES.decode(msgspec.json.encode(document)))
+    world.watch()
+    world.advance(10.0)
+    world.put(make_pod("pod-00002", address_number(2), ready=False))
+    await world.settle()
+    assert [call.verb for call in world.take_writes()] == ["update"]
+    (piece,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    assert [one["weight"] for one in document["endpoints"]] == [5, 9, 5]
+    assert document["endpoints"][1]["conditions"]["ready"] is False
+    assert (document["futureTop"], document["metadata"]["generateName"]) == (1, "web-")
+    assert world.controller.audit(WEB) is None
+    world.advance(10.0)
+    await world.settle()
+    assert world.take_writes() == []
 
 
 # ------------------------------------------------------------------------------------- our own writes

@@ -1,9 +1,12 @@
 """EndpointSlice (discovery.k8s.io/v1), complete: it is written."""
 
+from typing import Any
+
 import msgspec
 
-from endpointd.api.meta import ObjectMeta, ObjectReference
-from endpointd.api.resource import Resource
+from endpointd.api.meta import ObjectMeta, ObjectReference, OwnerReference, StrictObjectMeta
+from endpointd.api.resource import UNKNOWN, Resource
+from endpointd.api.unknown_fields import Schema, UnknownFields
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
@@ -12,7 +15,9 @@ MANAGED_BY_MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
 SKIP_MIRROR_LABEL = "endpointslice.kubernetes.io/skip-mirror"
 
 
-class EndpointConditions(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointConditions(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """What an endpoint is fit for; None means unknown."""
 
     ready: bool | None = None
@@ -20,26 +25,30 @@ class EndpointConditions(msgspec.Struct, frozen=True, rename="camel", omit_defau
     terminating: bool | None = None
 
 
-class ForZone(msgspec.Struct, frozen=True, gc=False):
+class ForZone(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A zone whose consumers should use the endpoint."""
 
     name: str = ""
 
 
-class ForNode(msgspec.Struct, frozen=True, gc=False):
+class ForNode(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A node whose consumers should use the endpoint."""
 
     name: str = ""
 
 
-class EndpointHints(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointHints(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """Who should use an endpoint."""
 
     for_zones: tuple[ForZone, ...] | None = None
     for_nodes: tuple[ForNode, ...] | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class Endpoint(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """One endpoint: the addresses of one pod in one family, and what is known of it."""
 
     addresses: tuple[str, ...] = ()
@@ -52,7 +61,9 @@ class Endpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     hints: EndpointHints | None = None
 
 
-class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointPort(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """One port of all endpoints of a slice."""
 
     name: str | None = None
@@ -73,6 +84,28 @@ class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
     ports: tuple[EndpointPort, ...] | None = None
     kind: str | None = "EndpointSlice"
     api_version: str | None = "discovery.k8s.io/v1"
+    unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
+    """Fields that a newer server has and these types do not: they are sent back with an update."""
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):
+    metadata: StrictObjectMeta = StrictObjectMeta()
+    address_type: str = ""
+    endpoints: tuple[Endpoint, ...] | None = None
+    ports: tuple[EndpointPort, ...] | None = None
+    kind: str | None = "EndpointSlice"
+    api_version: str | None = "discovery.k8s.io/v1"
+
+
+def _project(wire: _Wire) -> EndpointSlice:
+    return EndpointSlice(
+        wire.metadata.relaxed(), wire.address_type, wire.endpoints, wire.ports, wire.kind, wire.api_version
+    )
+
+
+def _identity_of_endpoint(endpoint: dict[str, Any]) -> str:
+    target = endpoint.get("targetRef") or {}
+    return f"{target.get('namespace')}/{target.get('name')} {' '.join(endpoint.get('addresses') or ())}"
 
 
 ENDPOINT_SLICES: Resource[EndpointSlice] = Resource(
@@ -80,5 +113,17 @@ ENDPOINT_SLICES: Resource[EndpointSlice] = Resource(
     version="v1",
     plural="endpointslices",
     kind="EndpointSlice",
-    wire=EndpointSlice,
+    wire=_Wire,
+    project=_project,
+    schema=Schema(
+        _Wire,
+        {
+            Endpoint: _identity_of_endpoint,
+            EndpointPort: lambda port: f"{port.get('name')} {port.get('port')}/{port.get('protocol')}",
+            ForZone: lambda zone: str(zone.get("name")),
+            ForNode: lambda node: str(node.get("name")),
+            OwnerReference: lambda owner: str(owner.get("uid")),
+        },
+        dropped=frozenset({"managedFields"}),
+    ),
 )

@@ -1,9 +1,12 @@
 """Endpoints (v1), complete: it is written."""
 
+from typing import Any
+
 import msgspec
 
-from endpointd.api.meta import ObjectMeta, ObjectReference
-from endpointd.api.resource import Resource
+from endpointd.api.meta import ObjectMeta, ObjectReference, OwnerReference, StrictObjectMeta
+from endpointd.api.resource import UNKNOWN, Resource
+from endpointd.api.unknown_fields import Schema, UnknownFields
 
 MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
 MANAGED_BY_US = "endpoint-controller"
@@ -13,7 +16,9 @@ HEADLESS_LABEL = "service.kubernetes.io/headless"
 LEADER_ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 
 
-class EndpointAddress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointAddress(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """One address. ``node_name`` of a pod is always written, even as ``""`` (E-15.4)."""
 
     ip: str = ""
@@ -22,7 +27,9 @@ class EndpointAddress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     target_ref: ObjectReference | None = None
 
 
-class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointPort(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """One port of all addresses of a subset."""
 
     name: str | None = None
@@ -31,7 +38,9 @@ class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     app_protocol: str | None = None
 
 
-class EndpointSubset(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+class EndpointSubset(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
+):
     """The product of addresses and ports."""
 
     addresses: tuple[EndpointAddress, ...] | None = None
@@ -47,8 +56,45 @@ class Endpoints(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     # The defaults, as items of a list do not carry them: read from a list or a watch, an object is the same.
     kind: str | None = "Endpoints"
     api_version: str | None = "v1"
+    unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
+    """Fields that a newer server has and these types do not: they are sent back with an update."""
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):
+    metadata: StrictObjectMeta = StrictObjectMeta()
+    subsets: tuple[EndpointSubset, ...] | None = None
+    kind: str | None = "Endpoints"
+    api_version: str | None = "v1"
+
+
+def _project(wire: _Wire) -> Endpoints:
+    return Endpoints(wire.metadata.relaxed(), wire.subsets, wire.kind, wire.api_version)
+
+
+def _identity_of_address(address: dict[str, Any]) -> str:
+    target = address.get("targetRef") or {}
+    return f"{address.get('ip')} {target.get('namespace')}/{target.get('name')}"
+
+
+def _identity_of_port(port: dict[str, Any]) -> str:
+    return f"{port.get('name')} {port.get('port')}/{port.get('protocol')}"
 
 
 ENDPOINTS: Resource[Endpoints] = Resource(
-    group="", version="v1", plural="endpoints", kind="Endpoints", wire=Endpoints
+    group="",
+    version="v1",
+    plural="endpoints",
+    kind="Endpoints",
+    wire=_Wire,
+    project=_project,
+    schema=Schema(
+        _Wire,
+        {
+            EndpointSubset: lambda subset: " ".join(map(_identity_of_port, subset.get("ports") or ())),
+            EndpointAddress: _identity_of_address,
+            EndpointPort: _identity_of_port,
+            OwnerReference: lambda owner: str(owner.get("uid")),
+        },
+        dropped=frozenset({"managedFields"}),
+    ),
 )

@@ -73,6 +73,35 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         return ObjectKey(self.namespace, self.name)
 
 
+class _Skipped(msgspec.Struct, frozen=True, gc=False):
+    """Anything, of which nothing is decoded."""
+
+
+class StrictObjectMeta(ObjectMeta, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):
+    """:class:`ObjectMeta` on the wire, where it refuses what that does not have."""
+
+    managed_fields: tuple[_Skipped, ...] | None = None
+
+    def relaxed(self) -> ObjectMeta:
+        """Return the same as an :class:`ObjectMeta`."""
+        return ObjectMeta(
+            self.name,
+            self.namespace,
+            self.uid,
+            self.resource_version,
+            self.generate_name,
+            self.generation,
+            self.creation_timestamp,
+            self.deletion_timestamp,
+            self.deletion_grace_period_seconds,
+            self.labels,
+            self.annotations,
+            self.owner_references,
+            self.finalizers,
+            self.self_link,
+        )
+
+
 class NarrowMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Metadata of an object that is only read: its identity and version."""
 

@@ -5,17 +5,21 @@ kind by name: path, decoder, and the projection that keeps only what is used.
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
 
 from endpointd.api.meta import KubernetesObject, ListMeta
 from endpointd.api.status import Status
+from endpointd.api.unknown_fields import Schema
 
 T = TypeVar("T", bound=KubernetesObject)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+UNKNOWN = "-unknown-"
+"""Under which name a type keeps the fields it does not know: no field of an API is called so."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -63,6 +67,13 @@ class _RawEvent(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
+class _RawPage(msgspec.Struct, gc=False):
+    metadata: ListMeta | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_raw_page_decoder = msgspec.json.Decoder(_RawPage)
 _raw_event_decoder = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder = msgspec.json.Decoder(Status)
@@ -77,6 +88,9 @@ class Resource(Generic[T]):
     ``wire`` is the msgspec type a JSON document decodes into; unknown fields are skipped. ``project`` turns it
     into the value that is cached (the wire value itself where it is left out). A resource whose wire type is
     not complete must never be written back with PUT: what was not decoded would be erased.
+
+    With a ``schema``, the wire type forbids unknown fields, and the value has a field ``unknown`` for those that an
+    object has nevertheless; :meth:`encode` puts them back.
     """
 
     def __init__(
@@ -88,6 +102,7 @@ class Resource(Generic[T]):
         kind: str,
         wire: Any,
         project: Callable[[Any], T] | None = None,
+        schema: Schema | None = None,
         namespaced: bool = True,
     ) -> None:
         self.group = group
@@ -97,6 +112,7 @@ class Resource(Generic[T]):
         self.namespaced = namespaced
         self.wire = wire
         self._project = project
+        self._schema = schema
         self._object_decoder = msgspec.json.Decoder(wire)
         item = msgspec.defstruct("_Event", [("type", str), ("object", wire)], gc=False)
         self._event_decoder = msgspec.json.Decoder(item)
@@ -132,16 +148,47 @@ class Resource(Generic[T]):
 
     def decode(self, body: bytes | bytearray | memoryview) -> T:
         """Decode one object. Raises ``msgspec.DecodeError`` where the bytes are not of this kind."""
-        value = self._object_decoder.decode(body)
+        try:
+            value = self._object_decoder.decode(body)
+        except msgspec.ValidationError:
+            if self._schema is None:
+                raise
+            return self._decode_with_unknown_fields(self._schema, body)
         return self._project(value) if self._project is not None else value
+
+    def _decode_with_unknown_fields(self, schema: Schema, body: bytes | bytearray | memoryview) -> T:
+        document = msgspec.json.decode(body)
+        unknown = schema.split(document) if isinstance(document, dict) else {}
+        wire = msgspec.convert(document, self.wire)
+        value: Any = self._project(wire) if self._project is not None else wire
+        return cast("T", msgspec.structs.replace(value, unknown=unknown) if unknown else value)
+
+    def encode(self, body: Any) -> bytes:
+        """Encode an object of this kind as the body of a write, with the fields of it that are unknown."""
+        unknown = getattr(body, "unknown", msgspec.UNSET)
+        if unknown is msgspec.UNSET or self._schema is None:
+            return _encoder.encode(body)
+        document = msgspec.to_builtins(msgspec.structs.replace(body, unknown=msgspec.UNSET))
+        self._schema.merge(document, unknown)
+        return _encoder.encode(document)
 
     def decode_page(self, body: bytes | bytearray | memoryview) -> Page[T]:
         """Decode one page of a list. Raises ``msgspec.DecodeError``."""
-        page: Any = self._page_decoder.decode(body)
-        items = page.items or ()
+        items: tuple[T, ...]
+        try:
+            page: Any = self._page_decoder.decode(body)
+        except msgspec.ValidationError:
+            if self._schema is None:
+                raise
+            page = _raw_page_decoder.decode(body)
+            items = tuple(map(self.decode, page.items or ()))
+        else:
+            items = page.items or ()
+            if self._project is not None:
+                items = tuple(map(self._project, items))
         metadata = page.metadata or ListMeta()
         return Page(
-            items=items if self._project is None else tuple(map(self._project, items)),
+            items=items,
             resource_version=metadata.resource_version,
             continue_token=metadata.continue_ or "",
             remaining_item_count=metadata.remaining_item_count,
@@ -150,9 +197,14 @@ class Resource(Generic[T]):
     def decode_event(self, line: bytes | bytearray | memoryview) -> WatchEvent[T] | Bookmark | WatchError:
         """Decode one line of a watch. Raises ``msgspec.DecodeError`` where it is not a watch event."""
         if bytes(line[:18]).startswith(_OBJECT_PREFIXES):
-            event: Any = self._event_decoder.decode(line)
-            item = event.object
-            return WatchEvent(event.type, item if self._project is None else self._project(item))
+            try:
+                event: Any = self._event_decoder.decode(line)
+            except msgspec.ValidationError:
+                if self._schema is None:
+                    raise
+            else:
+                item = event.object
+                return WatchEvent(event.type, item if self._project is None else self._project(item))
         raw = _raw_event_decoder.decode(line)
         match raw.type:
             case "ADDED" | "MODIFIED" | "DELETED":

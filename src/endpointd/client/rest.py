@@ -325,7 +325,7 @@ class Client:
         answer = await self._transport.send(
             method,
             path,
-            body=_encoder.encode(body),
+            body=resource.encode(body),
             accept=_METADATA_ALONE if has_all else JSON,
             guard=self._guard,
         )

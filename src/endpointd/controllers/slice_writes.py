@@ -141,7 +141,7 @@ class SliceWriter:
             if is_namespace_terminating(error):
                 return _NAMESPACE_IS_GOING
             return _failure(f"failed to create EndpointSlice for {owner}", error)
-        self._told.wrote(piece, _sharing(answer, piece))
+        self._told.wrote(piece, _as_read_back(answer, piece))
         return None
 
     async def _update(self, owner: str, piece: EndpointSlice) -> SliceFailure | None:
@@ -156,7 +156,7 @@ class SliceWriter:
             if gone:
                 self._told.gone(key, piece.metadata.uid)
             return _failure(text, error, outdated=gone)
-        self._told.wrote(piece, _sharing(answer, piece))
+        self._told.wrote(piece, _as_read_back(answer, piece))
         return None
 
     async def _delete(
@@ -200,8 +200,10 @@ def _failure(text: str, error: ClientError, *, outdated: bool = False) -> SliceF
     )
 
 
-def _sharing(answer: EndpointSlice, sent: EndpointSlice) -> EndpointSlice:
-    """Return the answer holding the endpoints that were sent, where they are equal: they are kept once, not twice."""
-    if answer.endpoints == sent.endpoints:
-        return msgspec.structs.replace(answer, endpoints=sent.endpoints)
-    return answer
+def _as_read_back(answer: EndpointSlice, sent: EndpointSlice) -> EndpointSlice:
+    """Return the answer as the watch will tell it, so that this is no news.
+
+    Empty lists read back as None (S-53). Where the endpoints equal those that were sent, they are kept once, not twice.
+    """
+    endpoints = sent.endpoints if answer.endpoints == sent.endpoints else answer.endpoints
+    return msgspec.structs.replace(answer, endpoints=endpoints or None, ports=answer.ports or None)

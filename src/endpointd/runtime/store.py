@@ -77,6 +77,7 @@ class Store(Generic[T]):
         "_doubtful",
         "_graves",
         "_listeners",
+        "_lost_history",
         "_namespaces",
         "_outdated",
         "_own",
@@ -98,6 +99,7 @@ class Store(Generic[T]):
         self._version = 0
         self._own = OwnWrites()
         self._doubtful = False
+        self._lost_history = False
         self._graves = Graves()  # of keys that are not stored, and only of those
         self._listeners: Listeners[T] = Listeners(name)
         self._synced = asyncio.Event()
@@ -147,6 +149,11 @@ class Store(Generic[T]):
     def doubtful(self) -> bool:
         """Whether the watch contradicted what we know, so that only a relist can tell. It ends with :meth:`replace`."""
         return self._doubtful
+
+    @property
+    def lost_history(self) -> bool:
+        """Whether handlers are being told of a list from a server that lost history: versions begin anew."""
+        return self._lost_history
 
     async def wait_synced(self) -> None:
         """Return once :attr:`synced` is true. For a deadline and the cause, ask the reflector."""
@@ -240,7 +247,9 @@ class Store(Generic[T]):
         self._version = version
         self._replaces += 1
         self._synced.set()
+        self._lost_history = lost_history
         self._listeners.tell(changes)
+        self._lost_history = False
 
     # ------------------------------------------------------------------------------- what we did ourselves
 

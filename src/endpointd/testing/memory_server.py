@@ -7,7 +7,7 @@ a late watch is made.
 
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -62,7 +62,15 @@ class MemoryServer:
     at once, unrecorded, and without the faults.
     """
 
+    metadata_only: bool = True
+    """Whether a write is answered as ``endpointd run`` asks for it: what was sent, under the metadata as stored.
+
+    Otherwise it is answered with the whole object as stored. The tests of the controllers run in both modes.
+    """
+
     def __init__(self, chance: random.Random | None = None) -> None:
+        self.admission: Callable[[Any], Any] | None = None
+        """A mutating webhook: what it returns is stored in the place of what a request carried."""
         self.calls: list[Call] = []
         self.terminating_namespaces: set[str] = set()
         self.before_each: Callable[[Call], Awaitable[None]] | None = None
@@ -144,7 +152,7 @@ class MemoryServer:
         key = ObjectKey(namespace, meta.name or meta.generate_name or "")
         call = Call("create", resource.plural, key, body)
         created: T = await self._request(call, lambda: self._create(resource, body, namespace))
-        return created
+        return self._answer(body, created)
 
     async def update(
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
@@ -152,7 +160,7 @@ class MemoryServer:
         """Replace an object. Raises ``NotFoundError``, ``ConflictError`` or ``InvalidError``."""
         call = Call("update", resource.plural, key, body)
         updated: T = await self._request(call, lambda: self._update(resource, body, key))
-        return updated
+        return self._answer(body, updated)
 
     async def delete(
         self,
@@ -167,6 +175,12 @@ class MemoryServer:
         await self._request(
             Call("delete", resource.plural, key), lambda: self._delete(resource, key, uid, resource_version)
         )
+
+    def _answer(self, body: msgspec.Struct, stored: T) -> T:
+        if not self.metadata_only:
+            return stored
+        answer: Any = msgspec.structs.replace(body, metadata=stored.metadata)
+        return cast("T", answer)
 
     async def _request(self, call: Call, act: Callable[[], Any]) -> Any:
         self.calls.append(call)
@@ -214,6 +228,9 @@ class MemoryServer:
         if key in self._objects.get(resource.plural, {}):
             raise _error(409, "AlreadyExists", f'{resource.full_name} "{name}" already exists')
         self._uids += 1
+        if self.admission is not None:
+            body = self.admission(body)
+            meta = _meta(body)
         meta = msgspec.structs.replace(
             meta,
             name=name,
@@ -248,13 +265,15 @@ class MemoryServer:
                 f'EndpointSlice.discovery.k8s.io "{key.name}" is invalid: addressType: Invalid value:'
                 f' "{body.address_type}": field is immutable',
             )
+        if self.admission is not None:
+            body = self.admission(body)
+            meta = _meta(body)
         meta = msgspec.structs.replace(
             meta,
             name=key.name,
             namespace=key.namespace,
             uid=old.metadata.uid,
             resource_version=old.metadata.resource_version,
-            generate_name=old.metadata.generate_name,
             creation_timestamp=old.metadata.creation_timestamp,
             deletion_timestamp=old.metadata.deletion_timestamp,
             generation=old.metadata.generation,
@@ -334,7 +353,7 @@ def _through_json(resource: Resource[Any], body: Any, meta: ObjectMeta) -> Any:
     body = msgspec.structs.replace(body, metadata=meta)
     if isinstance(body, EndpointSlice):
         body = msgspec.structs.replace(body, endpoints=body.endpoints or None, ports=body.ports or None)
-    return resource.decode(msgspec.json.encode(body))
+    return resource.decode(resource.encode(body))
 
 
 def _content(item: EndpointSlice) -> tuple[Any, ...]:

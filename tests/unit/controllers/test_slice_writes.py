@@ -11,6 +11,8 @@ from endpointd.controllers.slice_writes import SliceWriter, SliceWrites
 from endpointd.testing.memory_server import Call, MemoryServer
 from endpointd.testing.refusals import refusal
 
+pytestmark = pytest.mark.usefixtures("both_answers")
+
 OWNER = "Endpoints default/web"
 
 
@@ -95,10 +97,19 @@ async def test_what_the_server_answered_is_told_with_what_was_sent() -> None:
 
 async def test_an_answer_that_differs_is_told_as_it_is() -> None:
     bench = Bench()
-    piece = new()
-    await bench.writer.write(OWNER, create=[piece])
+    bench.server.metadata_only = False
+    bench.server.admission = lambda body: edited(body, "10.0.0.9")
+    await bench.writer.write(OWNER, create=[new("10.0.0.1")])
     ((_, answer),) = bench.told.wrote_pairs
-    assert answer.endpoints is None
+    assert answer.endpoints == (Endpoint(addresses=("10.0.0.9",)),)
+
+
+async def test_empty_lists_are_told_as_they_read_back() -> None:
+    """S-53: else the watch would tell of a difference that is none."""
+    bench = Bench()
+    await bench.writer.write(OWNER, create=[new()])
+    ((_, answer),) = bench.told.wrote_pairs
+    assert (answer.endpoints, answer.ports) == (None, None)
 
 
 async def test_several_writes_of_one_kind_go_out_at_once_but_kinds_do_not_mix() -> None:

@@ -1,5 +1,7 @@
 """The controller in a world that moves by hand: what is looked at when, how it is written, and what is told."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.unit.endpoints.builders import make_pod, make_service
@@ -24,6 +26,8 @@ from endpointd.client.errors import ConnectionFailedError, api_error
 from endpointd.controllers.endpoints import plan as plan_module
 from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsSettings
 from endpointd.testing.memory_server import Call
+
+pytestmark = pytest.mark.usefixtures("both_answers")
 
 KEY = ObjectKey("ns", "svc")
 FOREIGN = (EndpointSubset((EndpointAddress("6.7.8.9"),), None, (EndpointPort(port=1000),)),)
@@ -191,6 +195,40 @@ async def test_a_removed_label_is_repaired_and_a_foreign_annotation_stays_e19b_e
     assert item is not None
     assert MANAGED_BY_LABEL in (item.metadata.labels or {})
     assert item.metadata.annotations == {"theirs": "x"}
+
+
+def _admitted(body: Endpoints) -> Any:
+    """A mutating webhook: it adds a label and a host name."""
+    subsets = tuple(
+        change(
+            subset, addresses=tuple(change(one, hostname="mesh") for one in subset.addresses or ()) or None
+        )
+        for subset in body.subsets or ()
+    )
+    labels = {**(body.metadata.labels or {}), "mesh": "on"}
+    return change(body, subsets=subsets or None, metadata=change(body.metadata, labels=labels))
+
+
+async def test_what_a_webhook_makes_of_our_endpoints_is_not_fought() -> None:
+    world = World()
+    world.server.admission = _admitted
+    for item in (pod(1), pod(2), make_service()):
+        world.put(item)
+    world.start()
+    await world.settle()
+    assert world.writes() == ["create"]
+    world.put(pod(1, ready=False))
+    for _ in range(3):
+        await world.settle()
+        assert world.controller.audit(KEY) is None
+    assert world.writes() == ["update"]
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    stored = world.stored()
+    assert stored is not None
+    world.server.update_foreign(ENDPOINTS, change(stored, subsets=FOREIGN))
+    await world.settle()
+    assert world.writes() == ["update"]
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
 
 
 async def test_an_edit_that_leaves_things_right_is_left_alone() -> None:
@@ -761,7 +799,7 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
-    with world.controller._own_writes._telling():  # so that the handler looks away
+    with world.controller._writes._telling():  # so that the handler looks away
         world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
         world.watch()
     assert world.controller.audit(KEY) == "what is stored"

@@ -7,6 +7,8 @@ from endpointd.api.meta import ObjectKey
 from endpointd.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_slice
 from endpointd.testing.slice_world import SliceWorld
 
+pytestmark = pytest.mark.usefixtures("both_answers")
+
 WEB = ObjectKey("default", "web")
 
 

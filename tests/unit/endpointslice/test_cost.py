@@ -12,6 +12,8 @@ from endpointd.api.core import Pod
 from endpointd.testing.builders import address_number, make_node, make_pod, make_pods, make_service
 from endpointd.testing.slice_world import SliceWorld
 
+pytestmark = pytest.mark.usefixtures("both_answers")
+
 SMALL, LARGE = 100, 5_000
 
 

@@ -477,7 +477,7 @@ def test_a_recycled_slice_is_new_but_for_its_name_and_never_overwrites_what_was_
     (piece,) = plan(pods, [stored]).update
     metadata = piece.metadata
     assert (metadata.name, metadata.uid, metadata.resource_version) == ("web-a", "web-a-uid", "77")
-    assert (metadata.annotations, metadata.finalizers, metadata.generate_name) == (None, None, None)
+    assert (metadata.annotations, metadata.finalizers, metadata.generate_name) == (None, None, "web-")
     assert metadata.owner_references == (make_owner(SERVICE),)
 
 

@@ -1,5 +1,6 @@
 """The metrics of mirroring (behaviour 3.7), from a controller at work and by upstream's own numbers."""
 
+import pytest
 from tests.unit.mirroring.world import (
     HTTP,
     WEB,
@@ -17,6 +18,8 @@ from endpointd.controllers.mirroring.plan import MirrorCounts
 from endpointd.controllers.slice_writes import SliceWrites
 from endpointd.runtime.exposition import exposition
 from endpointd.testing.metrics_text import parse_metrics
+
+pytestmark = pytest.mark.usefixtures("both_answers")
 
 PREFIX = "endpoint_slice_mirroring_controller_"
 

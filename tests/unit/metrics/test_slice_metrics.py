@@ -16,6 +16,8 @@ from endpointd.testing.builders import edited, make_node, make_pod, make_pods, m
 from endpointd.testing.memory_server import MemoryServer
 from endpointd.testing.slice_world import HandClock, SliceWorld
 
+pytestmark = pytest.mark.usefixtures("both_answers")
+
 WEB = ObjectKey("default", "web")
 SIZE = 2
 

@@ -38,6 +38,8 @@ from endpointd.controllers.slice_writes import SliceWrites
 from endpointd.testing.builders import make_service
 from endpointd.testing.memory_server import Call
 
+pytestmark = pytest.mark.usefixtures("both_answers")
+
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 SKIP = "endpointslice.kubernetes.io/skip-mirror"
 ONE = subset("10.0.0.1")
@@ -201,7 +203,7 @@ async def test_a_change_of_a_slice_waits_for_the_batch_period_and_that_of_an_end
     assert world.writes() == ["update"]
 
 
-async def test_our_own_writes_wake_nobody_when_the_watch_tells_of_them() -> None:
+async def test_our_writes_wake_nobody_when_the_watch_tells_of_them() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -645,9 +647,9 @@ async def test_an_audit_finds_a_key_that_was_forgotten_altogether() -> None:
 async def test_an_audit_finds_what_nobody_was_told_of() -> None:
     world = await mirrored_world(ONE)
     (piece,) = world.slices_of()
-    world.controller._own_writes.under_way = True  # as if a change had been taken for our own
+    world.controller._writes.under_way = True  # as if a change had been taken for our own
     world.put(change(piece, endpoints=None))
-    world.controller._own_writes.under_way = False
+    world.controller._writes.under_way = False
     assert world.controller.audit(WEB) == "the slices"
     await world.settle()
     assert world.published() == {"10.0.0.1": True}

@@ -45,7 +45,9 @@ async def test_a_long_base_is_cut_so_that_the_name_stays_within_its_limit() -> N
 
 async def test_empty_lists_read_back_as_null() -> None:
     """S-53."""
-    created = await create(MemoryServer(), edited(NEW, endpoints=(), ports=()))
+    server = MemoryServer()
+    await create(server, edited(NEW, endpoints=(), ports=()))
+    (created,) = server.objects(ENDPOINT_SLICES).values()
     assert created.endpoints is None
     assert created.ports is None
 

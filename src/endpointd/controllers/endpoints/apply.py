@@ -36,8 +36,8 @@ class WriteFailure(msgspec.Struct, frozen=True, gc=False):
 class WrittenEndpoints(Protocol):
     """Who is told of what is on the server, as far as a write showed it."""
 
-    def wrote(self, item: Endpoints, *, as_sent: bool) -> None:
-        """Take in the answer to a write; ``as_sent`` where the server stored the subsets as they were sent."""
+    def wrote(self, sent: Endpoints, answer: Endpoints) -> None:
+        """Take in the answer to a write; the server may have stored something else than was sent."""
         ...
 
     def found(self, item: Endpoints) -> None:
@@ -144,10 +144,9 @@ class EndpointsApplier:
         return None
 
     def _tell(self, answer: Endpoints, sent: Endpoints) -> None:
-        as_sent = answer.subsets == sent.subsets
-        if as_sent:  # a thousand addresses are kept once, not twice
+        if answer.subsets == sent.subsets:  # a thousand addresses are kept once, not twice
             answer = msgspec.structs.replace(answer, subsets=sent.subsets)
-        self._told.wrote(answer, as_sent=as_sent)
+        self._told.wrote(sent, answer)
 
     async def _look(self, key: ObjectKey, uid: str) -> None:
         """Tell what the server has under a name now; leave it to the watch where it cannot be read."""

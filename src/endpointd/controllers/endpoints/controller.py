@@ -15,7 +15,7 @@ from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_wit
 from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
-from endpointd.controllers.recording import OwnWrites
+from endpointd.controllers.recording import WriteRecorder
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder
@@ -87,7 +87,7 @@ class EndpointsController:
         # A published service has a state from its first sync on; before that it is in the queue.
         self._states: dict[ObjectKey, ServiceState] = {}
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
-        self._own_writes = OwnWrites(endpoints)
+        self._writes = WriteRecorder(endpoints, _content)
 
     def start(self) -> None:
         """Put into the queue every service, and what has lost its service while nobody looked; listen from now on.
@@ -142,7 +142,7 @@ class EndpointsController:
         Upstream looks at deletions alone, and leaves an edit until something else happens (E-3).
         """
         endpoints = new if new is not None else old
-        if self._own_writes.under_way or endpoints is None:
+        if self._writes.observe(old, new) or self._writes.under_way or endpoints is None:
             return
         key = key_of(endpoints)
         service = self._services.get(key)
@@ -156,6 +156,21 @@ class EndpointsController:
             return
         state.needs_plan = True
         self._queue.add_after(key, self._pace.delay_seconds(key))
+
+    def _observed(self, key: ObjectKey) -> Endpoints | None:
+        """Return what a service's Endpoints counts as: what we sent, where it is what the server made of that.
+
+        What others added to its annotations stays, as in any update.
+        """
+        stored = self._endpoints.get(key)
+        sent = self._writes.sent_for(stored) if stored is not None else None
+        if stored is None or sent is None:
+            return stored
+        annotations = {**(stored.metadata.annotations or {}), **(sent.metadata.annotations or {})}
+        metadata = msgspec.structs.replace(
+            stored.metadata, labels=sent.metadata.labels, annotations=annotations or None
+        )
+        return msgspec.structs.replace(stored, metadata=metadata, subsets=sent.subsets)
 
     def _rest_seconds(self, state: ServiceState) -> float:
         """Return how long a service still rests from its last write."""
@@ -188,7 +203,7 @@ class EndpointsController:
 
     async def _sync(self, key: ObjectKey) -> WriteFailure | None:
         service = self._services.get(key)
-        observed = self._endpoints.get(key)
+        observed = self._observed(key)
         if service is None:
             return await self._applier.apply(plan_without_service(observed), observed)
         if not is_published(service):
@@ -215,20 +230,20 @@ class EndpointsController:
 
     # What the applier tells enters the store; our own handler hears of it within the call, and looks away.
 
-    def wrote(self, item: Endpoints, *, as_sent: bool) -> None:
-        """Take in an Endpoints as the server answered our write."""
-        state = self._states.get(key_of(item))
+    def wrote(self, sent: Endpoints, answer: Endpoints) -> None:
+        """Take in the server's answer to a write."""
+        state = self._states.get(key_of(answer))
         if state is not None:
-            state.written_version = item.metadata.resource_version if as_sent else ""
-        self._own_writes.record(item)
+            state.written_version = answer.metadata.resource_version
+        self._writes.record(sent, answer)
 
     def found(self, item: Endpoints) -> None:
         """Take in an Endpoints that was not what our write expected."""
-        self._own_writes.record_found(item)
+        self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that an Endpoints is no more."""
-        self._own_writes.record_gone(key, uid)
+        self._writes.record_gone(key, uid)
 
     # ------------------------------------------------------------------------------------------ auditing
 
@@ -248,9 +263,14 @@ class EndpointsController:
         rebuilt = ServiceState(service, self._membership.pods_of(key))
         mine, theirs = state.snapshot(), rebuilt.snapshot()
         wrong = [part for part, value in theirs.items() if mine[part] != value]
-        if not wrong and isinstance(rebuilt.plan(self._endpoints.get(key), None), Nothing):
+        if not wrong and isinstance(rebuilt.plan(self._observed(key), None), Nothing):
             return None
         rebuilt.take_over(state)
         self._states[key] = rebuilt
         self._queue.add(key)
         return ", ".join(wrong) or "what is stored"
+
+
+def _content(item: Endpoints) -> tuple[object, ...]:
+    """Return what of an Endpoints the controller decides on."""
+    return item.metadata.labels or None, item.metadata.annotations or None, item.subsets or None

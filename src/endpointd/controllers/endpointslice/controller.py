@@ -24,7 +24,7 @@ from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.membership import Membership
-from endpointd.controllers.recording import OwnWrites
+from endpointd.controllers.recording import WriteRecorder, slice_content
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure
 from endpointd.runtime.backoff import ExponentialBackoff
@@ -96,7 +96,7 @@ class EndpointSliceController:
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
         self._topology_aware: set[ObjectKey] = set()
-        self._own_writes = OwnWrites(slices)
+        self._writes = WriteRecorder(slices, slice_content)
 
     def start(self) -> None:
         """Build the state of every service, put into the queue what may be wrong, and listen from now on."""
@@ -137,6 +137,13 @@ class EndpointSliceController:
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Look at one slice; what somebody else changed is repaired at once (S-3 waits, and misses some)."""
+        if (
+            self._writes.observe(old, new)
+            and old is not None
+            and new is not None
+            and old.unknown == new.unknown
+        ):
+            return  # it counts as what was sent, which is known
         was = service_of(old) if old is not None else None
         now = service_of(new) if new is not None else None
         if was is not None and old is not None and was != now:
@@ -213,8 +220,23 @@ class EndpointSliceController:
             service,
             self._zone_of,
             self._membership.pods_of(key),
-            (piece for piece in found if piece is not None),
+            (self._as_sent(piece) for piece in found if piece is not None),
             self._ratios,
+        )
+
+    def _as_sent(self, piece: EndpointSlice) -> EndpointSlice:
+        """Return what a slice counts as: what we sent, where it is what the server made of that.
+
+        What others added to its annotations stays, as in any update.
+        """
+        sent = self._writes.sent_for(piece)
+        if sent is None:
+            return piece
+        metadata = msgspec.structs.replace(
+            piece.metadata, labels=sent.metadata.labels, owner_references=sent.metadata.owner_references
+        )
+        return msgspec.structs.replace(
+            piece, metadata=metadata, endpoints=sent.endpoints or None, ports=sent.ports or None
         )
 
     def _zone_of(self, node_name: str) -> str | None:
@@ -228,8 +250,8 @@ class EndpointSliceController:
         state = self._states.get(service)
         if state is None:
             return
-        state.observe(name, piece)
-        if self._own_writes.under_way or not state.needs_plan:
+        state.observe(name, self._as_sent(piece) if piece is not None else None)
+        if self._writes.under_way or not state.needs_plan:
             return
         self._wake(service, state, self._pace.delay_seconds(service))
 
@@ -325,16 +347,23 @@ class EndpointSliceController:
     # What the applier tells of its writes enters the store; our own handler hears of it within the call.
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
-        """Take in a slice as the server answered it."""
-        self._own_writes.record(answer)
+        """Take in the server's answer to a write."""
+        self._writes.record(sent, answer)
+        stored = self._slices.get(key_of(answer))
+        if stored is not None and self._writes.sent_for(stored) is not None:
+            # The store has told nothing where the watch was faster, or where the write changed nothing.
+            owner = service_of(stored)
+            state = self._states.get(owner) if owner is not None else None
+            if state is not None:
+                state.observe(stored.metadata.name, self._as_sent(stored))
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that the server has in the place of what was expected."""
-        self._own_writes.record_found(item)
+        self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is gone."""
-        self._own_writes.record_gone(key, uid)
+        self._writes.record_gone(key, uid)
 
     # ------------------------------------------------------------------------------------------ auditing
 

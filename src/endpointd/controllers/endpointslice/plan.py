@@ -335,6 +335,7 @@ def _recycled(
         EndpointSlice(
             metadata=ObjectMeta(
                 name=old.metadata.name,
+                generate_name=f"{view.service.metadata.name}-",
                 namespace=old.metadata.namespace,
                 uid=old.metadata.uid,
                 resource_version=old.metadata.resource_version,

@@ -27,7 +27,7 @@ from endpointd.controllers.mirroring.plan import (
     problems_of,
 )
 from endpointd.controllers.mirroring.state import MirrorState
-from endpointd.controllers.recording import OwnWrites
+from endpointd.controllers.recording import WriteRecorder, slice_content
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter
 from endpointd.controllers.writes import is_gone
@@ -105,7 +105,7 @@ class EndpointSliceMirroringController:
         # What is in a sync, with the slices that changed meanwhile (name and version, none where it went): most of
         # those are our own writes, told by a watch that was faster than the answer.
         self._in_sync: dict[ObjectKey, set[tuple[str, str]]] = {}
-        self._own_writes = OwnWrites(slices)
+        self._writes = WriteRecorder(slices, slice_content)
 
     def start(self) -> None:
         """Put into the queue what is mirrored, or has slices that say so; listen from now on.
@@ -148,19 +148,21 @@ class EndpointSliceMirroringController:
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Look at an Endpoints of which somebody else changed, made or deleted a slice (M-4)."""
+        if self._writes.observe(old, new):
+            return  # it counts as what was sent, which is known
         was = mirrored_key(old) if old is not None else None
         now = mirrored_key(new) if new is not None else None
         if was is not None and old is not None and was != now:
             state = self._mirrors.get(was)
             if state is not None:
-                state.forget_slice(old.metadata.name)
+                state.slice_names.discard(old.metadata.name)
             self._repair(was, old.metadata.name, "")
         if now is not None and new is not None:
             self._mirror_of(now).slice_names.add(new.metadata.name)
             self._repair(now, new.metadata.name, new.metadata.resource_version)
 
     def _repair(self, key: ObjectKey, name: str, resource_version: str) -> None:
-        if self._own_writes.under_way:
+        if self._writes.under_way:
             return
         changed_meanwhile = self._in_sync.get(key)
         if changed_meanwhile is not None:
@@ -232,7 +234,8 @@ class EndpointSliceMirroringController:
     def _plan(self, item: Endpoints, state: MirrorState) -> tuple[Mirrored, MirrorPlan]:
         mirrored = mirror(item, self._settings.max_endpoints_per_subset)
         slices = self._slices_named(item.metadata.namespace, state)
-        return mirrored, plan_mirror(item, mirrored, slices, state.answers)
+        sent = {piece.metadata.name: sent for piece in slices if (sent := self._writes.sent_for(piece))}
+        return mirrored, plan_mirror(item, mirrored, slices, sent)
 
     def _slices_named(self, namespace: str, state: MirrorState) -> list[EndpointSlice]:
         found = (self._slices.get(ObjectKey(namespace, name)) for name in state.slice_names)
@@ -306,20 +309,19 @@ class EndpointSliceMirroringController:
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
         """Take in a slice as the server answered our write."""
-        self._own_writes.record(answer)
+        self._writes.record(sent, answer)
         key = mirrored_key(sent)
         if key is None:
             raise AssertionError("only mirrored slices are written here")
-        self._mirror_of(key).note_answer(sent, answer)
         self._in_sync[key].discard((answer.metadata.name, answer.metadata.resource_version))
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that was not what our write expected."""
-        self._own_writes.record_found(item)
+        self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
         """Take in that a slice is no more."""
-        self._own_writes.record_gone(key, uid)
+        self._writes.record_gone(key, uid)
         for mirrored, changed_meanwhile in self._in_sync.items():
             if mirrored.namespace == key.namespace:
                 changed_meanwhile.discard((key.name, ""))

@@ -23,13 +23,6 @@ from endpointd.controllers.mirroring.desired import (
 )
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What the server made of a slice that we sent: the version in which it stored it, and what was sent."""
-
-    resource_version: str
-    sent: EndpointSlice
-
-
 class MirrorCounts(msgspec.Struct, frozen=True, gc=False):
     """The figures of one plan (3.7): endpoints against those of the slice that stays, and slices once it is done."""
 
@@ -69,13 +62,13 @@ def plan_mirror(
     item: Endpoints,
     mirrored: Mirrored,
     slices: Iterable[EndpointSlice],
-    answers: Mapping[str, Answer] | None = None,
+    sent: Mapping[str, EndpointSlice] | None = None,
 ) -> MirrorPlan:
     """Say what makes the slices of an Endpoints right.
 
     ``slices`` are all that carry its name and our label. Those being deleted are no longer ours (as in S-14): they are
-    neither written nor counted on. ``answers``, by name of the slice, are how the server has taken what it was sent:
-    where it stored something else (a webhook's doing, say) it has had the last word, and is not asked again.
+    neither written nor counted on. ``sent``, by name of the slice, is what we sent where the server has stored something
+    else (because of an admission webhook, say): it has had the last word, and is not asked again.
 
     Deterministic, and there is at most one slice a group afterwards (M-30, M-31). Applied in full, it leaves slices for
     which the next plan is empty. A slice that is right is never written.
@@ -83,7 +76,7 @@ def plan_mirror(
     observed: dict[GroupKey, list[EndpointSlice]] = defaultdict(list)
     alive = oldest_first(_alive(slices))
     for piece in alive:
-        observed[group_key_of(_as_sent(piece, answers))].append(piece)
+        observed[group_key_of(_as_sent(piece, sent))].append(piece)
     create: list[EndpointSlice] = []
     update: list[EndpointSlice] = []
     delete: list[EndpointSlice] = []
@@ -97,12 +90,15 @@ def plan_mirror(
             continue
         first = found[0]
         delete += found[1:]  # M-31
-        seen = _as_sent(first, answers)
+        seen = _as_sent(first, sent)
         difference = _compare(seen, group)
         added += difference[0]
         updated += difference[1]
         removed += difference[2]
         if any(difference) or _metadata(seen) != _metadata(wanted):
+            # Upstream rebuilds it without the name it was generated from (M-33).
+            without = msgspec.structs.replace(wanted.metadata, generate_name=None)
+            wanted = msgspec.structs.replace(wanted, metadata=without, unknown=first.unknown)
             update.append(_in_place_of(first, wanted))
     for key in sorted(observed):  # M-30: no group, no slice
         delete += observed[key]
@@ -156,12 +152,9 @@ def _alive(slices: Iterable[EndpointSlice]) -> Iterable[EndpointSlice]:
     return (piece for piece in slices if piece.metadata.deletion_timestamp is None)
 
 
-def _as_sent(piece: EndpointSlice, answers: Mapping[str, Answer] | None) -> EndpointSlice:
-    """Return what a slice stands for: what we sent, where the server has stored it as it is in answer to that."""
-    answer = answers.get(piece.metadata.name) if answers else None
-    if answer is None or answer.resource_version != piece.metadata.resource_version:
-        return piece
-    return answer.sent
+def _as_sent(piece: EndpointSlice, sent: Mapping[str, EndpointSlice] | None) -> EndpointSlice:
+    """Return what a slice counts as: what we sent, where it is what the server made of that."""
+    return sent.get(piece.metadata.name, piece) if sent else piece
 
 
 def _compare(seen: EndpointSlice, group: Group) -> tuple[int, int, int]:
@@ -190,7 +183,6 @@ def _in_place_of(old: EndpointSlice, wanted: EndpointSlice) -> EndpointSlice:
     """
     metadata = msgspec.structs.replace(
         wanted.metadata,
-        generate_name=None,
         name=old.metadata.name,
         uid=old.metadata.uid,
         resource_version=old.metadata.resource_version,

@@ -1,0 +1,113 @@
+"""Fields of a newer API server that our types do not have: kept beside an object, and sent back with it.
+
+An update replaces the whole object. Without this, a field that a newer server has added, or that another controller
+has set through it, would be lost with the first update of ours.
+
+The types of an object that is written refuse unknown fields, so an object without any costs nothing more to decode.
+One that has some is read a second time, slowly.
+"""
+
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+UnknownFields = dict[str, Any]
+"""The unknown fields of one JSON object, in its form: where a field is known, what is unknown within it.
+
+Of a list, the elements that have some, by their identity.
+"""
+
+Json = dict[str, Any]
+Identity = Callable[[Json], str]
+"""Returns what tells an element of a list from the others, whatever else of it changes."""
+
+
+class Schema:
+    """Which fields a type knows, at all depths.
+
+    ``identities`` is needed for each type that is the element of a list. ``dropped`` are fields that are left out of
+    an object on purpose, and are not unknown.
+    """
+
+    def __init__(
+        self,
+        wire: type[msgspec.Struct],
+        identities: Mapping[type[msgspec.Struct], Identity],
+        dropped: frozenset[str] = frozenset(),
+    ) -> None:
+        self._identity = identities.get(wire)
+        self._dropped = dropped
+        self._fields: dict[str, tuple[Schema | None, bool]] = {}
+        for field in msgspec.structs.fields(wire):
+            inner, is_list = _struct_within(field.type)
+            schema = Schema(inner, identities, dropped) if inner is not None else None
+            self._fields[field.encode_name] = (schema, is_list)
+
+    def split(self, document: Json) -> UnknownFields:
+        """Take the unknown fields out of an object and return them."""
+        return self._split(document, {})
+
+    def _split(self, document: Json, equal: dict[bytes, UnknownFields]) -> UnknownFields:
+        unknown: UnknownFields = {}
+        for name in list(document):
+            if name in self._dropped:
+                del document[name]
+                continue
+            if name not in self._fields:
+                unknown[name] = document.pop(name)
+                continue
+            schema, is_list = self._fields[name]
+            value = document[name]
+            if schema is None or not value:
+                continue
+            if is_list and isinstance(value, list):
+                inner = {
+                    schema._identity(element): found  # noqa: SLF001 - of its own class
+                    for element in value
+                    if isinstance(element, dict) and (found := schema._split(element, equal))  # noqa: SLF001
+                    if schema._identity is not None  # noqa: SLF001
+                }
+            elif isinstance(value, dict):
+                inner = schema._split(value, equal)  # noqa: SLF001
+            else:
+                continue
+            if inner:
+                unknown[name] = inner
+        # What is equal in all endpoints of a slice is kept once.
+        return equal.setdefault(msgspec.json.encode(unknown), unknown) if unknown else unknown
+
+    def merge(self, document: Json, unknown: UnknownFields) -> None:
+        """Put unknown fields back into an object, as far as the elements of lists they belong to are still there."""
+        for name, value in unknown.items():
+            if name not in self._fields:
+                document[name] = value
+                continue
+            schema, is_list = self._fields[name]
+            if schema is None:
+                continue
+            if not is_list:
+                if document.get(name) is None:
+                    document[name] = {}
+                schema.merge(document[name], value)
+                continue
+            for element in document.get(name) or ():
+                found = value.get(schema._identity(element)) if schema._identity is not None else None  # noqa: SLF001
+                if found is not None:
+                    schema.merge(element, found)
+
+
+def _struct_within(annotation: Any) -> tuple[type[msgspec.Struct] | None, bool]:
+    """Return the struct type that a field holds, if any, and whether it holds a list of them."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation, False
+    origin = get_origin(annotation)
+    if origin is tuple:
+        return _struct_within(get_args(annotation)[0])[0], True
+    if origin in (Union, UnionType):
+        for member in get_args(annotation):
+            found = _struct_within(member)
+            if found[0] is not None:
+                return found
+    return None, False
