@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check test-cluster bench bench-embedded format lock clean
+.PHONY: help up test verdicts check test-cluster bench bench-embedded format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ check: $(STAMP) ## format, lint, types and import contracts
 
 test: $(STAMP) ## unit, property, contract and scenario tests
 	$(BIN)/python -m pytest -q -m "not cluster" tests
+
+verdicts: $(STAMP) ## what explain and check say of 49 broken set-ups, with all rights, without nodes and from files
+	@$(BIN)/python -m tests.unit.diagnose.verdicts
 
 test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_ASSETS)
 	@$(BIN)/python -m pytest -q -m cluster tests || { \

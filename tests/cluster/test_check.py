@@ -289,7 +289,7 @@ def test_the_command_says_it_in_words_and_by_its_exit_code(
     namespace = f"{PREFIX}readiness-wrong"
     result = invoke(control_plane, "-n", namespace)
     assert (result.exit_code, f"{namespace}/web" in result.output) == (1, True)
-    assert "1 errors, 0 warnings in 1 services, 2 pods, 1 slices, 1 Endpoints" in result.output
+    assert "1 error, 0 warnings in 1 service, 2 pods, 1 slice, 1 Endpoints" in result.output
     document = json.loads(invoke(control_plane, "-n", namespace, "-o", "json").output)
     assert [finding["code"] for finding in document["findings"]] == ["EndpointWrong"]
     assert invoke(control_plane, "-n", "kube-public").exit_code == 0

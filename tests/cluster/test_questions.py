@@ -113,7 +113,9 @@ def test_a_diff_shows_what_would_be_written_and_says_so_by_its_exit_code(config:
     result = invoke(config, "diff", "-n", NAMESPACE)
     assert result.exit_code == 1
     assert f"+ EndpointSlice {NAMESPACE}/web-* (endpointslice, create)" in result.output
-    assert '+endpoint {"addresses":["10.79.0.1"]' in result.output
+    assert (
+        "+ endpoint web-1, addresses 10.79.0.1, ready true, serving true, terminating false" in result.output
+    )
     assert "2 to create, 0 to update, 0 to delete" in result.output
     document = json.loads(invoke(config, "diff", "-n", NAMESPACE, "-o", "json").output)
     assert [(one["kind"], one["operation"]) for one in document["changes"]] == [

@@ -1,20 +1,20 @@
-"""``endpointd check``: compare a whole cluster with what its pods and services say it should be."""
-
-import asyncio
-import sys
+"""``endpointd check``: what is wrong in a cluster, or in manifests."""
 
 import click
 import msgspec
 
 from endpointd.cli.questions import (
-    ask,
+    CannotAskError,
+    Query,
+    Source,
+    answer,
     cluster_options,
     output_option,
     print_structured,
     scope,
     scope_options,
+    style_of_terminal,
 )
-from endpointd.clock import SystemClock
 
 EXIT_FOUND = 1
 
@@ -32,22 +32,32 @@ def check(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Find what is missing, left over, wrong, duplicated, stale, foreign or half migrated.
+    """Find services that cannot receive traffic, and Endpoints and EndpointSlices that are not what they should be.
 
-    Compares Endpoints and EndpointSlices with what pods and services say they should be. Exit code 0: nothing is wrong,
-    1: something is, 2: it could not be looked at. Writes nothing.
+    Exit code 0: nothing is wrong, 1: something is, 2: it could not be looked at, or nothing wrong was found but the
+    EndpointSlices could not be read. Writes nothing.
     """
     from endpointd.diagnose.changes import Settings
+    from endpointd.diagnose.check import Report
     from endpointd.diagnose.check import check as check_world
     from endpointd.diagnose.check_text import report_text
     from endpointd.diagnose.snapshot import World
-    from endpointd.diagnose.text import Style
 
-    where = scope(all_namespaces, namespace, filename)
-    snapshot = asyncio.run(ask(kubeconfig, context, where, filename, details=False, clock=SystemClock()))
-    report = check_world(World(snapshot), Settings(max_endpoints_per_slice=max_endpoints_per_slice))
+    query = Query(kubeconfig, context, namespace, filename, all_namespaces)
+    settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
+
+    async def look(source: Source) -> tuple[Report, bool]:
+        world = World(await source.snapshot(scope(query, source)))
+        if not world.could_read("pods") and not world.could_read("endpointslices"):
+            raise CannotAskError("there are neither pods nor EndpointSlices to look at: nothing can be said")
+        return check_world(world, settings), source.is_cluster
+
+    report, is_cluster = answer(query, look)
     if output == "text":
-        click.echo(report_text(report, Style(colours=sys.stdout.isatty())), nl=False)
+        click.echo(report_text(report, style_of_terminal()), nl=False)
     else:
         print_structured(msgspec.to_builtins(report), output)
-    raise SystemExit(0 if report.is_healthy else EXIT_FOUND)
+    if not report.is_healthy:
+        raise SystemExit(EXIT_FOUND)
+    if is_cluster and not report.is_publication_known:
+        raise CannotAskError("EndpointSlices could not be read, so it is unknown whether they are right")

@@ -1,19 +1,20 @@
 """``endpointd diff``: what endpointd would change in this cluster now."""
 
-import asyncio
-import sys
-
 import click
 
 from endpointd.cli.questions import (
-    ask,
+    CannotAskError,
+    Query,
+    Source,
+    answer,
     cluster_options,
     output_option,
     print_structured,
     scope,
     scope_options,
+    style_of_terminal,
 )
-from endpointd.clock import SystemClock
+from endpointd.diagnose.snapshot import Snapshot
 
 EXIT_DIFFERENT = 1
 
@@ -31,22 +32,38 @@ def diff(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Show every object that endpointd would create, update or delete if it ran now, and how. Writes nothing.
+    """Show every object that endpointd would create, update or delete if it ran now, field by field. Writes nothing.
 
     Exit code 0: it would change nothing, 1: it would, 2: it could not be found out.
     """
     from endpointd.diagnose.changes import Settings, changes_of_all
     from endpointd.diagnose.changes_text import as_builtins, changes_text
     from endpointd.diagnose.snapshot import World
-    from endpointd.diagnose.text import Style
 
-    where = scope(all_namespaces, namespace, filename)
-    snapshot = asyncio.run(ask(kubeconfig, context, where, filename, details=False, clock=SystemClock()))
-    changes = list(changes_of_all(World(snapshot), Settings(max_endpoints_per_slice=max_endpoints_per_slice)))
+    query = Query(kubeconfig, context, namespace, filename, all_namespaces)
+
+    async def look(source: Source) -> Snapshot:
+        return await source.snapshot(scope(query, source))
+
+    snapshot = answer(query, look)
+    settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
+    world = World(snapshot)
+    changes = list(changes_of_all(world, settings))
+    style = style_of_terminal()
     if output == "text":
-        click.echo(changes_text(changes, Style(colours=sys.stdout.isatty())), nl=False)
-        for unread in snapshot.unread:
-            click.echo(f"not looked at: {unread.resource}: {unread.why}", err=True)
+        is_known = not snapshot.unread
+        click.echo(changes_text(changes, style, is_everything_known=is_known), nl=False)
     else:
         print_structured(as_builtins(changes), output)
-    raise SystemExit(EXIT_DIFFERENT if changes else 0)
+    lines = [
+        f"not looked at: {unread.resource}: {unread.why}; nothing is proposed that depends on them"
+        for unread in snapshot.unread
+    ]
+    click.echo(style.page(lines), nl=False, err=True)
+    if changes:
+        raise SystemExit(EXIT_DIFFERENT)
+    if not world.could_read("endpointslices"):
+        raise CannotAskError(
+            "EndpointSlices could not be read, so it is unknown what would change"
+            + ("; endpointd plan shows what manifests will have" if filename else "")
+        )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from endpointd.api.printable import printable
 from endpointd.api.times import format_micro_time
 from endpointd.cli.redaction import redact
 
@@ -162,9 +163,4 @@ _ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n", ord("\r"): "\\
 
 def _quoted(text: str) -> str:
     """Return the text as a Go string: in quotes, with nothing in it that could move the cursor."""
-    escaped = text.translate(_ESCAPES)
-    if not escaped.isprintable():
-        escaped = "".join(
-            sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in escaped
-        )
-    return f'"{escaped}"'
+    return f'"{printable(text.translate(_ESCAPES))}"'

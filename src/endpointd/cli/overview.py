@@ -8,6 +8,7 @@ import msgspec
 from endpointd.api.core import HEADLESS, Service
 from endpointd.api.discovery import SERVICE_NAME_LABEL, Endpoint, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
+from endpointd.api.printable import printable
 
 
 class SliceRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -129,7 +130,8 @@ def cells(row: ServiceRow) -> tuple[str, ...]:
     if len(row.slices) > len(names):
         names.append(f"+{len(row.slices) - len(names)} more")
     counts = [str(count) if count else "-" for count in (row.ready, row.not_ready, row.terminating)]
-    return (row.namespace, row.name, row.type, *counts, row.families or "-", ", ".join(names) or "-")
+    texts = (row.namespace, row.name, row.type, *counts, row.families or "-", ", ".join(names) or "-")
+    return tuple(map(printable, texts))
 
 
 def as_text(found: Overview) -> str:

@@ -109,7 +109,8 @@ def plan(
     """Print the Endpoints and EndpointSlices that manifests will have. Needs no cluster.
 
     Pods count with the status they have; those without one, and those of workloads, are taken to be ready. The same
-    manifests always give the same output: fit for golden files and for reviews.
+    manifests always give the same output: fit for golden files and for reviews. Manifests that an API server would refuse are
+    refused; services that would receive no traffic are warned of on standard error.
     """
     from endpointd.diagnose.changes import Settings
     from endpointd.diagnose.offline import OfflineSettings
@@ -123,6 +124,7 @@ def plan(
         default_families=tuple(families.split(",")),
     )
     snapshot = _snapshot(filenames, offline)
+    _warn(snapshot)
     if rollout:
         settings = RolloutSettings(
             surge=surge,
@@ -149,11 +151,13 @@ def plan(
 
 
 def _snapshot(filenames: tuple[str, ...], offline: Any) -> Any:
+    from endpointd.cli.manifest_validation import check_manifests
     from endpointd.cli.reading import snapshot_of
     from endpointd.diagnose.offline import complete
 
     try:
         manifests = read_manifests(filenames)
+        check_manifests(manifests, offline.default_namespace)
         places = {(one.kind, one.namespace or offline.default_namespace, one.name): one for one in manifests}
         made = []
         for document in complete([one.document for one in manifests], offline):
@@ -168,12 +172,28 @@ def _snapshot(filenames: tuple[str, ...], offline: Any) -> Any:
         raise CannotAskError(f"a manifest is not of its kind's shape: {error}") from error
 
 
+def _warn(snapshot: Any) -> None:
+    """Write to standard error which services would receive no traffic, or not on every port."""
+    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.style import Style
+    from endpointd.diagnose.traffic import traffic_problems
+
+    world = World(snapshot)
+    lines = [
+        f"warning: service {service.metadata.namespace}/{service.metadata.name}: {problem.cause} ({problem.fix})"
+        for service in snapshot.services
+        for problem in traffic_problems(world, service)
+        if problem.severity != "note"
+    ]
+    click.echo(Style(colours=False).page(lines), nl=False, err=True)
+
+
 def _print_rollout(snapshot: Any, name: str, namespace: str, settings: Any, output: str) -> None:
     from endpointd.api.meta import ObjectKey
     from endpointd.diagnose.rollout import simulate_rollout
     from endpointd.diagnose.rollout_text import rollout_text
     from endpointd.diagnose.snapshot import World
-    from endpointd.diagnose.text import Style
+    from endpointd.diagnose.style import Style
 
     world = World(snapshot)
     first, slash, last = name.partition("/")

@@ -1,22 +1,71 @@
 """What the commands that ask have in common: which cluster or which files, and how the answer is written."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import asyncio
+import difflib
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import click
 import msgspec
 
+from endpointd.api.events import Event
+from endpointd.api.meta import KubernetesObject, ObjectKey
+from endpointd.api.printable import printable
 from endpointd.cli.manifests import ManifestError, read_manifests
-from endpointd.clock import Clock
+from endpointd.clock import SystemClock
 from endpointd.diagnose.snapshot import Snapshot
+from endpointd.diagnose.style import Style
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 class CannotAskError(click.ClickException):
-    """The cluster or the files cannot be read: one line, exit code 2."""
+    """The cluster or the files cannot be read: exit code 2. A message is one line, or one for each manifest refused."""
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__("\n".join(map(printable, message.split("\n"))))
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Where to look, as the options say."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    """``""`` where none is named: the context's namespace."""
+    files: tuple[str, ...] = ()
+    all_namespaces: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that exclude each other."""
+        if self.all_namespaces and self.namespace:
+            raise click.UsageError("--all-namespaces and --namespace exclude each other")
+
+
+class Source(Protocol):
+    """A cluster, or files: what is asked."""
+
+    @property
+    def default_namespace(self) -> str:
+        """The namespace to look at when none is named."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is a cluster: there, what could not be read is forbidden; files just do not have it."""
+
+    async def snapshot(self, namespace: str, *, also: ObjectKey | None = None) -> Snapshot:
+        """Return a namespace, all of them for ``""``. Raises :class:`CannotAskError` where there is no such namespace."""
+
+    async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
+        """Return the Events of some pods."""
+
+    async def namespaces_with(self, kind: str, name: str) -> list[str]:
+        """Return the namespaces that have a ``pod`` or ``service`` of a name, as far as that can be read."""
 
 
 def cluster_options(command: F) -> F:
@@ -29,7 +78,9 @@ def cluster_options(command: F) -> F:
             metavar="FILE|DIR|-",
             help="Look at these manifests (kubectl get -o yaml) instead of a cluster.",
         ),
-        click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace; default without."),
+        click.option(
+            "-n", "--namespace", default="", metavar="NAME", help="Namespace; without it that of the context."
+        ),
         click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig."),
         click.option(
             "--kubeconfig",
@@ -59,69 +110,176 @@ def scope_options(command: F) -> F:
     return command
 
 
-def scope(all_namespaces: bool, namespace: str, files: tuple[str, ...]) -> str:
-    """Return the namespace to look at, ``""`` for all. Raises ``click.UsageError`` where both are asked for."""
-    if all_namespaces and namespace:
-        raise click.UsageError("--all-namespaces and --namespace exclude each other")
-    return "" if all_namespaces or files else namespace or "default"
+def scope(query: Query, source: Source) -> str:
+    """Return the namespace to look at, ``""`` for all of them: files are looked at whole unless a namespace is named."""
+    if query.all_namespaces or (query.files and not query.namespace):
+        return ""
+    return query.namespace or source.default_namespace
 
 
 def output_option(command: F) -> F:
     """Add ``-o``."""
+    return _output_option(["text", "json", "yaml"])(command)
+
+
+def wide_output_option(command: F) -> F:
+    """Add ``-o`` with ``wide``: a line for every pod."""
+    return _output_option(["text", "wide", "json", "yaml"])(command)
+
+
+def _output_option(choices: Sequence[str]) -> Callable[[F], F]:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(["text", "json", "yaml"]),
+        type=click.Choice(choices),
         default="text",
         show_default=True,
         help="For people, or for programs.",
-    )(command)
+    )
 
 
-async def ask(
-    kubeconfig: str,
-    context: str,
-    namespace: str,
-    files: tuple[str, ...],
-    *,
-    details: bool,
-    clock: Clock,
-) -> Snapshot:
-    """Return the snapshot of the cluster, or of the files where there are any.
+def answer(query: Query, work: Callable[[Source], Awaitable[R]]) -> R:
+    """Open the cluster or the files, and return what ``work`` makes of them.
 
-    Raises :class:`CannotAskError` with one clear line.
+    Raises :class:`CannotAskError` with one clear line where they cannot be read.
     """
-    from endpointd.cli.reading import read_cluster, snapshot_of
+    return asyncio.run(_answer(query, work))
 
-    if files:
-        try:
-            return snapshot_of(read_manifests(files))
-        except ManifestError as error:
-            raise CannotAskError(str(error)) from error
+
+async def _answer(query: Query, work: Callable[[Source], Awaitable[R]]) -> R:
+    if query.files:
+        return await work(_open_files(query.files))
     from endpointd.client.discover import load_config
     from endpointd.client.errors import ClientError
     from endpointd.client.rest import Client
 
+    clock = SystemClock()
     try:
-        config = load_config(kubeconfig, context, clock=clock)
+        config = load_config(query.kubeconfig, query.context, clock=clock)
         async with Client.from_config(config, clock=clock) as client:
-            return await read_cluster(client, namespace, details=details)
-    except* ClientError as group:
-        raise CannotAskError(str(_first(group))) from group
+            return await work(_Cluster(client, config.namespace))
+    except (ClientError, BaseExceptionGroup) as error:
+        first = _first(error)
+        if not isinstance(first, ClientError):
+            raise
+        raise CannotAskError(str(first)) from error
 
 
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
+class _Cluster:
+    """A cluster behind an API server."""
+
+    is_cluster = True
+
+    def __init__(self, client: Any, default_namespace: str) -> None:
+        self._client = client
+        self.default_namespace = default_namespace or "default"
+
+    async def snapshot(self, namespace: str, *, also: ObjectKey | None = None) -> Snapshot:
+        from endpointd.cli.reading import namespace_names, read_cluster
+
+        if namespace:
+            names = await namespace_names(self._client, namespace)
+            if names is not None:
+                raise CannotAskError(_no_namespace(namespace, names))
+        return await read_cluster(self._client, namespace, details=True, also=also)
+
+    async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
+        from endpointd.cli.reading import read_events
+
+        return await read_events(self._client, pods)
+
+    async def namespaces_with(self, kind: str, name: str) -> list[str]:
+        from endpointd.api.core import PODS, SERVICES
+        from endpointd.cli.reading import namespaces_with
+
+        resource: Any = {"pod": PODS, "service": SERVICES}[kind]
+        return await namespaces_with(self._client, resource, name)
+
+
+class _Files:
+    """What some files hold of a cluster."""
+
+    is_cluster = False
+    default_namespace = "default"
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    async def snapshot(self, namespace: str, *, also: ObjectKey | None = None) -> Snapshot:
+        whole: Snapshot = self._snapshot
+        if not namespace:
+            return whole
+        items: list[KubernetesObject] = [*whole.services, *whole.pods, *whole.slices]
+        namespaces = {item.metadata.namespace for item in items}
+        if namespace not in namespaces:
+            raise CannotAskError(
+                f"the files have nothing in namespace {namespace}, only in {', '.join(sorted(namespaces)[:5])}"
+            )
+
+        def inside(items: Iterable[Any]) -> tuple[Any, ...]:
+            return tuple(
+                one for one in items if one.metadata.namespace == namespace or one.metadata.key == also
+            )
+
+        fields = ("services", "pods", "endpoints", "slices", "details")
+        kept: dict[str, Any] = {field: inside(getattr(whole, field)) for field in fields}
+        return msgspec.structs.replace(whole, namespace=namespace, **kept)
+
+    async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
+        return self._snapshot.events
+
+    async def namespaces_with(self, kind: str, name: str) -> list[str]:
+        items: Iterable[Any] = self._snapshot.pods if kind == "pod" else self._snapshot.services
+        return sorted({one.metadata.namespace for one in items if one.metadata.name == name})
+
+
+def _open_files(files: tuple[str, ...]) -> _Files:
+    from endpointd.cli.reading import snapshot_of
+
+    try:
+        snapshot = snapshot_of(read_manifests(files), is_complete=False)
+    except ManifestError as error:
+        raise CannotAskError(str(error)) from error
+    if not snapshot.services and not snapshot.slices and not snapshot.endpoints:
+        raise CannotAskError(
+            "the files have no Service, Endpoints or EndpointSlice: there is nothing to look at"
+        )
+    return _Files(snapshot)
+
+
+def _no_namespace(namespace: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(namespace, list(names), n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return f"there is no namespace {namespace}{hint}"
+
+
+def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
+def style_of_terminal() -> Style:
+    """Return how to print to standard output: in colours and to its width where it is a terminal."""
+    import shutil
+
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Style(colours=sys.stdout.isatty(), width=min(width, 140))
+
+
+_CONTROL = re.compile("[\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]")
+"""What JSON leaves as it is in a string, and a terminal may act on."""
+
+
 def print_structured(value: Any, output: str) -> None:
-    """Print builtins as JSON or YAML."""
+    """Print builtins as JSON or YAML, with every character escaped that a terminal might act on."""
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
         return
     import yaml
 
-    click.echo(str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)), nl=False)
+    text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    if _CONTROL.search(text):
+        text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=False))
+    click.echo(text, nl=False)

@@ -6,7 +6,7 @@ import msgspec
 
 from endpointd.cli.reading import read_cluster
 from endpointd.client.rest import Client
-from endpointd.diagnose.check import check
+from endpointd.diagnose.check import publication_findings
 from endpointd.diagnose.snapshot import World
 
 _WORKLOADS = ("deployments", "statefulsets", "daemonsets", "replicasets")
@@ -31,7 +31,7 @@ async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) 
     if with_slices:
         left += [
             f"{one.kind} of service {one.namespace}/{one.service}: {one.cause}"
-            for one in check(World(snapshot)).findings
+            for one in publication_findings(World(snapshot))
             if one.severity == "error"
         ]
     return left

@@ -1,6 +1,6 @@
 """What the controllers would write now: the plans of all three, made from a snapshot and carried out by nobody."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -9,6 +9,7 @@ from endpointd.api.discovery import (
     MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     MANAGED_BY_LABEL,
     MANAGED_BY_MIRRORING_CONTROLLER,
+    Endpoint,
     EndpointSlice,
 )
 from endpointd.api.endpoints import Endpoints
@@ -80,13 +81,31 @@ def changes_of(
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
     ratios: Mapping[str, float] | None = None,
 ) -> Iterator[ObjectChange]:
-    """Return the writes for one name: a service, an Endpoints, or what is left of either."""
-    if "endpointslice" in controllers:
+    """Return the writes for one name: a service, an Endpoints, or what is left of either.
+
+    A controller whose inputs are unknown has no writes: what it would do is unknown, too.
+    """
+    if "endpointslice" in controllers and not unknown_inputs(world, "endpointslice"):
         yield from _slice_changes(world, key, settings, ratios)
-    if "endpoints" in controllers:
+    if "endpoints" in controllers and not unknown_inputs(world, "endpoints"):
         yield from _endpoints_changes(world, key)
-    if "mirroring" in controllers:
+    if "mirroring" in controllers and not unknown_inputs(world, "mirroring"):
         yield from _mirroring_changes(world, key, settings)
+
+
+_INPUTS: dict[ControllerName, tuple[str, ...]] = {
+    "endpointslice": ("services", "pods", "endpointslices"),
+    "endpoints": ("services", "pods", "endpoints"),
+    "mirroring": ("services", "endpoints", "endpointslices"),
+}
+
+
+def unknown_inputs(world: World, controller: ControllerName) -> tuple[str, ...]:
+    """Return the collections that a controller's plans depend on and that are unknown: with any of them, nothing is planned.
+
+    Nodes are not among them: without nodes, zones and hints are taken from what is published, see :func:`slice_state`.
+    """
+    return tuple(name for name in _INPUTS[controller] if not world.could_read(name))
 
 
 def zone_ratios(world: World) -> Mapping[str, float] | None:
@@ -110,7 +129,11 @@ def managed_by(piece: EndpointSlice) -> str:
 
 
 def slice_state(world: World, key: ObjectKey, ratios: Mapping[str, float] | None = None) -> SliceState | None:
-    """Return what a service's slices should be, None where they are nobody's to select (S-10 to S-12)."""
+    """Return what a service's slices should be, None where they are nobody's to select (S-10 to S-12).
+
+    Where nodes are unknown, zones and hints are left out on both sides, and a node is taken to exist where a slice names
+    it or the service has no slices at all: a pod on any other node may rightly be unpublished.
+    """
     service = world.services.get(key)
     if service is None or not service.selector or service.is_external_name:
         return None
@@ -119,7 +142,38 @@ def slice_state(world: World, key: ObjectKey, ratios: Mapping[str, float] | None
         for piece in world.slices_by_service.get(key, ())
         if managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
     ]
-    return SliceState.build(service, world.zone_of, world.membership.pods_of(key), ours, lambda: ratios)
+    pods = world.membership.pods_of(key)
+    if world.could_read("nodes"):
+        return SliceState.build(service, world.zone_of, pods, ours, lambda: ratios)
+    service = msgspec.structs.replace(service, traffic_distribution=None, topology_mode=None)
+
+    def zone_of(node_name: str) -> str | None:
+        return "" if not ours or world.is_node_published(node_name) else None
+
+    return SliceState.build(service, zone_of, pods, map(_without_topology, ours))
+
+
+def _without_topology(piece: EndpointSlice) -> EndpointSlice:
+    endpoints = tuple(
+        msgspec.structs.replace(endpoint, zone=None, hints=None) for endpoint in piece.endpoints or ()
+    )
+    return msgspec.structs.replace(piece, endpoints=endpoints or None)
+
+
+def _with_topology(piece: EndpointSlice, published: Iterable[EndpointSlice]) -> EndpointSlice:
+    """Return a planned slice with the zones and hints that its endpoints are published with."""
+    known = {
+        (endpoint.addresses, endpoint.target_ref.name if endpoint.target_ref else None): endpoint
+        for one in published
+        for endpoint in one.endpoints or ()
+    }
+
+    def completed(endpoint: Endpoint) -> Endpoint:
+        name = endpoint.target_ref.name if endpoint.target_ref else None
+        old = known.get((endpoint.addresses, name))
+        return endpoint if old is None else msgspec.structs.replace(endpoint, zone=old.zone, hints=old.hints)
+
+    return msgspec.structs.replace(piece, endpoints=tuple(map(completed, piece.endpoints or ())) or None)
 
 
 def _slice_changes(
@@ -129,8 +183,13 @@ def _slice_changes(
     if state is None:
         return
     plan = state.plan(settings.max_endpoints_per_slice, None)
+    published = () if world.could_read("nodes") else world.slices_by_service.get(key, ())
     for _, family in plan.families:
-        yield from _writes(world, "endpointslice", key, family.create, family.update, family.delete)
+        create, update = family.create, family.update
+        if published:
+            create = tuple(_with_topology(piece, published) for piece in create)
+            update = tuple(_with_topology(piece, published) for piece in update)
+        yield from _writes(world, "endpointslice", key, create, update, family.delete)
     yield from _writes(world, "endpointslice", key, (), (), tuple(plan.strays))
 
 
@@ -147,7 +206,7 @@ def _writes(
     for piece in update:
         yield ObjectChange(controller, "update", key, world.slices.get(key_of(piece)), piece)
     for piece in delete:
-        yield ObjectChange(controller, "delete", key, piece, None)
+        yield ObjectChange(controller, "delete", key, world.slices.get(key_of(piece)) or piece, None)
 
 
 def _endpoints_changes(world: World, key: ObjectKey) -> Iterator[ObjectChange]:

@@ -1,14 +1,16 @@
-"""Is everything as pods and services say it should be: a whole cluster compared with what the controllers would have. Pure."""
+"""Is everything right: what is published compared with what pods and services say, and services that get no traffic. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import msgspec
 
+from endpointd.api.meta import key_of
 from endpointd.diagnose.changes import Settings, changes_of_all
 from endpointd.diagnose.check_planned import missing_or_wrong
 from endpointd.diagnose.check_standing import standing
 from endpointd.diagnose.findings import SEVERITIES, Finding, Severity
 from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.traffic import traffic_problems
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
@@ -20,7 +22,10 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     slices: int
     endpoints: int
     unread: tuple[str, ...] = ()
-    """What could not be read, so that nothing can be said of it."""
+    """What could not be read, so that nothing is said of what depends on it."""
+    unread_resources: tuple[str, ...] = ()
+    """The same for programs: ``nodes``, ``endpointslices``."""
+    assumed: str = ""
 
     def count(self, severity: Severity) -> int:
         """Return how many findings are so severe."""
@@ -28,28 +33,28 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is wrong: there are notes at the most."""
+        """Whether nothing is wrong in what was looked at: there are notes at the most."""
         return all(finding.severity == "note" for finding in self.findings)
+
+    @property
+    def is_publication_known(self) -> bool:
+        """Whether what is published was read: without it, being healthy says little."""
+        return "endpointslices" not in self.unread_resources
 
 
 def check(world: World, settings: Settings | None = None) -> Report:
-    """Compare everything in a snapshot; O(the cluster). A cluster whose controllers are at rest has no finding.
+    """Look at everything in a snapshot; O(the cluster).
 
-    One that is changing may show findings that are gone a moment later: what is read is not of one moment.
+    A cluster whose controllers are at rest, and whose services can all receive traffic, has no finding. One that is changing
+    may show findings that are gone a moment later: what is read is not of one moment. What depends on a collection that
+    could not be read is not judged.
     """
-    settings = settings or Settings()
-    found = [*missing_or_wrong(world, list(changes_of_all(world, settings))), *standing(world)]
+    found = [*publication_findings(world, settings), *_traffic_findings(world)]
     snapshot = world.snapshot
-    unreadable = {unread.resource for unread in snapshot.unread}
-    distinct = {
-        (finding.code, finding.kind, finding.namespace, finding.name, finding.cause): finding
-        for finding in found
-        if finding.kind not in _kinds_of(unreadable)
-    }
     return Report(
         findings=tuple(
             sorted(
-                distinct.values(),
+                found,
                 key=lambda one: (
                     SEVERITIES.index(one.severity),
                     one.namespace,
@@ -64,9 +69,32 @@ def check(world: World, settings: Settings | None = None) -> Report:
         slices=len(snapshot.slices),
         endpoints=len(snapshot.endpoints),
         unread=tuple(f"{unread.resource}: {unread.why}" for unread in snapshot.unread),
+        unread_resources=tuple(unread.resource for unread in snapshot.unread),
+        assumed=snapshot.assumed,
     )
 
 
-def _kinds_of(resources: Iterable[str]) -> set[str]:
-    kinds = {"endpoints": "Endpoints", "endpointslices": "EndpointSlice"}
-    return {kinds[resource] for resource in resources if resource in kinds}
+def publication_findings(world: World, settings: Settings | None = None) -> list[Finding]:
+    """Return what Endpoints and EndpointSlices should not say, or do not say."""
+    found = [*missing_or_wrong(world, list(changes_of_all(world, settings or Settings()))), *standing(world)]
+    distinct = {
+        (finding.code, finding.kind, finding.namespace, finding.name, finding.cause): finding
+        for finding in found
+    }
+    return list(distinct.values())
+
+
+def _traffic_findings(world: World) -> Iterator[Finding]:
+    for service in world.services.values():
+        key = key_of(service)
+        for problem in traffic_problems(world, service):
+            yield Finding(
+                problem.code,
+                problem.severity,
+                key.namespace,
+                key.name,
+                "Service",
+                key.name,
+                problem.cause,
+                problem.fix,
+            )

@@ -38,6 +38,7 @@ def _of_slices(world: World, key: ObjectKey, changes: Sequence[ObjectChange]) ->
     if state is None:
         return
     told = False
+    with_topology = world.could_read("nodes")
     for family in state.families():
         wanted = {name: one.endpoint for name, one in family.desired_endpoints().items()}
         held = _held(world, key, family.address_type)
@@ -64,7 +65,7 @@ def _of_slices(world: World, key: ObjectKey, changes: Sequence[ObjectChange]) ->
                 )
         for name in sorted(wanted.keys() & held.keys()):
             for piece, endpoint in held[name]:
-                difference = _difference(endpoint, wanted[name])
+                difference = _difference(endpoint, wanted[name], with_topology=with_topology)
                 if difference:
                     told = True
                     yield make_finding("EndpointWrong", "error", key, piece, f"pod {name}: {difference}")
@@ -179,7 +180,7 @@ def _addresses(item: Endpoints) -> set[str]:
     return found
 
 
-def _difference(observed: Endpoint, wanted: Endpoint) -> str:
+def _difference(observed: Endpoint, wanted: Endpoint, *, with_topology: bool) -> str:
     parts = []
     if sorted(observed.addresses) != sorted(wanted.addresses):
         parts.append(f"addresses {', '.join(observed.addresses)} instead of {', '.join(wanted.addresses)}")
@@ -187,7 +188,7 @@ def _difference(observed: Endpoint, wanted: Endpoint) -> str:
         old, new = getattr(observed.conditions, field), getattr(wanted.conditions, field)
         if old != new:
             parts.append(f"{field} is {_json(old)} instead of {_json(new)}")
-    for field in ("node_name", "zone", "hostname"):
+    for field in ("node_name", "zone", "hostname") if with_topology else ("node_name", "hostname"):
         old, new = getattr(observed, field) or "", getattr(wanted, field) or ""
         if old != new:
             parts.append(f"{field.replace('_n', 'N')} is {old!r} instead of {new!r}")

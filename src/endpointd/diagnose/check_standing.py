@@ -19,12 +19,14 @@ from endpointd.diagnose.snapshot import World, service_name_of
 
 
 def standing(world: World) -> Iterator[Finding]:
-    """Return all of it: O(slices and their endpoints)."""
-    yield from _left_over(world)
+    """Return all of it that does not depend on an unknown collection: O(slices and their endpoints)."""
+    if world.could_read("services"):
+        yield from _left_over(world)
+        yield from _foreign(world)
+        yield from _half_migrated(world)
+        yield from _over_capacity(world)
+    yield from _nameless(world)
     yield from _duplicates(world)
-    yield from _foreign(world)
-    yield from _half_migrated(world)
-    yield from _over_capacity(world)
     yield from _out_of_step(world)
 
 
@@ -48,7 +50,7 @@ def _left_over(world: World) -> Iterator[Finding]:
 def left_over_of(world: World, key: ObjectKey) -> Iterator[Finding]:
     """Return the endpoints of a service's slices that are of no pod it selects."""
     service = world.services.get(key)
-    if service is None or not service.selector or service.is_external_name:
+    if service is None or not service.selector or service.is_external_name or not world.could_read("pods"):
         return
     for piece in our_slices(world, key):
         for endpoint in piece.endpoints or ():
@@ -112,10 +114,14 @@ def _foreign(world: World) -> Iterator[Finding]:
                     "warning",
                     key,
                     piece,
-                    f"it is managed by {managed_by(piece) or 'nobody'}, and names a service whose endpoints are selected: "
-                    "consumers use both",
-                    "make sure that this is meant; else delete it, or take its service-name label away",
+                    f"it is managed by {managed_by(piece) or 'nobody'}, and names a service with a selector: consumers use "
+                    "both",
+                    "if this is not intended, remove the slice or its kubernetes.io/service-name label",
                 )
+
+
+def _nameless(world: World) -> Iterator[Finding]:
+    known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     for piece in world.slices.values():
         if service_name_of(piece) is None and managed_by(piece) in known:
             yield make_finding(

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from endpointd.diagnose.check import Report
 from endpointd.diagnose.findings import Finding, Severity
-from endpointd.diagnose.text import Colour, Style
+from endpointd.diagnose.style import Colour, Style
 
 _COLOURS: dict[Severity, Colour] = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 def report_text(report: Report, style: Style) -> str:
     """Return the findings, grouped by service, and a line that sums up."""
-    return "\n".join(_lines(report, style)) + "\n"
+    return style.page(_lines(report, style))
 
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
@@ -25,22 +25,42 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield from _finding(finding, style)
     if service is not None:
         yield ""
-    looked_at = f"{report.services} services, {report.pods} pods, {report.slices} slices, {report.endpoints} Endpoints"
+    looked_at = ", ".join(
+        counted(number, word)
+        for number, word in (
+            (report.services, "service"),
+            (report.pods, "pod"),
+            (report.slices, "slice"),
+        )
+    )
+    looked_at += f", {report.endpoints:,} Endpoints"
     notes = report.count("note")
-    beside = f", {notes} notes," if notes else ""
-    if report.is_healthy:
-        yield style.paint("nothing is wrong", "green") + f"{beside} in {looked_at}"
-    else:
+    beside = f", {counted(notes, 'note')}," if notes else ""
+    if not report.is_healthy:
         errors, warnings = report.count("error"), report.count("warning")
-        counted = style.paint(f"{errors} errors, {warnings} warnings", "red" if errors else "yellow")
-        yield f"{counted}{beside} in {looked_at}"
+        text = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+        yield style.paint(text, "red" if errors else "yellow") + f"{beside} in {looked_at}"
+    elif report.unread:
+        yield (
+            style.paint("nothing wrong was found in what could be read", "yellow") + f"{beside}: {looked_at}"
+        )
+    else:
+        yield style.paint("nothing is wrong", "green") + f"{beside} in {looked_at}"
+    if report.assumed:
+        yield style.paint(f"assumed: {report.assumed}", "yellow")
     for unread in report.unread:
         yield style.paint(f"not looked at: {unread}", "yellow")
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number and its noun: ``1 service``, ``2,000 services``."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
     colour = _COLOURS[finding.severity]
     what = f"{finding.kind} {finding.name}".strip()
     yield f"  {style.paint(finding.code, colour)}  {what}"
-    yield style.wrapped(finding.cause, "    ", "    ")
-    yield style.paint(style.wrapped(f"-> {finding.fix}", "       ", "    "), "dim")
+    yield from style.wrapped(finding.cause, "    ", "    ")
+    for line in style.wrapped(f"-> {finding.fix}", "       ", "    "):
+        yield style.paint(line, "dim")

@@ -1,10 +1,11 @@
 """What a person looks at in a pod: conditions with their reasons, containers with their states, gates, ports."""
 
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 import msgspec
 
-from endpointd.api.core import PodWire, project_pod
+from endpointd.api.core import Pod, PodWire, project_pod
 from endpointd.api.meta import NarrowMeta
 from endpointd.api.resource import Resource
 
@@ -35,9 +36,12 @@ class Container(_Wire, frozen=True):
     """One container as it was asked for."""
 
     name: str | None = None
+    image: str | None = None
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
     readiness_probe: dict[str, Any] | None = None
+    liveness_probe: dict[str, Any] | None = None
+    startup_probe: dict[str, Any] | None = None
 
 
 class StateReason(_Wire, frozen=True):
@@ -84,18 +88,32 @@ class _Meta(_Wire, frozen=True):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
     owner_references: tuple[_Owner, ...] | None = None
 
 
 class _Spec(_Wire, frozen=True):
+    node_name: str | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
     readiness_gates: tuple[ReadinessGate, ...] | None = None
     host_network: bool | None = None
 
 
+class _PodIP(_Wire, frozen=True):
+    ip: str | None = None
+
+
 class _Status(_Wire, frozen=True):
+    phase: str | None = None
+    pod_ip: str | None = msgspec.field(default=None, name="podIP")
+    pod_ips: tuple[_PodIP, ...] | None = msgspec.field(default=None, name="podIPs")
     reason: str | None = None
     message: str | None = None
     conditions: tuple[Condition, ...] | None = None
@@ -104,7 +122,7 @@ class _Status(_Wire, frozen=True):
 
 
 class PodDetailsWire(_Wire, frozen=True):
-    """A pod in JSON, as far as a person would read it."""
+    """A pod in JSON, as far as a person would read it: with every field of :class:`~endpointd.api.core.PodWire`."""
 
     metadata: _Meta | None = None
     spec: _Spec | None = None
@@ -116,6 +134,7 @@ class PodDetails(msgspec.Struct, frozen=True, gc=False):
 
     metadata: NarrowMeta
     deleted_at: str | None
+    """When its deletion was requested: the deletion timestamp less the grace period, RFC 3339."""
     owner: str
     """``ReplicaSet web-5d6f``, ``""`` where nobody controls it."""
     containers: tuple[Container, ...]
@@ -145,7 +164,7 @@ def project_details(wire: PodDetailsWire) -> PodDetails:
             uid=meta.uid or "",
             resource_version=meta.resource_version or "",
         ),
-        deleted_at=meta.deletion_timestamp,
+        deleted_at=_requested_at(meta.deletion_timestamp, meta.deletion_grace_period_seconds),
         owner=f"{owner.kind} {owner.name}" if owner is not None else "",
         containers=spec.containers or (),
         sidecars=tuple(one for one in spec.init_containers or () if one.restart_policy == "Always"),
@@ -158,13 +177,33 @@ def project_details(wire: PodDetailsWire) -> PodDetails:
     )
 
 
-POD_DETAILS: Resource[PodDetails] = Resource(
-    group="",
-    version="v1",
-    plural="pods",
-    kind="Pod",
-    wire=PodDetailsWire,
-    project=project_details,
+def _requested_at(deletion_timestamp: str | None, grace_seconds: int | None) -> str | None:
+    if not deletion_timestamp or not grace_seconds:
+        return deletion_timestamp
+    try:
+        return (datetime.fromisoformat(deletion_timestamp) - timedelta(seconds=grace_seconds)).isoformat()
+    except (ValueError, OverflowError):
+        return deletion_timestamp
+
+
+class PodWithDetails(msgspec.Struct, frozen=True, gc=False):
+    """A pod as the controllers see it, and what explains its state: read and decoded once."""
+
+    pod: Pod
+    details: PodDetails
+
+    @property
+    def metadata(self) -> NarrowMeta:
+        """The pod's identity and version."""
+        return self.pod.metadata
+
+
+def _project(wire: PodDetailsWire) -> PodWithDetails:
+    return PodWithDetails(project_pod(cast("PodWire", wire)), project_details(wire))
+
+
+PODS_WITH_DETAILS: Resource[PodWithDetails] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", wire=PodDetailsWire, project=_project
 )
 
-__all__ = ["POD_DETAILS", "Condition", "Container", "PodDetails", "PodWire", "project_details", "project_pod"]
+__all__ = ["PODS_WITH_DETAILS", "Condition", "Container", "PodDetails", "PodWithDetails", "project_details"]

@@ -12,8 +12,8 @@ from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.snapshot import World
 
 Severity = Literal["error", "warning", "note"]
-"""``error``: consumers are told something wrong. ``warning``: they are not, or not yet. ``note``: it is as it has to be, and
-good to know."""
+"""``error``: consumers are told something wrong, or a service receives no traffic. ``warning``: neither, or not for certain.
+``note``: not a fault, and good to know."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 

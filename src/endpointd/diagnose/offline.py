@@ -12,8 +12,10 @@ import msgspec
 
 Json = dict[str, Any]
 
-_WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_FIRST_SECOND_BYTE, _LAST_SECOND_BYTE = 244, 255
+"""Pods get addresses of 10.244.0.0 to 10.255.255.255."""
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
@@ -24,6 +26,8 @@ class OfflineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes, where the manifests have none."""
     zones: tuple[str, ...] = ("zone-a", "zone-b", "zone-c")
     default_namespace: str = "default"
+    most_pods_each: int | None = None
+    """How many pods a workload gets at the most; None for as many as it asks for."""
     default_families: tuple[str, ...] = ("IPv4", "IPv6")
     """Of the cluster, the first being the one a service gets that asks for one."""
 
@@ -37,8 +41,8 @@ def complete(documents: Iterable[Mapping[str, Any]], settings: OfflineSettings) 
     nodes = [item for item in objects if item["kind"] == "Node"] or _nodes(settings)
     pods = [item for item in objects if item["kind"] == "Pod"]
     for item in objects:
-        if item["kind"] in _WORKLOADS:
-            pods += _pods_of(item, nodes)
+        if item["kind"] in WORKLOADS:
+            pods += _pods_of(item, nodes, settings.most_pods_each)
     running = [_running(pod, number, nodes) for number, pod in enumerate(pods)]
     done = [item for item in objects if item["kind"] not in ("Pod", "Node")]
     services = [_defaulted(item, settings) if item["kind"] == "Service" else item for item in done]
@@ -101,13 +105,13 @@ def _nodes(settings: OfflineSettings) -> list[Json]:
     ]
 
 
-def _pods_of(workload: Json, nodes: Sequence[Json]) -> list[Json]:
+def _pods_of(workload: Json, nodes: Sequence[Json], most: int | None) -> list[Json]:
     spec = workload.get("spec") or {}
     template = spec.get("template") or {}
     metadata = workload["metadata"]
     base = metadata["name"]
     if workload["kind"] == "DaemonSet":
-        names = [f"{base}-{_suffix(base, node['metadata']['name'])}" for node in nodes]
+        names = _distinct_names(base, [node["metadata"]["name"] for node in nodes])
     else:
         replicas = spec.get("replicas")
         count = 1 if replicas is None else int(replicas)
@@ -117,9 +121,9 @@ def _pods_of(workload: Json, nodes: Sequence[Json]) -> list[Json]:
         else:
             if workload["kind"] == "Deployment":
                 base = f"{base}-{_suffix(base, msgspec.json.encode(template, order='sorted').decode(), length=9)}"
-            names = [f"{base}-{_suffix(base, str(number))}" for number in range(count)]
+            names = _distinct_names(base, [str(number) for number in range(count)])
     pods = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(names[:most]):
         pod_spec = dict(template.get("spec") or {})
         if workload["kind"] == "DaemonSet":
             pod_spec["nodeName"] = nodes[number]["metadata"]["name"]
@@ -148,7 +152,13 @@ def _running(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
             for port in container.get("ports") or ():
                 port.setdefault("protocol", "TCP")
     host, low = divmod(number + 1, 250)
-    ips = [{"ip": f"10.244.{host}.{low + 1}"}, {"ip": f"fd00:10:244::{number + 1:x}"}]
+    second, third = divmod(host, 256)
+    if second > _LAST_SECOND_BYTE - _FIRST_SECOND_BYTE:
+        raise ValueError(f"the manifests ask for more pods than there are addresses ({number:,})")
+    ips = [
+        {"ip": f"10.{_FIRST_SECOND_BYTE + second}.{third}.{low + 1}"},
+        {"ip": f"fd00:10:244::{number + 1:x}"},
+    ]
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": _EPOCH}
     status = {"phase": "Running", "podIP": ips[0]["ip"], "podIPs": ips, "conditions": [ready]}
     return {**pod, "spec": spec, "status": status}
@@ -158,6 +168,18 @@ def _suffix(*parts: str, length: int = 5) -> str:
     """Return letters such as an API server makes up, always the same for the same parts."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:length])
+
+
+def _distinct_names(base: str, parts: Iterable[str]) -> list[str]:
+    """Return a name for each part, all of them different: the same parts in the same order give the same names."""
+    names: dict[str, None] = {}
+    for part in parts:
+        name, attempt = f"{base}-{_suffix(base, part)}", 0
+        while name in names:  # of 5,000 names about one is drawn twice
+            attempt += 1
+            name = f"{base}-{_suffix(base, part, str(attempt))}"
+        names[name] = None
+    return list(names)
 
 
 def stable_name(base: str, *parts: str) -> str:

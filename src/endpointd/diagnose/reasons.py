@@ -5,20 +5,23 @@ finds the words, and the cause behind a cause (which container, which gate, whic
 """
 
 import difflib
+import functools
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from endpointd.api.core import Pod, Service, ServicePort
+from endpointd.api.core import Node, Pod, Service
 from endpointd.api.selectors import matches
 from endpointd.controllers.endpointslice.desired import address_types
-from endpointd.controllers.pods import TERMINAL_PHASES, addresses_of_family, resolve_target_port
+from endpointd.controllers.pods import TERMINAL_PHASES, addresses_of_family
 from endpointd.diagnose.details import ContainerStatus, PodDetails
+from endpointd.diagnose.ports import has_reachable_port, port_problems, probe_text
 
-Weight = Literal["out", "not ready", "note"]
-"""What a reason does: keeps the pod out, keeps it from being ready, or is only good to know."""
+Weight = Literal["out", "no traffic", "not ready", "warning", "note"]
+"""What a reason does: keeps the pod out, keeps all traffic away, keeps it from being ready, probably keeps traffic away, or
+is only good to know."""
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -28,6 +31,14 @@ class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     weight: Weight
     text: str
     fix: str = ""
+    cause: str = ""
+    """The part of the text that all pods with the same problem share: without times, counts and names of pods. ``""`` where
+    that is all of the text."""
+
+    @property
+    def group(self) -> tuple[str, Weight, str]:
+        """Pods whose reasons have equal groups have the same problem."""
+        return self.code, self.weight, self.cause or self.text
 
 
 # ------------------------------------------------------------------------------------------- the service
@@ -39,17 +50,21 @@ def service_reasons(service: Service) -> Iterator[Reason]:
         yield Reason(
             "ExternalName",
             "out",
-            "the service is of type ExternalName: a DNS alias, which has no endpoints",
-            "give it another type if pods are to be behind it",
+            f"the service is of type ExternalName: a DNS alias, which has no endpoints{_ignored_selector(service)}",
+            "use another type for a service that sends traffic to pods",
         )
     elif not service.selector:
         yield Reason(
             "NoSelector",
             "out",
-            "the service has no selector, so no pod is ever chosen: its endpoints are whatever somebody writes into its "
-            "Endpoints or EndpointSlices",
-            "add spec.selector, or write the endpoints by hand",
+            "the service has no selector, so it selects no pod: its endpoints are those written by hand or by another "
+            "controller",
+            "add spec.selector, or write Endpoints or EndpointSlices",
         )
+
+
+def _ignored_selector(service: Service) -> str:
+    return "; its selector has no effect" if service.selector else ""
 
 
 # --------------------------------------------------------------------------------------------- selection
@@ -61,8 +76,10 @@ def selector_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         yield Reason(
             "OtherNamespace",
             "out",
-            f"the pod is in namespace {pod.metadata.namespace}: a service takes pods of its own namespace "
-            f"({service.metadata.namespace}) alone",
+            f"the pod is in namespace {pod.metadata.namespace}: a service selects only pods of its own namespace "
+            f"({service.metadata.namespace})",
+            "create a service in the pod's namespace, and an ExternalName service here that points to it, if it has to be "
+            "reached by this name",
         )
         return
     for key, wanted in (service.selector or {}).items():
@@ -70,7 +87,7 @@ def selector_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         if found == wanted:
             continue
         if found is not None:
-            near = " (differs in upper and lower case alone)" if found.lower() == wanted.lower() else ""
+            near = " (only upper and lower case differ)" if found.lower() == wanted.lower() else ""
             yield Reason(
                 "LabelDiffers",
                 "out",
@@ -99,7 +116,7 @@ def _similar_label(key: str, value: str, labels: Mapping[str, str]) -> str | Non
 
 
 def distance(service: Service, pod: Pod) -> float:
-    """Return how far a pod's labels are from a selector: 0 takes it, 1 and more have nothing in common with it."""
+    """Return how far a pod's labels are from a selector: 0 is selected, 1 and more have nothing in common with it."""
     pairs = service.selector or {}
     if not pairs:
         return 1.0
@@ -108,13 +125,18 @@ def distance(service: Service, pod: Pod) -> float:
         found = pod.labels.get(key)
         if found == wanted:
             continue
-        if found is not None and difflib.SequenceMatcher(None, found, wanted).ratio() >= _NEAR:
-            missing += 0.4
-        elif found is None and _similar_label(key, wanted, pod.labels) is not None:
+        if found is not None:
+            missing += 0.4 if _is_similar(found, wanted) else 1.0
+        elif _similar_label(key, wanted, pod.labels) is not None:
             missing += 0.5
         else:
             missing += 1.0
     return missing / len(pairs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_similar(one: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, one, other).ratio() >= _NEAR
 
 
 _NEAR = 0.6
@@ -123,13 +145,17 @@ _NEAR = 0.6
 # ------------------------------------------------------------------------------------------- publication
 
 
-def pod_reasons(
-    service: Service, pod: Pod, details: PodDetails | None, zone: str | None, now: datetime
-) -> Iterator[Reason]:
-    """Return what keeps a selected pod out, or not ready, in the order in which the controllers look.
+class Unknown(msgspec.Struct, frozen=True):
+    """In place of an object that may or may not exist: it could not be read."""
 
-    ``zone`` is that of its node: ``""`` where it has none, None where there is no such node.
-    """
+
+UNKNOWN = Unknown()
+
+
+def pod_reasons(
+    service: Service, pod: Pod, details: PodDetails | None, node: Node | Unknown | None, now: datetime
+) -> Iterator[Reason]:
+    """Return what keeps a selected pod out, or not ready, in the order in which the controllers look."""
     yield from _life_reasons(pod, details, now)
     if pod.phase in TERMINAL_PHASES:
         return
@@ -137,7 +163,8 @@ def pod_reasons(
         yield from _no_address_reasons(pod, details, now)
         return
     yield from _family_reasons(service, pod)
-    yield from _node_reasons(service, pod, zone)
+    if node is None and pod.node_name:
+        yield _node_missing(service, pod)
     yield from _port_reasons(service, pod, details)
     if not pod.ready:
         yield from _readiness_reasons(service, pod, details, now)
@@ -150,17 +177,23 @@ def _life_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> Iterat
             "Finished",
             "out",
             f"the pod has ended: phase {pod.phase}{why}",
-            "its owner makes another one, if it has one"
+            f"its controller ({details.owner}) replaces it"
             if details and details.owner
-            else "start another pod",
+            else "no controller replaces it: create another pod",
+            cause=f"{pod.phase} {details.reason if details else ''}",
         )
     elif pod.terminating:
         since = f" for {_long(details.deleted_at, now)}" if details and details.deleted_at else ""
-        ready = "it still serves, so it is used where no other is ready" if pod.ready else "it does not serve"
+        serves = (
+            "it still serves, so it gets traffic if no other endpoint is ready"
+            if pod.ready
+            else "it does not serve"
+        )
         yield Reason(
             "Terminating",
             "not ready",
-            f"the pod is being deleted{since}: it stays in the slices as terminating, and is never ready; {ready}",
+            f"the pod is being deleted{since}: it stays in the slices as terminating, and is never ready; {serves}",
+            cause=serves,
         )
 
 
@@ -172,13 +205,14 @@ def _no_address_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> 
             "NotScheduled", "out", f"the pod has no node yet{why}", "see the scheduler's events of the pod"
         )
         return
-    text = f"the pod has no IP address yet, on node {pod.node_name}"
     waiting = next(iter(_waiting(details)), None)
     yield Reason(
         "NoAddress",
         "out",
-        text + (f": {waiting}" if waiting else ": its sandbox is not up"),
+        f"the pod has no IP address yet, on node {pod.node_name}"
+        + (f": {waiting[1]}" if waiting else ": its sandbox is not up"),
         "see the kubelet's events of the pod",
+        cause=f"no IP address: {waiting[0]}" if waiting else "no IP address: its sandbox is not up",
     )
 
 
@@ -189,58 +223,38 @@ def _family_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         return
     has = ", ".join(pod.pod_ips) or "none"
     everything = len(without) == len(families)
+    rest = "" if everything else ": it is in the slices of the other family only"
     yield Reason(
         "NoAddressOfFamily",
         "out" if everything else "note",
-        f"the service wants {' and '.join(without)}, and of the pod's addresses ({has}) none is of that family"
-        + ("" if everything else ": it stands in the slices of the other family alone"),
+        f"the service wants {' and '.join(without)}, and none of the pod's addresses ({has}) is of that family{rest}",
         "set spec.ipFamilies of the service to what the pods have, or run the pods on dual-stack nodes",
+        cause=f"no {' or '.join(without)} address{rest}",
     )
 
 
-def _node_reasons(service: Service, pod: Pod, zone: str | None) -> Iterator[Reason]:
-    if zone is not None or not pod.node_name:
-        return
+def _node_missing(service: Service, pod: Pod) -> Reason:
     kept_out = not service.publish_not_ready_addresses
-    yield Reason(
+    return Reason(
         "NodeMissing",
         "out" if kept_out else "note",
         f"there is no Node {pod.node_name}" + ("" if kept_out else ": it is published without a zone"),
-        "the pod is left over from a node that is gone: delete it",
+        "if the node is gone for good, the pod garbage collector of kube-controller-manager removes the pod; if not, see why "
+        "its kubelet has not registered it",
     )
 
 
 def _port_reasons(service: Service, pod: Pod, details: PodDetails | None) -> Iterator[Reason]:
-    for port in service.ports:
-        if resolve_target_port(pod, port) is not None:
-            continue
-        known = sorted({f"{one.name} ({one.protocol})" for one in pod.named_ports})
-        wrong_protocol = [one for one in pod.named_ports if one.name == port.target_port]
-        if wrong_protocol:
-            what = f"the pod's port {port.target_port} is {wrong_protocol[0].protocol}, the service's is {port.protocol}"
+    reachable = has_reachable_port(service, pod)
+    for problem in port_problems(service, pod, details):
+        if not problem.is_certain:
+            weight: Weight = "warning"
+            effect = ": traffic arrives only if a container listens there all the same"
+        elif reachable:
+            weight, effect = "warning", ": this port is not published for the pod"
         else:
-            what = f"no container names a port {port.target_port}"
-        others = f"; they name {', '.join(known)}" if known else "; they name none"
-        containers = ", ".join(one.name or "" for one in details.containers) if details else ""
-        yield Reason(
-            "PortNotFound",
-            "note",
-            f"port {_port_name(port)} of the service goes to a port by name: {what}{others}"
-            + (f" (containers: {containers})" if containers else "")
-            + ": the pod is published without this port",
-            _port_fix(port, [one.name for one in pod.named_ports]),
-        )
-
-
-def _port_name(port: ServicePort) -> str:
-    return port.name or str(port.port)
-
-
-def _port_fix(port: ServicePort, names: list[str]) -> str:
-    close = difflib.get_close_matches(str(port.target_port), names, n=1)
-    if close:
-        return f"did you mean targetPort: {close[0]}?"
-    return f"name a container port {port.target_port}, or give the number as targetPort"
+            weight, effect = "no traffic", ": the pod is published without any port, so no traffic reaches it"
+        yield Reason(problem.code, weight, problem.text + effect, problem.fix)
 
 
 # ------------------------------------------------------------------------------------------- readiness
@@ -252,72 +266,105 @@ def _readiness_reasons(
     weight: Weight = "note" if service.publish_not_ready_addresses else "not ready"
     since = f" for {_long(pod.ready_since, now)}" if pod.ready_since else ""
     if details is None:
-        yield Reason("NotReady", weight, f"the pod is not ready{since}")
+        yield Reason("NotReady", weight, f"the pod is not ready{since}", cause="the pod is not ready")
         return
     causes = list(_causes(details, now))
     condition = details.conditions.get("Ready")
     if not causes:
         said = condition.message or condition.reason if condition is not None else None
-        causes = [("NotReady", said or "its Ready condition is not True, and nothing says why", "")]
-    for code, cause, fix in causes:
-        yield Reason(code, weight, f"the pod is not ready{since}: {cause}", fix)
+        text = said or "its Ready condition is not True, and gives no reason"
+        causes = [_Cause("NotReady", text, "", "")]
+    for one in causes:
+        yield Reason(
+            one.code, weight, f"the pod is not ready{since}: {one.text}", one.fix, one.cause or one.text
+        )
     if service.publish_not_ready_addresses:
         yield Reason(
             "PublishedAnyway",
             "note",
-            "the service says publishNotReadyAddresses: the pod counts as ready all the same",
+            "the service sets publishNotReadyAddresses: the pod counts as ready",
         )
 
 
-def _causes(details: PodDetails, now: datetime) -> Iterator[tuple[str, str, str]]:
+class _Cause(msgspec.Struct, frozen=True):
+    """Why a pod is not ready: ``cause`` is the text without what differs from pod to pod."""
+
+    code: str
+    text: str
+    fix: str
+    cause: str
+
+
+def _causes(details: PodDetails, now: datetime) -> Iterator[_Cause]:
     for status in details.init_statuses:
         if not _has_succeeded(status) and not status.ready:
-            yield "InitContainer", f"init container {status.name} {_doing(status)}", _logs(details, status)
+            container = f"init container {status.name}"
+            yield _Cause(
+                "InitContainer",
+                f"{container} {_doing(status)}",
+                _logs(details, status),
+                f"{container} {_doing_briefly(status)}",
+            )
             return
-    probes = {one.name: one.readiness_probe is not None for one in (*details.containers, *details.sidecars)}
+    containers = {one.name: one for one in (*details.containers, *details.sidecars)}
     for status in details.statuses:
         if status.ready:
             continue
         state = status.state
+        name = f"container {status.name}"
+        container_spec = containers.get(status.name)
         if state is not None and state.running is None:
-            yield "ContainerNotRunning", f"container {status.name} {_doing(status)}", _logs(details, status)
-        elif status.started is False:
-            yield (
-                "StartupProbe",
-                f"container {status.name} runs, and its startup probe has not succeeded yet",
+            yield _Cause(
+                "ContainerNotRunning",
+                f"{name} {_doing(status)}",
                 _logs(details, status),
+                f"{name} {_doing_briefly(status)}",
             )
+        elif status.started is False:
+            probe = _probe(container_spec.startup_probe if container_spec else None)
+            text = f"{name} runs, and its startup probe{probe} has not succeeded yet"
+            yield _Cause("StartupProbe", text, _logs(details, status), text)
         else:
-            probe = (
-                "its readiness probe fails" if probes.get(status.name) else "it does not count as ready yet"
-            )
-            yield "ReadinessProbe", f"container {status.name} runs, and {probe}", _logs(details, status)
+            found = container_spec.readiness_probe if container_spec else None
+            text = f"its readiness probe{_probe(found)} fails" if found else "it does not count as ready yet"
+            text = f"{name} runs, and {text}"
+            yield _Cause("ReadinessProbe", text, _logs(details, status), text)
     for gate in details.gates:
         condition = details.conditions.get(gate)
         if condition is None:
-            yield (
+            yield _Cause(
                 "ReadinessGate",
-                f"readiness gate {gate} is set by nobody",
-                f"see to the controller that sets the condition {gate}",
+                f"no controller has set the condition of readiness gate {gate}",
+                f"check the controller that sets the condition {gate}",
+                "",
             )
         elif condition.status != "True":
             why = condition.message or condition.reason
             since = (
                 f" for {_long(condition.last_transition_time, now)}" if condition.last_transition_time else ""
             )
-            yield (
+            said = f": {why}" if why else ""
+            yield _Cause(
                 "ReadinessGate",
-                f"readiness gate {gate} is {condition.status}{since}" + (f": {why}" if why else ""),
+                f"readiness gate {gate} is {condition.status}{since}{said}",
                 "",
+                f"readiness gate {gate} is {condition.status}{said}",
             )
 
 
-def _waiting(details: PodDetails | None) -> Iterator[str]:
+def _probe(probe: dict[str, Any] | None) -> str:
+    text = probe_text(probe)
+    return f" ({text})" if text else ""
+
+
+def _waiting(details: PodDetails | None) -> Iterator[tuple[str, str]]:
+    """Return of each container that waits the cause, and the whole text."""
     if details is None:
         return
     for status in (*details.init_statuses, *details.statuses):
         if status.state is not None and status.state.waiting is not None:
-            yield f"container {status.name} {_doing(status)}"
+            name = f"container {status.name}"
+            yield f"{name} {_doing_briefly(status)}", f"{name} {_doing(status)}"
 
 
 def _has_succeeded(status: ContainerStatus) -> bool:
@@ -327,18 +374,32 @@ def _has_succeeded(status: ContainerStatus) -> bool:
 
 def _doing(status: ContainerStatus) -> str:
     state = status.state
-    restarts = f", after {status.restart_count} restarts" if status.restart_count > 1 else ""
+    restarts = f", {status.restart_count} restarts" if status.restart_count > 1 else ""
     if state is None:
         return f"has no state yet{restarts}"
     if state.waiting is not None:
         said = f" ({state.waiting.message})" if state.waiting.message else ""
         last = status.last_state.terminated if status.last_state is not None else None
-        ended = f", last ended with exit code {last.exit_code} ({last.reason})" if last is not None else ""
-        return f"waits: {state.waiting.reason or 'it does not say why'}{said}{ended}{restarts}"
+        ended = f", last exit code {last.exit_code or 0} ({last.reason})" if last is not None else ""
+        return f"is waiting: {state.waiting.reason or 'no reason given'}{said}{ended}{restarts}"
     if state.terminated is not None:
         end = state.terminated
         return f"has ended with exit code {end.exit_code or 0} ({end.reason or 'no reason given'}){restarts}"
     return f"still runs{restarts}"
+
+
+def _doing_briefly(status: ContainerStatus) -> str:
+    """Return the same without what differs from pod to pod: messages name the pod, restarts are counted."""
+    state = status.state
+    if state is None:
+        return "has no state yet"
+    if state.waiting is not None:
+        last = status.last_state.terminated if status.last_state is not None else None
+        ended = f", last exit code {last.exit_code or 0} ({last.reason})" if last is not None else ""
+        return f"is waiting: {state.waiting.reason or 'no reason given'}{ended}"
+    if state.terminated is not None:
+        return f"has ended with exit code {state.terminated.exit_code or 0} ({state.terminated.reason or 'no reason given'})"
+    return "still runs"
 
 
 def _logs(details: PodDetails, status: ContainerStatus) -> str:
@@ -379,9 +440,10 @@ def human_duration(seconds: int) -> str:
 
 
 def is_selected(service: Service, pod: Pod) -> bool:
-    """Tell whether a service takes a pod."""
+    """Tell whether a service selects a pod; one of type ExternalName selects none."""
     return (
         bool(service.selector)
+        and not service.is_external_name
         and pod.metadata.namespace == service.metadata.namespace
         and matches(service.selector or {}, pod.labels)
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from endpointd.diagnose.rollout import Rollout, Step
-from endpointd.diagnose.text import Style
+from endpointd.diagnose.style import Style
 
 _PLOT_WIDTH = 64
 _PLOT_HEIGHT = 8
@@ -45,7 +45,7 @@ def rollout_text(title: str, found: Rollout, consumers: int, style: Style) -> st
         lines.append("  ".join([first, *(cell.strip().rjust(len(cell)) for cell in rest)]).rstrip())
     lines += ["", "sent to each consumer so far, Endpoints (█) and EndpointSlices (░):"]
     lines += plot(found.steps)
-    return "\n".join(lines) + "\n"
+    return style.page(lines)
 
 
 def plot(steps: Sequence[Step]) -> list[str]:

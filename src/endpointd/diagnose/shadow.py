@@ -25,10 +25,9 @@ from endpointd.diagnose.changes import (
     changes_of,
     managed_by,
 )
-from endpointd.diagnose.changes_text import changes_text
+from endpointd.diagnose.changes_text import change_lines
 from endpointd.diagnose.shadow_standing import Begun, Gone, Standing
 from endpointd.diagnose.snapshot import Snapshot, World, service_name_of
-from endpointd.diagnose.text import Style
 from endpointd.runtime.controller import RequeueAfter
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
@@ -38,8 +37,8 @@ QUEUE_NAME = "shadow"
 
 _LINES_PER_WINDOW = 100
 _WINDOW_SECONDS = 60.0
-_TEXT_LINES = 3
-_TEXT_LENGTH = 400
+_PARTS = 3
+_PART_LENGTH = 200
 
 log = logging.getLogger(__name__)
 
@@ -313,13 +312,12 @@ class Shadow:
 
 
 def summary(change: ObjectChange) -> str:
-    """Return in one line of bounded length what a write would change: the first few lines of its diff."""
-    text = changes_text([change], Style(colours=False))
-    lines = [line.strip() for line in text.splitlines() if line.startswith(("  +", "  -"))]
-    shown = "; ".join(lines[:_TEXT_LINES])
-    if len(shown) > _TEXT_LENGTH:
-        shown = f"{shown[:_TEXT_LENGTH]}…"
-    more = len(lines) - _TEXT_LINES
+    """Return in one line of bounded length what a write would change: changed fields first, each part cut by itself."""
+    lines = change_lines(change)
+    shown = "; ".join(
+        line if len(line) <= _PART_LENGTH else f"{line[:_PART_LENGTH]}…" for line in lines[:_PARTS]
+    )
+    more = len(lines) - _PARTS
     return f"{shown} (and {more} more)" if more > 0 else shown
 
 

@@ -6,8 +6,14 @@ from typing import Generic, TypeVar
 import msgspec
 
 from endpointd.api.core import Node, Pod, Service
-from endpointd.api.discovery import SERVICE_NAME_LABEL, EndpointSlice
+from endpointd.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+)
 from endpointd.api.endpoints import Endpoints
+from endpointd.api.events import Event
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.details import PodDetails
@@ -32,8 +38,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[EndpointSlice, ...] = ()
     details: tuple[PodDetails, ...] = ()
     """Of the pods, where somebody wants to be told why; empty where only the facts matter."""
+    events: tuple[Event, ...] = ()
+    """Of pods and services, where they were asked for."""
     namespace: str = ""
     unread: tuple[Unread, ...] = ()
+    """Collections that are unknown. An unknown collection is never treated as an empty one."""
+    assumed: str = ""
+    """What was assumed in place of something that is not there, as a sentence; ``""`` where nothing was."""
 
 
 class Collection(Generic[T]):
@@ -77,14 +88,40 @@ class World:
         self.membership = Membership(self.services, self.pods)
         self.membership.start()
 
+        self._unread = frozenset(unread.resource for unread in snapshot.unread)
+        self._published_nodes: frozenset[str] | None = None
+
     def zone_of(self, node_name: str) -> str | None:
-        """Return the zone of a node, ``""`` where it has none, None where there is no such node."""
+        """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node."""
+        if not self.could_read("nodes"):
+            return ""
         node = self.nodes.get(ObjectKey("", node_name))
         return node.zone if node is not None else None
 
-    def could_read(self, resource: str) -> bool:
-        """Tell whether a collection was read: ``nodes``, ``endpointslices``."""
-        return all(unread.resource != resource for unread in self.snapshot.unread)
+    def could_read(self, *resources: str) -> bool:
+        """Tell whether all of these collections are known: ``nodes``, ``endpointslices``."""
+        return self._unread.isdisjoint(resources)
+
+    def is_node_published(self, node_name: str) -> bool:
+        """Tell whether slices show that a node exists.
+
+        The controller publishes a pod whose node does not exist only for a service with ``publishNotReadyAddresses``, and
+        then without a zone.
+        """
+        if self._published_nodes is None:
+            self._published_nodes = frozenset(
+                endpoint.node_name
+                for key, pieces in self.slices_by_service.items()
+                for piece in pieces
+                if (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+                for endpoint in piece.endpoints or ()
+                if endpoint.node_name and (endpoint.zone or self._needs_nodes(key))
+            )
+        return node_name in self._published_nodes
+
+    def _needs_nodes(self, key: ObjectKey) -> bool:
+        service = self.services.get(key)
+        return service is not None and not service.publish_not_ready_addresses
 
 
 def service_name_of(piece: EndpointSlice) -> ObjectKey | None:

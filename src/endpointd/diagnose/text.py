@@ -1,119 +1,319 @@
-"""Explanations as people read them in a terminal. Pure: colours are marks that the caller may leave out."""
+"""Explanations as people read them in a terminal: the verdict, what is wrong, then the facts, on one screen. Pure."""
 
-import textwrap
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
-from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, Verdict
+import msgspec
+
+from endpointd.diagnose.explain import (
+    PodExplanation,
+    ServiceExplanation,
+    ServiceVerdict,
+    Verdict,
+)
 from endpointd.diagnose.reasons import Reason, Weight
+from endpointd.diagnose.style import Colour, Style
 
-Colour = Literal["green", "yellow", "red", "dim", "bold"]
-_CODES: dict[Colour, str] = {"green": "32", "yellow": "33", "red": "31", "dim": "2", "bold": "1"}
+__all__ = ["Colour", "PodGroup", "Style", "grouped", "pod_text", "service_text", "services_text"]
 
 _VERDICTS: dict[Verdict, tuple[str, Colour]] = {
-    "ready": ("in, ready", "green"),
+    "missing": ("MISSING: should be published", "red"),
+    "left over": ("LEFT OVER: should not be published", "red"),
+    "out": ("not in", "red"),
+    "unreachable": ("in, but NO PORT: no traffic arrives", "red"),
     "not ready": ("in, not ready", "yellow"),
     "terminating": ("in, terminating", "yellow"),
-    "out": ("not in", "red"),
-    "missing": ("MISSING: it should be in", "red"),
-    "left over": ("LEFT OVER: it should not be in", "red"),
+    "unknown": ("unknown", "yellow"),
+    "ready": ("in, ready", "green"),
 }
-_MARKS: dict[Weight, tuple[str, Colour]] = {
+"""Worst first."""
+_EXPECTED: dict[Verdict | None, str] = {
+    "ready": "should be in, ready",
+    "not ready": "should be in, not ready",
+    "terminating": "should be in, terminating",
+    "unreachable": "should be in, but NO PORT: no traffic would arrive",
+    "out": "should not be in",
+}
+_ORDER = {verdict: number for number, verdict in enumerate(_VERDICTS)}
+_WEIGHTS: dict[Weight, tuple[str, Colour]] = {
     "out": ("✗", "red"),
+    "no traffic": ("✗", "red"),
     "not ready": ("!", "yellow"),
+    "warning": ("!", "yellow"),
     "note": ("·", "dim"),
 }
+_SERVICE_COLOURS: dict[ServiceVerdict, Colour] = {
+    "works": "green",
+    "degraded": "yellow",
+    "no traffic": "red",
+    "alias": "dim",
+    "unknown": "yellow",
+}
+_SERVICE_ORDER: tuple[ServiceVerdict, ...] = ("no traffic", "degraded", "unknown", "works", "alias")
+
+_MOST_SLICES = 4
+_MOST_ADDRESSES = 5
+_MOST_GROUPS = 6
+_MOST_SINGLE = 3
+_NAMED = 3
 
 
-_MOST_SLICES = 8
-_MOST_FINE = 10
-_FINE_SHOWN = 3
-"""Of pods that nothing is to be said of, more than a few are counted."""
+class PodGroup(msgspec.Struct, frozen=True):
+    """Pods with the same verdict for the same reasons; the first stands for all."""
+
+    pods: tuple[PodExplanation, ...]
+
+    @property
+    def example(self) -> PodExplanation:
+        """The pod whose details are shown."""
+        return self.pods[0]
 
 
-class Style:
-    """Paints, or not."""
-
-    def __init__(self, *, colours: bool, width: int = 100) -> None:
-        self._colours = colours
-        self.width = max(width, 60)
-
-    def paint(self, text: str, colour: Colour) -> str:
-        """Return the text in a colour, as it is where there are none."""
-        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self._colours else text
-
-    def wrapped(self, text: str, indent: str, first: str) -> str:
-        """Return a paragraph whose first line begins with ``first`` and the others with ``indent``."""
-        body = textwrap.wrap(text, self.width - len(indent), break_long_words=False, break_on_hyphens=False)
-        return "\n".join(
-            (first if number == 0 else indent) + line for number, line in enumerate(body or [""])
-        )
+def grouped(pods: Sequence[PodExplanation]) -> list[PodGroup]:
+    """Return pods by verdict and reasons: the worst verdict first, then the largest group."""
+    found: dict[object, list[PodExplanation]] = {}
+    for pod in pods:
+        key = (pod.verdict, pod.expected, tuple(reason.group for reason in pod.reasons))
+        found.setdefault(key, []).append(pod)
+    groups = [PodGroup(tuple(members)) for members in found.values()]
+    return sorted(groups, key=lambda group: (_rank(group.example), -len(group.pods)))
 
 
-def service_text(found: ServiceExplanation, style: Style) -> str:
-    """Return a service and its pods as a page of text."""
-    return "\n".join(_lines(found, style)) + "\n"
+def _rank(pod: PodExplanation) -> tuple[int, bool]:
+    warns = any(reason.weight != "note" for reason in pod.reasons)
+    verdict = pod.verdict if pod.expected is None or pod.expected == "ready" else pod.expected
+    return _ORDER[verdict], not warns
 
 
-def _lines(found: ServiceExplanation, style: Style) -> Iterator[str]:
-    yield style.paint(f"Service {found.namespace}/{found.name}", "bold") + f"  {found.type}"
+def service_text(found: ServiceExplanation, style: Style, *, wide: bool = False) -> str:
+    """Return a service and its pods as a page of text; ``wide`` lists every pod in a table."""
+    return style.page(_lines(found, style, wide=wide))
+
+
+def _lines(found: ServiceExplanation, style: Style, *, wide: bool) -> Iterator[str]:
+    yield from _headline(found, style)
     yield f"  selector  {found.selector or '(none)'}"
     yield f"  ports     {found.ports or '(none)'}"
-    yield f"  families  {' '.join(found.families) or '(none)'}"
-    if found.slices:
-        width = max(len(piece.name) for piece in found.slices)
-        for number, piece in enumerate(found.slices[:_MOST_SLICES]):
-            title = "slices    " if number == 0 else "          "
-            by = style.paint(f"  by {piece.managed_by or 'nobody'}", "dim")
-            ready = f"{piece.ready} of {piece.endpoints} ready"
-            yield f"  {title}{piece.name.ljust(width)}  {piece.address_type}  {ready}, ports {piece.ports}{by}"
-        rest = found.slices[_MOST_SLICES:]
-        if rest:
-            in_all = sum(piece.endpoints for piece in rest)
-            yield f"            and {len(rest)} more, {sum(piece.ready for piece in rest):,} of {in_all:,} ready"
-    else:
-        yield "  slices    (none)"
+    yield from _slices(found, style)
+    if found.assumed:
+        yield f"  assumed   {found.assumed}"
     for reason in found.reasons:
-        yield from _reason(reason, style, "  ")
-    taken = [pod for pod in found.pods if pod.is_selected or pod.verdict != "out"]
-    near = [pod for pod in found.pods if pod not in taken]
-    fine = [pod for pod in taken if pod.verdict == "ready" and not pod.reasons]
-    if len(fine) > _MOST_FINE:
+        is_on_top = reason.text in found.summary
+        if not (is_on_top and reason.weight == "note"):
+            yield from _reason(reason, style, "  ", only_fix=is_on_top)
+    if found.addresses:
         yield ""
-        shown = ", ".join(pod.pod for pod in fine[:_FINE_SHOWN])
-        counted = style.paint(f"{len(fine):,} pods are in, ready", "green")
-        yield f"{counted}: {shown} and {len(fine) - _FINE_SHOWN:,} more"
-        taken = [pod for pod in taken if pod not in fine]
-    for pod in taken:
+        yield from _addresses(found, style)
+    taken = [
+        pod for pod in found.pods if pod.is_selected or pod.verdict not in ("out", "unknown") or pod.places
+    ]
+    near = [pod for pod in found.pods if pod not in taken] if len(taken) < len(found.pods) else []
+    if wide:
         yield ""
-        yield from _pod(pod, style)
+        yield from _table(found.pods, style)
+        return
+    yield from _groups(taken, style)
     if near:
         yield ""
         left_out = found.near_misses - len(near)
-        more = f" ({left_out} more are left out)" if left_out > 0 else ""
-        title = f"Nearly selected{more}:" if found.near_misses else "Asked for:"
-        yield style.paint(title, "bold")
-        for pod in near:
-            yield from _pod(pod, style)
-    if not found.pods:
+        more = f" ({left_out:,} more not shown)" if left_out > 0 else ""
+        yield style.paint(f"Nearly selected{more}:" if found.near_misses else "Asked for:", "bold")
+        yield from _groups(near, style, separated=False)
+    if not found.pods and found.selector and found.type != "ExternalName":
         yield ""
-        yield "No pod is near: none that is selected, none that is published, none with similar labels."
+        yield "No pod is near: none is selected, none is published, none has similar labels."
 
 
-def _pod(pod: PodExplanation, style: Style) -> Iterator[str]:
-    words, colour = _VERDICTS[pod.verdict]
-    yield f"{style.paint(pod.pod, 'bold')}  {style.paint(words, colour)}"
+def _headline(found: ServiceExplanation, style: Style) -> Iterator[str]:
+    name = f"{found.namespace}/{found.name}"
+    body = style.wrapped(f"{name} {found.summary}", "  ", "")
+    head, rest = body[0], body[1:]
+    yield style.paint(head, _SERVICE_COLOURS[found.verdict])
+    for line in rest:
+        yield style.paint(line, _SERVICE_COLOURS[found.verdict])
+    yield f"  type      {found.type}, {' '.join(found.families) or 'no address family'}"
+
+
+def _slices(found: ServiceExplanation, style: Style) -> Iterator[str]:
+    if found.slices is None:
+        yield "  slices    not read"
+        return
+    if not found.slices:
+        yield "  slices    (none)"
+        return
+    shown = found.slices[:_MOST_SLICES]
+    width = max(len(piece.name) for piece in shown)
+    for number, piece in enumerate(shown):
+        title = "slices    " if number == 0 else "          "
+        by = style.paint(f"  by {piece.managed_by or 'hand'}", "dim")
+        ready = f"{piece.ready} of {piece.endpoints} ready"
+        yield f"  {title}{piece.name.ljust(width)}  {piece.address_type}  {ready}, ports {piece.ports}{by}"
+    rest = found.slices[_MOST_SLICES:]
+    if rest:
+        in_all = sum(piece.endpoints for piece in rest)
+        yield f"            and {len(rest)} more, {sum(piece.ready for piece in rest):,} of {in_all:,} ready"
+
+
+def _addresses(found: ServiceExplanation, style: Style) -> Iterator[str]:
+    ordered = sorted(found.addresses, key=lambda one: one.is_ready)
+    for one in ordered[:_MOST_ADDRESSES]:
+        state = style.paint("ready", "green") if one.is_ready else style.paint("not ready", "yellow")
+        target = f", {one.target}" if one.target else ""
+        yield f"{style.paint(one.address, 'bold')}  {state}, ports {one.ports}, in {one.place}{target}"
+    if len(ordered) > _MOST_ADDRESSES:
+        yield f"and {len(ordered) - _MOST_ADDRESSES:,} more addresses"
+
+
+def _groups(pods: Sequence[PodExplanation], style: Style, *, separated: bool = True) -> Iterator[str]:
+    groups = grouped(pods)
+    for group in groups[:_MOST_GROUPS]:
+        if separated:
+            yield ""
+        yield from _group(group, style)
+    rest = [pod for group in groups[_MOST_GROUPS:] for pod in group.pods]
+    if rest:
+        yield ""
+        yield f"and {len(rest):,} pods with {len(groups) - _MOST_GROUPS:,} other combinations of reasons: see -o wide"
+
+
+def _group(group: PodGroup, style: Style) -> Iterator[str]:
+    pods = group.pods
+    first = group.example
+    words, colour = _VERDICTS[first.verdict]
+    if first.verdict == "unknown" and first.expected is not None:
+        words = _EXPECTED[first.expected]
+        colour = _VERDICTS[first.expected][1]
+    verdict = style.paint(words, colour)
+    if len(pods) <= _MOST_SINGLE and not (first.reasons and len(pods) > 1):
+        for pod in pods:
+            yield f"{style.paint(_shown_name(pod, first), 'bold')}  {verdict}"
+            yield from _places(pod)
+    else:
+        names = ", ".join(pod.pod for pod in pods[:_NAMED])
+        more = f" and {len(pods) - _NAMED:,} more" if len(pods) > _NAMED else ""
+        yield f"{style.paint(f'{len(pods):,} pods', 'bold')}  {verdict}: {names}{more}"
+    for reason in first.reasons:
+        yield from _reason(reason, style, "    ")
+    if any(reason.weight != "note" for reason in first.reasons):
+        yield from _about(first, style, of_many=len(pods) > 1)
+
+
+def _shown_name(pod: PodExplanation, first: PodExplanation) -> str:
+    return pod.pod if pod.namespace == first.namespace else f"{pod.namespace}/{pod.pod}"
+
+
+def _places(pod: PodExplanation) -> Iterator[str]:
     for place in pod.places:
         hints = f", for {' '.join(place.for_zones)}" if place.for_zones else ""
         zone = f", zone {place.zone}" if place.zone else ""
         yield f"    {' '.join(place.addresses)} in {place.slice}, ports {place.ports}{zone}{hints}"
-    for reason in pod.reasons:
-        yield from _reason(reason, style, "    ")
 
 
-def _reason(reason: Reason, style: Style, indent: str) -> Iterator[str]:
-    mark, colour = _MARKS[reason.weight]
+def _about(pod: PodExplanation, style: Style, *, of_many: bool) -> Iterator[str]:
+    if pod.containers:
+        parts = [
+            f"{one.name} ({one.image}{f', readiness {one.readiness_probe}' if one.readiness_probe else ''})"
+            for one in pod.containers
+        ]
+        yield style.paint(f"    containers: {', '.join(parts)}", "dim")
+    for event in pod.events:
+        times = f" (x{event.count})" if event.count > 1 else ""
+        who = f" of {pod.pod}" if of_many else ""
+        text = f"event{who}: {event.type} {event.reason}{times}: {event.message}"
+        for line in style.wrapped(text, "      ", "    "):
+            yield style.paint(line, "yellow" if event.type == "Warning" else "dim")
+
+
+def _reason(reason: Reason, style: Style, indent: str, *, only_fix: bool = False) -> Iterator[str]:
+    mark, colour = _WEIGHTS[reason.weight]
     inner = indent + "  "
-    yield style.wrapped(reason.text, inner, indent + style.paint(mark, colour) + " ")
+    if not only_fix:
+        lines = style.wrapped(reason.text, inner, "")
+        yield f"{indent}{style.paint(mark, colour)} {lines[0]}"
+        yield from lines[1:]
     if reason.fix:
-        yield style.paint(style.wrapped(f"-> {reason.fix}", inner + "   ", inner), "dim")
+        for line in style.wrapped(f"-> {reason.fix}", inner + "   ", inner):
+            yield style.paint(line, "dim")
+
+
+def _table(pods: Sequence[PodExplanation], style: Style) -> Iterator[str]:
+    """Return a line for every pod: the form for searching and sorting."""
+    if not pods:
+        return
+    rows = [("POD", "VERDICT", "ADDRESSES", "SLICES", "ZONE", "NODE", "IMAGES", "REASON")]
+    colours: list[Colour] = []
+    for group in grouped(pods):
+        for pod in group.pods:
+            words, colour = _VERDICTS[pod.verdict]
+            if pod.verdict == "unknown" and pod.expected is not None:
+                words = _EXPECTED[pod.expected]
+            worst = next((one for one in pod.reasons if one.weight != "note"), None)
+            rows.append(
+                (
+                    pod.pod,
+                    words.partition(":")[0],
+                    ",".join(address for place in pod.places for address in place.addresses) or "-",
+                    ",".join(dict.fromkeys(place.slice for place in pod.places)) or "-",
+                    ",".join(sorted({place.zone for place in pod.places if place.zone})) or "-",
+                    pod.node or "-",
+                    ",".join(one.image for one in pod.containers) or "-",
+                    f"{worst.code}: {worst.cause or worst.text}" if worst is not None else "-",
+                )
+            )
+            colours.append(colour)
+    yield from _aligned(rows, colours, style, painted=1)
+
+
+def services_text(found: Sequence[ServiceExplanation], style: Style) -> str:
+    """Return a line for every service, the worst first."""
+    ordered = sorted(found, key=lambda one: (_SERVICE_ORDER.index(one.verdict), one.namespace, one.name))
+    rows = [("NAMESPACE", "SERVICE", "VERDICT", "WHY")]
+    rows += [(one.namespace, one.name, one.verdict, one.summary) for one in ordered]
+    colours = [_SERVICE_COLOURS[one.verdict] for one in ordered]
+    if not ordered:
+        return style.page(["There is no service."])
+    return style.page(_aligned(rows, colours, style, painted=2))
+
+
+def _aligned(
+    rows: Sequence[tuple[str, ...]], colours: Sequence[Colour], style: Style, *, painted: int
+) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+        cells.append(row[-1])
+        if number:
+            cells[painted] = style.paint(cells[painted], colours[number - 1])
+        yield "  ".join(cells).rstrip()
+
+
+def pod_text(namespace: str, name: str, found: Sequence[ServiceExplanation], style: Style) -> str:
+    """Return one pod and every service near it as a page of text; ``found`` are explanations of this pod alone."""
+    return style.page(_pod_lines(namespace, name, found, style))
+
+
+def _pod_lines(namespace: str, name: str, found: Sequence[ServiceExplanation], style: Style) -> Iterator[str]:
+    pairs = [(service, service.pods[0]) for service in found]
+    selecting = [pod for _, pod in pairs if pod.is_selected]
+    ready = sum((pod.expected or pod.verdict) == "ready" for pod in selecting)
+    if not selecting:
+        yield style.paint(f"{namespace}/{name} is selected by no service", "red")
+    else:
+        services = f"{len(selecting)} {'service' if len(selecting) == 1 else 'services'}"
+        colour: Colour = "green" if ready == len(selecting) else "yellow" if ready else "red"
+        yield style.paint(f"{namespace}/{name} is selected by {services}, and ready in {ready}", colour)
+    told: set[tuple[str, str]] = set()
+    for service, pod in sorted(pairs, key=lambda pair: (not pair[1].is_selected, _rank(pair[1]))):
+        words, verdict_colour = _VERDICTS[pod.verdict]
+        if pod.verdict == "unknown" and pod.expected is not None:
+            words = _EXPECTED[pod.expected]
+        near = "" if pod.is_selected else "  (nearly selected)"
+        yield ""
+        yield f"service {style.paint(service.name, 'bold')}  {style.paint(words, verdict_colour)}{near}"
+        yield from _places(pod)
+        for reason in pod.reasons:
+            if (reason.code, reason.text) not in told:
+                told.add((reason.code, reason.text))
+                yield from _reason(reason, style, "    ")
+    if pairs:
+        yield ""
+        yield from _about(pairs[0][1], style, of_many=False)

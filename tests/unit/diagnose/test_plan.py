@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).parent / "golden" / "shop.yaml"
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(cli, ["plan", *arguments])
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def at_rest(snapshot: Snapshot, most: int = 100) -> World:
@@ -135,7 +135,10 @@ def test_whatever_the_pods_are_like_a_plan_carried_out_leaves_nothing_to_do(
     ("manifest", "words"),
     [
         (b"a: [", "while parsing"),
-        (b"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: 7\n", "not of its kind's shape"),
+        (
+            b"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: 7\n",
+            "cannot unmarshal number into Go struct field Service.spec",
+        ),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nstatus: {phase: 3}\n", "x.yaml:1: Pod web"),
     ],
 )

@@ -95,10 +95,10 @@ def test_sizes_are_written_in_the_unit_that_people_read() -> None:
 
 def test_the_command_prints_a_table_and_a_plot_or_json() -> None:
     arguments = ["plan", "-f", str(SHOP), "--rollout", "shop/web"]
-    text = CliRunner().invoke(cli, arguments).output
+    text = CliRunner().invoke(cli, arguments).stdout
     assert "6 pods replaced in" in text
     assert "sent to each consumer" in text
-    found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json"]).output)
+    found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json"]).stdout)
     assert (found["pods"], found["steps"][-1]["ready"]) == (6, 6)
 
 

@@ -30,7 +30,9 @@ def labelled(count: int) -> tuple[object, ...]:
 def test_many_pods_that_are_fine_are_counted_and_the_others_shown() -> None:
     bad = make_pod("web-bad", "10.9.0.1", labels={"app": "web"}, ready=False)
     text = page(Snapshot(services=(make_service(),), nodes=(make_node(),), pods=(*labelled(500), bad)))  # type: ignore[arg-type]
-    assert "500 pods are in, ready: pod-00001, pod-00002, pod-00003 and 497 more" in text
+    assert "500 pods  in, ready: pod-00001, pod-00002, pod-00003 and 497 more" in text
+    assert text.startswith("default/web 500 of 501 pods are ready; of the others: the pod is not ready\n")
+    assert text.index("web-bad") < text.index("500 pods  in, ready")
     assert "web-bad  in, not ready" in text
     assert len(text.splitlines()) < 30
 
