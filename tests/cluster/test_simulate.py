@@ -1,18 +1,14 @@
 """A simulation on a real kube-apiserver, looked at through a real kubectl: rollouts, waits, undo, scale, replacement."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 import pytest
+from tests.cluster.simulated import simulation_runs
 
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
 from endpointd.simulate.settings import SimulateSettings
-from endpointd.simulate.simulation import run_simulation
 from endpointd.testing.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -41,25 +37,8 @@ def kubectl() -> Iterator[Kubectl]:
     """A control plane of its own, with a simulation at work: it would run the pods of other tests, too."""
     with ControlPlane() as plane:
         plane.kubectl("create", "namespace", NAMESPACE)
-        started = threading.Event()
-        ends: list[Any] = []
-
-        async def simulate() -> None:
-            stop = asyncio.Event()
-            ends.append((asyncio.get_running_loop(), stop))
-            started.set()
-            async with Client.from_config(plane.client_config(), clock=SystemClock()) as client:
-                await run_simulation(client, SETTINGS, stop)
-
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(asyncio.run, simulate())
-            started.wait(10)
-            try:
-                yield Kubectl(plane)
-            finally:
-                loop, stop = ends[0]
-                loop.call_soon_threadsafe(stop.set)
-                running.result(30)
+        with simulation_runs(plane, SETTINGS):
+            yield Kubectl(plane)
 
 
 def until(is_so: Callable[[], bool]) -> None:

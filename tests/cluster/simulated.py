@@ -1,0 +1,38 @@
+"""Simulated nodes and pods on a control plane of a test, in a thread beside it."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from endpointd.client.rest import Client
+from endpointd.clock import SystemClock
+from endpointd.simulate.settings import SimulateSettings
+from endpointd.simulate.simulation import run_simulation
+from endpointd.testing.controlplane import ControlPlane
+
+
+@contextlib.contextmanager
+def simulation_runs(plane: ControlPlane, settings: SimulateSettings) -> Iterator[None]:
+    """Run a simulation; it ends with the context, and an error of it is raised there."""
+    started = threading.Event()
+    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def simulate() -> None:
+        stop = asyncio.Event()
+        ends.append((asyncio.get_running_loop(), stop))
+        started.set()
+        async with Client.from_config(plane.client_config(), clock=SystemClock()) as client:
+            await run_simulation(client, settings, stop)
+
+    with ThreadPoolExecutor(1) as pool:
+        running: Any = pool.submit(asyncio.run, simulate())
+        started.wait(10)
+        try:
+            yield
+        finally:
+            loop, stop = ends[0]
+            loop.call_soon_threadsafe(stop.set)
+            running.result(30)
