@@ -859,17 +859,6 @@ async def test_a_zone_put_on_a_node_reaches_the_endpoints_of_its_pods() -> None:
     assert world.take_writes() == []
 
 
-async def test_a_node_that_goes_takes_its_pods_out_and_brings_them_back() -> None:
-    """k/k#82494, #85725: pods of a node that came back were not added for days."""
-    world = await world_with(2)
-    world.remove(make_node())
-    await world.settle()
-    assert world.published() == {}
-    world.put(make_node())
-    await world.settle()
-    assert world.published() == {"pod-00001": True, "pod-00002": True}
-
-
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 async def test_a_pod_that_finishes_while_it_is_not_ready_is_taken_out(phase: str) -> None:
     """0.3: upstream overlooks it; k/k#109414: its address may be another's by then."""

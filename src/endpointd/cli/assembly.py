@@ -155,6 +155,7 @@ class Assembly:
             clock=self._clock,
             settings=shadow.ShadowSettings(
                 grace_seconds=grace_seconds,
+                missing_node_grace_seconds=self._settings.missing_node_grace_seconds,
                 plan=changes.Settings(
                     max_endpoints_per_slice=self._settings.max_endpoints_per_slice,
                     mirroring_max_endpoints_per_subset=self._settings.mirroring_max_endpoints_per_subset,
@@ -223,6 +224,7 @@ class Assembly:
             settings=slices.EndpointSliceSettings(
                 max_endpoints_per_slice=self._settings.max_endpoints_per_slice,
                 batch_period_seconds=self._settings.slice_batch_seconds,
+                missing_node_grace_seconds=self._settings.missing_node_grace_seconds,
             ),
             observer=observer,
         )

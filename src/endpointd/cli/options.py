@@ -231,6 +231,12 @@ SETTINGS: tuple[Setting, ...] = (
         "How long pod changes are collected before EndpointSlices are written: fewer writes, later.",
         _WORK,
     ),
+    _duration(
+        "missing-node-grace-period",
+        "1m",
+        "How long the pods of a Node that disappeared stay in EndpointSlices; 0 withdraws them at once.",
+        _WORK,
+    ),
     _integer(
         "mirroring-concurrent-service-endpoint-syncs",
         1,

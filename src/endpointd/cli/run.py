@@ -73,6 +73,7 @@ def run(**values: Any) -> None:
         max_endpoints_per_slice=values["max_endpoints_per_slice"],
         endpoint_batch_seconds=max(values["endpoint_updates_batch_period"], 0.0),
         slice_batch_seconds=max(values["endpointslice_updates_batch_period"], 0.0),
+        missing_node_grace_seconds=max(values["missing_node_grace_period"], 0.0),
         mirroring_concurrent_syncs=values["mirroring_concurrent_service_endpoint_syncs"],
         mirroring_max_endpoints_per_subset=values["mirroring_max_endpoints_per_subset"],
         mirroring_batch_seconds=max(values["mirroring_endpointslice_updates_batch_period"], 0.0),

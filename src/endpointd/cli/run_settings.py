@@ -32,6 +32,7 @@ class RunSettings(msgspec.Struct, frozen=True):
     max_endpoints_per_slice: int = 100
     endpoint_batch_seconds: float = 0.0
     slice_batch_seconds: float = 0.0
+    missing_node_grace_seconds: float = 60.0
     mirroring_concurrent_syncs: int = 5
     mirroring_max_endpoints_per_subset: int = 1000
     mirroring_batch_seconds: float = 0.0

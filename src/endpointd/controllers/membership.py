@@ -5,7 +5,7 @@ under. A pod looks up its own pairs and verifies the candidates, so that its cha
 O(services in the namespace). A new or re-selected service looks through its namespace once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from endpointd.api.core import Labels, Pod, Service
@@ -159,6 +159,10 @@ class Membership:
             pod = self._pods.get(key)
             if pod is not None:
                 yield pod
+
+    def node_names(self) -> Collection[str]:
+        """Return the nodes that pods say they run on, whether or not the nodes exist: a view."""
+        return self._on_node.keys()
 
     # ----------------------------------------------------------------------------------------- changing
 

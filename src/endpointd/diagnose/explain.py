@@ -283,7 +283,14 @@ class _Explainer:
         elif self._service_reasons:
             reasons += self._service_reasons
         elif selected:
-            reasons += pod_reasons(self._service, pod, details, node_of(self._world, pod), self._now)
+            reasons += pod_reasons(
+                self._service,
+                pod,
+                details,
+                node_of(self._world, pod),
+                self._now,
+                node_counts_as_present=self._world.counts_as_present(pod.node_name),
+            )
         else:
             reasons += selector_reasons(self._service, pod)
         verdict, expected = self._verdict(pod, outcome, held)

@@ -153,9 +153,18 @@ UNKNOWN = Unknown()
 
 
 def pod_reasons(
-    service: Service, pod: Pod, details: PodDetails | None, node: Node | Unknown | None, now: datetime
+    service: Service,
+    pod: Pod,
+    details: PodDetails | None,
+    node: Node | Unknown | None,
+    now: datetime,
+    *,
+    node_counts_as_present: bool = False,
 ) -> Iterator[Reason]:
-    """Return what keeps a selected pod out, or not ready, in the order in which the controllers look."""
+    """Return what keeps a selected pod out, or not ready, in the order in which the controllers look.
+
+    ``node_counts_as_present`` says of a missing node that it disappeared a short time ago.
+    """
     yield from _life_reasons(pod, details, now)
     if pod.phase in TERMINAL_PHASES:
         return
@@ -164,7 +173,7 @@ def pod_reasons(
         return
     yield from _family_reasons(service, pod)
     if node is None and pod.node_name:
-        yield _node_missing(service, pod)
+        yield _node_disappeared(pod) if node_counts_as_present else _node_missing(service, pod)
     yield from _port_reasons(service, pod, details)
     if not pod.ready:
         yield from _readiness_reasons(service, pod, details, now)
@@ -230,6 +239,16 @@ def _family_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         f"the service wants {' and '.join(without)}, and none of the pod's addresses ({has}) is of that family{rest}",
         "set spec.ipFamilies of the service to what the pods have, or run the pods on dual-stack nodes",
         cause=f"no {' or '.join(without)} address{rest}",
+    )
+
+
+def _node_disappeared(pod: Pod) -> Reason:
+    return Reason(
+        "NodeMissing",
+        "note",
+        f"there is no Node {pod.node_name}: the pod stays published for a minute after its Node disappeared "
+        "(--missing-node-grace-period)",
+        "if the machine is gone, delete the pod; if not, restart its kubelet, which registers the Node again",
     )
 
 

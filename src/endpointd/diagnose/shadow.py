@@ -15,6 +15,8 @@ from endpointd.api.discovery import (
 from endpointd.api.endpoints import Endpoints
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.clock import Clock
+from endpointd.controllers.endpointslice.desired import service_of
+from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.changes import (
@@ -61,6 +63,8 @@ class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long after a change its service is looked at: what comes meanwhile is looked at together."""
     share: float = 0.1
     """The part of the time that looks at one service may take at the most; all of them together take half of it."""
+    missing_node_grace_seconds: float = MISSING_NODE_GRACE_SECONDS
+    """How long a Node that disappeared counts as present, as for the controller."""
     plan: Settings = Settings()
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS
 
@@ -120,6 +124,7 @@ class Shadow:
         self._clock = clock
         self._settings = settings or ShadowSettings()
         self._zones = ZoneTable()
+        self._node_zones = NodeZones(nodes, clock, self._settings.missing_node_grace_seconds)
         self._slice_names: dict[ObjectKey, set[str]] = {}
         self._looked_at: set[ObjectKey] = set()
         self._not_before: dict[ObjectKey, float] = {}
@@ -136,6 +141,7 @@ class Shadow:
             self._zones.set_node(node.metadata.name, node)
         for piece in self._slices.values():
             self._index(piece)
+        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
         keys = {key_of(service) for service in self._services.values()}
         keys.update(key_of(item) for item in self._endpoints.values())
         for key in sorted(keys.union(self._slice_names)):
@@ -187,13 +193,21 @@ class Shadow:
             for service in self._services.values():
                 if service.topology_mode is not None:
                     self._touch(key_of(service))
-        if old is None or new is None or old.zone != new.zone:
-            for pod in list(self._membership.pods_on(node.metadata.name)):
-                for key in self._membership.services_of(pod):
-                    self._touch(key)
+        # Those of a node that went ask to be looked at again when it has been missing for too long.
+        if self._node_zones.node_changed(old, new) or new is None:
+            self._touch_pods_on(node.metadata.name)
+
+    def _touch_pods_on(self, node_name: str) -> None:
+        for pod in list(self._membership.pods_on(node_name)):
+            for key in self._membership.services_of(pod):
+                self._touch(key)
 
     def _touch(self, key: ObjectKey) -> None:
         self._queue.add_after(key, self._settings.settle_seconds)
+
+    def _owner_of(self, piece: EndpointSlice) -> Service | None:
+        key = service_of(piece)
+        return self._services.get(key) if key is not None else None
 
     def _index(self, piece: EndpointSlice) -> None:
         service = service_name_of(piece)
@@ -221,7 +235,10 @@ class Shadow:
         return outcome
 
     def _look(self, key: ObjectKey, now: float, sighted_since: float) -> RequeueAfter | None:
-        world = World(self._snapshot(key))
+        for name in self._node_zones.expire():
+            self._touch_pods_on(name)
+        snapshot = self._snapshot(key)
+        world = World(snapshot)
         found: list[ObjectChange] = []
         if _is_there(world):
             settings = self._settings
@@ -235,7 +252,11 @@ class Shadow:
             self._tell_begun(begun, now)
         for gone in outcome.gone:
             self._tell_gone(gone, now)
-        return None if outcome.look_again_seconds is None else RequeueAfter(outcome.look_again_seconds)
+        waits = [outcome.look_again_seconds]
+        if snapshot.missing_zones:
+            waits.append(self._node_zones.seconds_until_expiry())
+        look_again_seconds = min((seconds for seconds in waits if seconds is not None), default=None)
+        return None if look_again_seconds is None else RequeueAfter(look_again_seconds)
 
     def _snapshot(self, key: ObjectKey) -> Snapshot:
         """Return what one service's plans are made from, and nothing else."""
@@ -243,13 +264,15 @@ class Shadow:
         item = self._endpoints.get(key)
         pods = tuple(self._membership.pods_of(key))
         node_names = {pod.node_name for pod in pods}
-        nodes = (self._nodes.get(ObjectKey("", name)) for name in node_names)
+        nodes = {name: self._nodes.get(ObjectKey("", name)) for name in node_names}
+        missing = {name: self._node_zones.zone_of(name) for name, node in nodes.items() if node is None}
         names = self._slice_names.get(key, ())
         pieces = (self._slices.get(ObjectKey(key.namespace, name)) for name in names)
         return Snapshot(
             services=() if service is None else (service,),
             pods=pods,
-            nodes=tuple(node for node in nodes if node is not None),
+            nodes=tuple(node for node in nodes.values() if node is not None),
+            missing_zones={name: zone for name, zone in missing.items() if zone is not None},
             endpoints=() if item is None else (item,),
             slices=tuple(piece for piece in pieces if piece is not None),
         )

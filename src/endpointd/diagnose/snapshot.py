@@ -15,6 +15,8 @@ from endpointd.api.discovery import (
 from endpointd.api.endpoints import Endpoints
 from endpointd.api.events import Event
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
+from endpointd.controllers.endpointslice.desired import service_of
+from endpointd.controllers.endpointslice.node_zones import published_zones
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.details import PodDetails
 
@@ -40,6 +42,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Of the pods, where somebody wants to be told why; empty where only the facts matter."""
     events: tuple[Event, ...] = ()
     """Of pods and services, where they were asked for."""
+    missing_zones: Mapping[str, str] | None = None
+    """The zones of nodes that disappeared so recently that they count as present, by node. None where their history is
+    not known: then they are read out of what is published, as the controller does when it starts."""
     namespace: str = ""
     unread: tuple[Unread, ...] = ()
     """Collections that are unknown. An unknown collection is never treated as an empty one."""
@@ -90,13 +95,32 @@ class World:
 
         self._unread = frozenset(unread.resource for unread in snapshot.unread)
         self._published_nodes: frozenset[str] | None = None
+        self._missing_zones = (
+            published_zones(snapshot.slices, self._owner_of, self._is_missing)
+            if snapshot.missing_zones is None
+            else snapshot.missing_zones
+        )
 
     def zone_of(self, node_name: str) -> str | None:
-        """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node."""
+        """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node.
+
+        As for the controller, a node that disappeared a short time ago counts as present.
+        """
         if not self.could_read("nodes"):
             return ""
         node = self.nodes.get(ObjectKey("", node_name))
-        return node.zone if node is not None else None
+        return node.zone if node is not None else self._missing_zones.get(node_name)
+
+    def counts_as_present(self, node_name: str) -> bool:
+        """Tell whether there is no such node, but its pods are published because it disappeared a short time ago."""
+        return self.could_read("nodes") and self._is_missing(node_name) and self.zone_of(node_name) is not None
+
+    def _is_missing(self, node_name: str) -> bool:
+        return self.nodes.get(ObjectKey("", node_name)) is None
+
+    def _owner_of(self, piece: EndpointSlice) -> Service | None:
+        key = service_of(piece)
+        return self.services.get(key) if key is not None else None
 
     def could_read(self, *resources: str) -> bool:
         """Tell whether all of these collections are known: ``nodes``, ``endpointslices``."""

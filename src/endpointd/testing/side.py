@@ -63,6 +63,7 @@ def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> 
             f"--kubeconfig={plane.kubeconfig_path}",
             f"--controllers={','.join(CONTROLLERS)}",
             "--leader-elect=false",
+            "--missing-node-grace-period=0",  # upstream has none
         )
         return plane.start_child(name, [*program, *fixed, *flags])
 

@@ -15,7 +15,6 @@ from endpointd.api.discovery import (
 )
 from endpointd.api.endpoints import HEADLESS_LABEL
 from endpointd.api.meta import ObjectKey, ObjectReference, OwnerReference
-from endpointd.controllers.endpointslice.controller import service_of
 from endpointd.controllers.endpointslice.desired import (
     NO_PORTS,
     PodTranslator,
@@ -25,6 +24,7 @@ from endpointd.controllers.endpointslice.desired import (
     new_slice,
     same_content,
     same_identity,
+    service_of,
     slice_labels,
 )
 from endpointd.testing.builders import (

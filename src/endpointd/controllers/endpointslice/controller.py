@@ -10,17 +10,14 @@ from collections.abc import Mapping
 import msgspec
 
 from endpointd.api.core import SERVICES, Node, Pod, Service
-from endpointd.api.discovery import (
-    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
-    MANAGED_BY_LABEL,
-    SERVICE_NAME_LABEL,
-    EndpointSlice,
-)
+from endpointd.api.discovery import EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.selectors import matches
 from endpointd.clock import Clock
 from endpointd.controllers.endpointslice.apply import SliceApplier
+from endpointd.controllers.endpointslice.desired import service_of
 from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
+from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.membership import Membership
@@ -46,6 +43,10 @@ RETRY_BACKOFF = ExponentialBackoff(base_seconds=1.0, factor=2.0, cap_seconds=60.
 _REPLANS = 5
 
 
+ZONES = ObjectKey("", "zones")
+"""The key under which the queue handles nodes that have been missing for too long. No service has an empty namespace."""
+
+
 class EndpointSliceSettings(msgspec.Struct, frozen=True):
     """What can be set. Durations are in seconds."""
 
@@ -54,6 +55,8 @@ class EndpointSliceSettings(msgspec.Struct, frozen=True):
     writes_at_once: int = 32
     repair_interval_seconds: float = 1.0
     """How long a second repair of what somebody else changed in a service's slices waits after the first."""
+    missing_node_grace_seconds: float = MISSING_NODE_GRACE_SECONDS
+    """How long a Node that disappeared counts as present: its pods stay published."""
 
 
 class SyncFailedError(ReconcileError):
@@ -95,6 +98,7 @@ class EndpointSliceController:
         self._slice_names: dict[ObjectKey, set[str]] = {}
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
+        self._node_zones = NodeZones(nodes, clock, settings.missing_node_grace_seconds)
         self._topology_aware: set[ObjectKey] = set()
         self._writes = WriteRecorder(slices, slice_content)
 
@@ -106,6 +110,8 @@ class EndpointSliceController:
                 self._slice_names.setdefault(owner, set()).add(piece.metadata.name)
         for node in self._nodes.values():
             self._zones.set_node(node.metadata.name, node)
+        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
+        self._await_expiry()
         for service in self._services.values():
             self._build(service)
         self._membership.subscribe(self)
@@ -158,25 +164,42 @@ class EndpointSliceController:
             self._observe(now, new.metadata.name, new)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Look at the pods of a node that came, went or changed its zone (S-4 leaves them as they were).
+        """Look at the pods of a node that came or changed its zone (S-4 leaves them as they were).
 
-        Where the zones' parts of the CPU change with it, the services whose hints no longer fit are looked at, too.
+        Those of a node that went are looked at once it has been missing for too long. Where the zones' parts of the CPU change with it, the services whose hints no longer fit are looked at, too.
         """
         node = new if new is not None else old
         if node is None:
             return
         if self._zones.set_node(node.metadata.name, new):
             self._zones_changed()
-        before = old.zone if old is not None else None
-        after = new.zone if new is not None else None
-        if before == after:
-            return
-        for pod in list(self._membership.pods_on(node.metadata.name)):
+        if self._node_zones.node_changed(old, new):
+            self._look_at_pods_on(node.metadata.name)
+        if new is None:
+            self._await_expiry()
+
+    def _look_at_pods_on(self, node_name: str) -> None:
+        for pod in list(self._membership.pods_on(node_name)):
             for service in self._membership.services_of(pod):
                 state = self._states.get(service)
                 if state is not None:
                     state.set_pod(pod.metadata.name, pod)
                     self._wake(service, state, self._settings.batch_period_seconds)
+
+    def _owner_of(self, piece: EndpointSlice) -> Service | None:
+        key = service_of(piece)
+        return self._services.get(key) if key is not None else None
+
+    def _await_expiry(self) -> None:
+        seconds = self._node_zones.seconds_until_expiry()
+        if seconds is not None:
+            self._queue.add_after(ZONES, seconds)
+
+    def _expire_nodes(self) -> None:
+        """Withdraw the pods of the nodes that have been missing for too long (S-31.4)."""
+        for name in self._node_zones.expire():
+            self._look_at_pods_on(name)
+        self._await_expiry()
 
     def _zones_changed(self) -> None:
         """Look at the services whose hints cannot stay for the zones as they are, or were refused and can be given (S-98)."""
@@ -218,7 +241,7 @@ class EndpointSliceController:
         found = (self._slices.get(ObjectKey(key.namespace, name)) for name in self._slice_names.get(key, ()))
         return ServiceState.build(
             service,
-            self._zone_of,
+            self._node_zones.zone_of,
             self._membership.pods_of(key),
             (self._as_sent(piece) for piece in found if piece is not None),
             self._ratios,
@@ -238,10 +261,6 @@ class EndpointSliceController:
         return msgspec.structs.replace(
             piece, metadata=metadata, endpoints=sent.endpoints or None, ports=sent.ports or None
         )
-
-    def _zone_of(self, node_name: str) -> str | None:
-        node = self._nodes.get(ObjectKey("", node_name))
-        return node.zone if node is not None else None
 
     def _ratios(self) -> Mapping[str, float] | None:
         return self._zones.ratios
@@ -276,6 +295,9 @@ class EndpointSliceController:
 
         Where the server knows better than our store, what it has is taken in and planned again, at once and quietly.
         """
+        if key == ZONES:
+            self._expire_nodes()
+            return
         failures = await self._sync(key)
         for _ in range(_REPLANS):
             if not failures or not all(failure.outdated for failure in failures):
@@ -420,12 +442,3 @@ class EndpointSliceController:
 
 def _is_selected(service: Service) -> bool:
     return bool(service.selector) and not service.is_external_name
-
-
-def service_of(piece: EndpointSlice) -> ObjectKey | None:
-    """Return the service a slice stands for, None where it is not ours to look after (S-3, S-112)."""
-    labels = piece.metadata.labels
-    if not labels or labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
-        return None
-    name = labels.get(SERVICE_NAME_LABEL)
-    return ObjectKey(piece.metadata.namespace, name) if name else None

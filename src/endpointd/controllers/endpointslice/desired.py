@@ -19,7 +19,7 @@ from endpointd.api.discovery import (
     EndpointSlice,
 )
 from endpointd.api.endpoints import HEADLESS_LABEL
-from endpointd.api.meta import ObjectMeta, OwnerReference
+from endpointd.api.meta import ObjectKey, ObjectMeta, OwnerReference
 from endpointd.controllers.endpointslice.distribution import distribution_hints, traffic_distribution
 from endpointd.controllers.pods import (
     addresses_of_family,
@@ -266,3 +266,12 @@ def new_slice(
         endpoints=endpoints,
         ports=ports.ports,
     )
+
+
+def service_of(piece: EndpointSlice) -> ObjectKey | None:
+    """Return the service a slice stands for, None where it is not ours to look after (S-3, S-112)."""
+    labels = piece.metadata.labels
+    if not labels or labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+        return None
+    name = labels.get(SERVICE_NAME_LABEL)
+    return ObjectKey(piece.metadata.namespace, name) if name else None
