@@ -113,7 +113,9 @@ class World:
 
     def counts_as_present(self, node_name: str) -> bool:
         """Tell whether there is no such node, but its pods are published because it disappeared a short time ago."""
-        return self.could_read("nodes") and self._is_missing(node_name) and self.zone_of(node_name) is not None
+        return (
+            self.could_read("nodes") and self._is_missing(node_name) and self.zone_of(node_name) is not None
+        )
 
     def _is_missing(self, node_name: str) -> bool:
         return self.nodes.get(ObjectKey("", node_name)) is None
