@@ -9,6 +9,8 @@ import msgspec
 
 from endpointd.apiserver.objects import GroupResource, JsonObject
 
+_MAX_ERRORS = 1_000
+
 
 class FieldError(msgspec.Struct, frozen=True, gc=False):
     """One thing that is wrong with one field. ``reason`` is machine-readable, ``message`` what follows the path."""
@@ -34,7 +36,7 @@ def invalid_value(field: str, value: object, detail: str) -> FieldError:
 
 def not_supported(field: str, value: object, supported: Sequence[str]) -> FieldError:
     """Return the error of a value that is none of the known ones."""
-    known = ", ".join(f'"{one}"' for one in supported)
+    known = _cut(", ".join(f'"{one}"' for one in supported))
     return FieldError(
         "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}"
     )
@@ -60,9 +62,18 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
     return FieldError("FieldValueTooMany", field, f"Too many: {count}: must have at most {limit} items")
 
 
+_MAX_QUOTED_CHARACTERS = 8 * 1024
+"""A body of 3 MiB may be quoted a thousand times: without a limit an answer has gigabytes."""
+
+
 def quoted(value: object) -> str:
-    """Return a value as the server prints it in an error: strings in quotes, others as JSON."""
-    return msgspec.json.encode(value).decode() if not isinstance(value, bytes) else repr(value)
+    """Return a value as the server prints it in an error: strings in quotes, others as JSON, long ones cut."""
+    return _cut(msgspec.json.encode(value).decode() if not isinstance(value, bytes) else repr(value))
+
+
+def _cut(text: str) -> str:
+    left_out = len(text) - _MAX_QUOTED_CHARACTERS
+    return text if left_out <= 0 else f"{text[:_MAX_QUOTED_CHARACTERS]}... ({left_out} more characters)"
 
 
 class StatusError(Exception):
@@ -162,7 +173,8 @@ def forbidden(
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the object breaks rules; every one of them is told."""
+    """422: the object breaks rules; the first thousand errors are in the answer."""
+    errors = errors[:_MAX_ERRORS]
     details: JsonObject = {}
     if name:
         details["name"] = name

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from endpointd.apiserver.custom.definition_limits import limit_errors
+from endpointd.apiserver.custom.jsonpath import MAX_PATH_CHARACTERS
 from endpointd.apiserver.custom.names import dns1035_problem, name_errors, set_condition
 from endpointd.apiserver.custom.schema_rules import schema_errors
 from endpointd.apiserver.custom.shapes import Schema, properties
@@ -15,6 +17,7 @@ from endpointd.apiserver.errors import (
     invalid_value,
     not_supported,
     required,
+    too_long,
     too_many,
 )
 from endpointd.apiserver.objects import JsonObject, metadata_of
@@ -26,6 +29,8 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _SCOPES = ("Cluster", "Namespaced")
 _MOST_SELECTABLE = 8
+_MOST_COLUMNS = 100
+"""A limit of this server's own: each is evaluated for each row of a table."""
 _LONGEST_WARNING = 256
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL = f'protected groups must have approval annotation "{_APPROVED}"'
@@ -37,6 +42,8 @@ _NO_WEBHOOK = "conversion by webhook is not served here: have one version, or us
 def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
     """Return what is wrong with a definition, or with what an update makes of it."""
     spec = member(definition, "spec")
+    if (old is None or spec != old.get("spec")) and (over_limits := limit_errors(definition)):
+        return over_limits  # all that follows assumes a schema within its limits
     errors = _spec_errors(spec, "spec")
     if old is not None:
         errors += _step_errors(definition, old)
@@ -75,7 +82,7 @@ def _stored_errors(definition: JsonObject) -> list[FieldError]:
     if not stored:
         return [invalid_value(field, [], "must have at least one stored version")]
     errors = []
-    known = [text(version, "name") for version in items(member(definition, "spec"), "versions")]
+    known = {text(version, "name") for version in items(member(definition, "spec"), "versions")}
     for version in items(member(definition, "spec"), "versions"):
         if version.get("storage") and text(version, "name") not in stored:
             detail = f"must have the storage version {text(version, 'name')}"
@@ -247,7 +254,10 @@ def _part_errors(part: str, field: str, version: JsonObject) -> list[FieldError]
     if part == "subresources" and isinstance(subresources.get("scale"), dict):
         return _scale_errors(f"{field}.scale", subresources["scale"])
     if part == "additionalPrinterColumns":
-        for index, column in enumerate(items(version, part)):
+        columns = items(version, part)
+        if len(columns) > _MOST_COLUMNS:
+            return [too_many(field, len(columns), _MOST_COLUMNS)]
+        for index, column in enumerate(columns):
             errors += _column_errors(f"{field}[{index}]", column)
     if part == "selectableFields":
         errors += _selectable_errors(field, items(version, part), schema or {})
@@ -296,6 +306,8 @@ def _scale_errors(field: str, scale: JsonObject) -> list[FieldError]:
 
 
 def _path_errors(field: str, path: str) -> list[FieldError]:
+    if len(path) > MAX_PATH_CHARACTERS:
+        return [too_long(field, MAX_PATH_CHARACTERS)]
     if not path.startswith("."):
         return [invalid_value(field, path, "must be a simple json path starting with .")]
     return []

@@ -52,7 +52,12 @@ class CustomKinds:
             crd = stored.decode()
             resource = self._collections[name] = resource_of(crd)
             group = resource.group
-            self._by_name[name] = kinds_of(crd)
+            try:
+                self._by_name[name] = kinds_of(crd)
+            except RecursionError:
+                # From a data directory of a server that had no limits: the others are served all the same.
+                _LOG.error("%s is not served: its schema is nested too deeply, make it flatter", name)
+                self._by_name[name] = ()
         self._install(group)
         fields_before = {one.definition.field_names for one in before}
         if resource is not None and fields_before != {one.definition.field_names for one in self.of(name)}:

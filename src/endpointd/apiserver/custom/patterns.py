@@ -1,114 +1,70 @@
-"""Regular expressions as Go reads them, for what definitions bring along: ASCII classes, ``$`` at the very end alone."""
+"""Regular expressions of definitions, by RE2: Go's syntax, and a time that is linear in the text for every pattern."""
 
-import re
 from functools import lru_cache
+from typing import Protocol
 
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": r"\x00-\x7F",
-    "blank": r"\t ",
-    "cntrl": r"\x00-\x1F\x7F",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
+_MAX_PROGRAM_BYTES = 512 * 1024
+"""RE2's budget for one compiled pattern and its caches. Larger patterns are refused."""
+_MAX_CACHED_PATTERNS = 256
+_STEPS_PER_MICROSECOND = 20
+"""How fast RE2 is at its worst, when a pattern has too many states to be kept."""
+
+_GO_WORDS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+    "pattern too large - compile failed": "expression too large",
 }
-_LETTERS = {
-    "L": r"A-Za-zªµºÀ-ÖØ-öø-ʯͰ-ͽͿ-ϿЀ-҂Ҋ-ԯ֐-׿؀-ۿ一-鿿",
-    "Lu": "A-ZÀ-ÖØ-Þ",
-    "Ll": "a-zß-öø-ÿ",
-    "N": "0-9",
-    "Nd": "0-9",
-}
-_PROBLEMS = {
-    "missing ), unterminated": "missing closing )",
-    "unbalanced parenthesis": "unexpected )",
-    "unterminated character set": "missing closing ]",
-    "nothing to repeat": "missing argument to repetition operator",
-}
-_NO_GO = re.compile(r"\(\?(?:=|!|<=|<!)")
-_ESCAPED_CLASS = re.compile(r"[pP](?:\{(\w+)\}|(\w))")
+"""RE2's messages that Go words differently."""
+_WHOLE_PATTERN = ("missing closing )", "unexpected )", "expression too large")
+"""Errors in which Go quotes the whole pattern rather than the offending part."""
 
 
 class PatternError(ValueError):
-    """A pattern that is none in Go's syntax, or none that is understood here."""
+    """The pattern is not valid in Go's syntax, or too large."""
 
 
-@lru_cache(maxsize=1024)
-def go_pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled pattern; to be searched with. Raises PatternError."""
-    if found := _NO_GO.search(text):
-        raise PatternError(f"error parsing regexp: invalid or unsupported Perl syntax: `{found[0]}`")
+class Pattern(Protocol):
+    """A compiled pattern."""
+
+    @property
+    def programsize(self) -> int:
+        """The number of its instructions: a search takes at most so many steps per byte."""
+        ...
+
+    def search(self, text: str) -> object | None:
+        """Return a match anywhere in the text, or None."""
+        ...
+
+
+def search_microseconds(pattern: Pattern, text: str) -> int:
+    """Return an upper bound of what a search takes."""
+    return len(text) * pattern.programsize // _STEPS_PER_MICROSECOND
+
+
+@lru_cache(maxsize=_MAX_CACHED_PATTERNS)
+def go_pattern(text: str) -> Pattern:
+    """Return the compiled pattern. Raises PatternError."""
+    import re2  # 40 ms and 4 MB, for those who define patterns
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MAX_PROGRAM_BYTES
     try:
-        return re.compile(_translated(text), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"error parsing regexp: {_in_go_words(text, str(error))}") from None
+        compiled: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        raise PatternError(f"error parsing regexp: {_in_go_words(text, error.args[0])}") from None
+    return compiled
 
 
-def _in_go_words(text: str, problem: str) -> str:
-    for ours, theirs in _PROBLEMS.items():
-        if problem.startswith(ours):
-            return f"{theirs}: `{text}`"
-    return problem
-
-
-def _translated(text: str) -> str:
-    parts: list[str] = []
-    at, in_class = 0, False
-    while at < len(text):
-        one = text[at]
-        if one == "\\":
-            part, at = _escaped(text, at, in_class=in_class)
-            parts.append(part)
-            continue
-        if in_class and text.startswith("[:", at) and (end := text.find(":]", at)) > 0:
-            name = text[at + 2 : end]
-            if name not in _POSIX:
-                raise PatternError(f"error parsing regexp: invalid character class range: `[:{name}:]`")
-            parts.append(_POSIX[name])
-            at = end + 2
-            continue
-        if in_class:
-            in_class = one != "]"
-            parts.append("\\[" if one == "[" else one)
-        elif one == "[":
-            in_class = True
-            parts.append(one)
-            for first in ("^", "]"):
-                if text.startswith(first, at + 1):
-                    parts.append("\\]" if first == "]" else first)
-                    at += 1
-        elif text.startswith("(?<", at):
-            parts.append("(?P<")
-            at += 2
-        else:
-            parts.append(r"\Z" if one == "$" and "(?m" not in text else one)
-        at += 1
-    return "".join(parts)
-
-
-def _escaped(text: str, at: int, *, in_class: bool) -> tuple[str, int]:
-    """Return what stands for an escape, and where it ends."""
-    if text.startswith("\\z", at):
-        return r"\Z", at + 2
-    if text.startswith("\\Q", at):
-        end = text.find("\\E", at)
-        literal = text[at + 2 : end if end >= 0 else len(text)]
-        return re.escape(literal), end + 2 if end >= 0 else len(text)
-    if found := _ESCAPED_CLASS.match(text, at + 1):
-        name = found[1] or found[2]
-        if name not in _LETTERS:
-            raise PatternError(f"error parsing regexp: invalid character class range: `\\p{{{name}}}`")
-        letters, negated = _LETTERS[name], text[at + 1] == "P"
-        if in_class:
-            return letters, found.end()
-        return f"[{'^' if negated else ''}{letters}]", found.end()
-    if text[at + 1 : at + 2].isdigit() and text[at + 1] != "0" and not in_class:
-        raise PatternError(f"error parsing regexp: invalid escape sequence: `{text[at : at + 2]}`")
-    return text[at : at + 2], at + 2
+def _in_go_words(pattern: str, reported: bytes | str) -> str:
+    told = reported.decode(errors="replace") if isinstance(reported, bytes) else str(reported)
+    problem, _, part = told.partition(": ")
+    problem = _GO_WORDS.get(problem, problem)
+    quoted = pattern if problem in _WHOLE_PATTERN else part
+    return f"{problem}: `{quoted}`" if quoted else problem

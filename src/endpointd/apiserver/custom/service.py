@@ -1,14 +1,14 @@
 """The schema, the patches and the OpenAPI of a server that has custom resources beside its own kinds."""
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from endpointd.apiserver.custom.definition_limits import is_schema_too_deep
 from endpointd.apiserver.custom.invariants import ConformError, conform_embedded, conform_metadata
 from endpointd.apiserver.custom.kinds import CRDS, CustomKinds
 from endpointd.apiserver.custom.made import CustomKind
-from endpointd.apiserver.custom.shapes import drop_nulls, fill_defaults, prune
-from endpointd.apiserver.errors import bad_request
+from endpointd.apiserver.custom.shapes import MAX_DEFAULTED_BYTES, drop_nulls, fill_defaults, prune
+from endpointd.apiserver.errors import StatusError, bad_request
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.patch.errors import no_strategic_merge
 from endpointd.apiserver.schema.conform import conform
@@ -43,7 +43,12 @@ class CustomSchema:
         if found is None:
             self._typed.apply_defaults(group, version, kind, document)
         else:
-            fill_defaults(document, found.schema)
+            if not fill_defaults(document, found.schema):
+                raise StatusError(
+                    413,
+                    "RequestEntityTooLarge",
+                    f"the defaults of its schema would make the object larger by more than {MAX_DEFAULTED_BYTES} bytes",
+                )
 
 
 def _conform_custom(found: CustomKind, version: str, kind: str, document: JsonObject) -> list[str]:
@@ -148,7 +153,10 @@ class CustomSchemas(Schemas):
         return {"$ref": REFERENCE + name}
 
     def _published(self, described: Mapping[str, Any], group: str, version: str, kind: str) -> JsonObject:
-        schema = published(described)
+        # One that is too deep to be published must not take the document from all others.
+        schema = published(
+            {"x-kubernetes-preserve-unknown-fields": True} if is_schema_too_deep(described) else described
+        )
         schema.setdefault("type", "object")
         own = schema.setdefault("properties", {})
         own.update(self._type_members("ObjectMeta"))
@@ -177,10 +185,13 @@ _EITHER = [{"type": "integer"}, {"type": "string"}]
 
 
 def published(schema: Mapping[str, Any]) -> JsonObject:
-    """Return a schema as OpenAPI documents have it, a copy: embedded objects and either-or types spelled out."""
-    shown: JsonObject = copy.deepcopy(dict(schema))
+    """Return a schema as OpenAPI documents have it: embedded objects and either-or types spelled out.
+
+    What needs no change is shared with the schema.
+    """
+    shown: JsonObject = dict(schema)
     if shown.get("x-kubernetes-int-or-string") and "anyOf" not in shown:
-        shown["anyOf"] = copy.deepcopy(_EITHER)
+        shown["anyOf"] = [dict(one) for one in _EITHER]
     for name in ("items", "additionalProperties", "not"):
         if isinstance(shown.get(name), dict):
             shown[name] = published(shown[name])

@@ -3,15 +3,20 @@
 A schema is the JSON of the definition (``openAPIV3Schema``), structural: each value has one place where its type is said.
 """
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from endpointd.apiserver.objects import JsonObject
 
 Schema = Mapping[str, Any]
 """One node of a structural schema."""
 
+MAX_DEFAULTED_BYTES = 3 * 1024 * 1024
+"""How much defaults may add to an object: as much as a body may have."""
+
+_NONE: Mapping[str, Schema] = {}
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
@@ -20,27 +25,25 @@ _EITHER = "x-kubernetes-int-or-string"
 
 def properties(schema: Schema | None) -> Mapping[str, Schema]:
     """Return the schemas of the named members."""
-    return (schema or {}).get("properties") or {}
+    return (schema.get("properties") or _NONE) if schema else _NONE
 
 
 def additional(schema: Schema | None) -> Schema | bool | None:
     """Return what free keys may hold: a schema, True for anything, False or None for no free keys."""
-    value = (schema or {}).get("additionalProperties")
-    if isinstance(value, Mapping | bool):
-        return value
-    return None
+    value = schema.get("additionalProperties") if schema else None
+    return value if isinstance(value, dict | bool) else None
 
 
 def additional_schema(schema: Schema | None) -> Schema | None:
     """Return the schema of what free keys hold, ``None`` where none is given."""
-    value = additional(schema)
-    return value if isinstance(value, Mapping) else None
+    value = schema.get("additionalProperties") if schema else None
+    return value if isinstance(value, dict) else None
 
 
 def item_schema(schema: Schema | None) -> Schema | None:
     """Return the schema of a list's items."""
-    value = (schema or {}).get("items")
-    return value if isinstance(value, Mapping) else None
+    value = schema.get("items") if schema else None
+    return value if isinstance(value, dict) else None
 
 
 def member_schema(schema: Schema | None, name: str) -> Schema | None:
@@ -51,7 +54,7 @@ def member_schema(schema: Schema | None, name: str) -> Schema | None:
 
 def is_embedded(schema: Schema | None) -> bool:
     """Tell whether a node is an object of the API by itself."""
-    return bool((schema or {}).get(_EMBEDDED))
+    return bool(schema and schema.get(_EMBEDDED))
 
 
 def prune(document: JsonObject, schema: Schema, *, is_root: bool = True) -> list[str]:
@@ -89,7 +92,7 @@ def _prune_object(
         if name in named:
             _prune_member(value[name], named[name], where, gone)
         elif free is not None and free is not False:
-            _prune_member(value[name], free if isinstance(free, Mapping) else None, where, gone)
+            _prune_member(value[name], free if isinstance(free, dict) else None, where, gone)
         elif not keeps:
             gone.append(where)
             del value[name]
@@ -103,44 +106,77 @@ def drop_nulls(value: Any, schema: Schema | None, *, untyped: bool = False) -> N
     if isinstance(value, dict):
         for name in list(value):
             inner = member_schema(schema, name)
-            if value[name] is None and inner is not None and not _may_be_null(inner):
-                if not (untyped and (inner.get("type") or inner.get(_EITHER))):
-                    del value[name]
-            else:
-                drop_nulls(value[name], inner, untyped=untyped)
+            member = value[name]
+            if isinstance(member, dict | list):
+                drop_nulls(member, inner, untyped=untyped)
+            elif (
+                member is None
+                and inner is not None
+                and not _may_be_null(inner)
+                and not (untyped and (inner.get("type") or inner.get(_EITHER)))
+            ):
+                del value[name]
     elif isinstance(value, list):
         items = item_schema(schema)
         for item in value:
-            drop_nulls(item, items, untyped=untyped)
+            if isinstance(item, dict | list):
+                drop_nulls(item, items, untyped=untyped)
 
 
 def _may_be_null(schema: Schema) -> bool:
     return bool(schema.get("nullable")) or schema.get("default") is not None
 
 
-def fill_defaults(value: Any, schema: Schema | None) -> None:
-    """Fill in the defaults, in place: where nothing is given, or a null that is not allowed. Doing it again changes nothing."""
-    if schema is None:
+class _Defaults:
+    """Copies defaults as long as they do not amount to too much: one default may be filled into a million items."""
+
+    def __init__(self) -> None:
+        self._left_bytes = MAX_DEFAULTED_BYTES
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self._left_bytes < 0
+
+    def copy(self, default: Any) -> Any:
+        encoded = msgspec.json.encode(default)
+        self._left_bytes -= len(encoded)
+        return None if self.is_exhausted else msgspec.json.decode(encoded)
+
+
+def fill_defaults(value: Any, schema: Schema | None) -> bool:
+    """Fill in the defaults, in place: where nothing is given, or a null that is not allowed. Doing it again changes nothing.
+
+    Return whether all could be filled in: false if they amount to more than ``MAX_DEFAULTED_BYTES``.
+    """
+    defaults = _Defaults()
+    _fill(value, schema, defaults)
+    return not defaults.is_exhausted
+
+
+def _fill(value: Any, schema: Schema | None, defaults: _Defaults) -> None:
+    if schema is None or defaults.is_exhausted:
         return
     if isinstance(value, dict):
         named = properties(schema)
         for name, inner in named.items():
             default = inner.get("default")
             if default is not None and (name not in value or _is_wrong_null(value[name], inner)):
-                value[name] = copy.deepcopy(default)
+                value[name] = defaults.copy(default)
         for name, member in value.items():
             inner_schema = member_schema(schema, name)
             if inner_schema is None:
                 continue
             if name not in named and _is_wrong_null(member, inner_schema):
-                value[name] = copy.deepcopy(inner_schema.get("default"))
-            fill_defaults(value[name], inner_schema)
+                value[name] = defaults.copy(inner_schema.get("default"))
+            _fill(value[name], inner_schema, defaults)
     elif isinstance(value, list):
         items = item_schema(schema)
+        if items is None:
+            return
         for index, item in enumerate(value):
-            if items is not None and _is_wrong_null(item, items):
-                value[index] = copy.deepcopy(items.get("default"))
-            fill_defaults(value[index], items)
+            if _is_wrong_null(item, items):
+                value[index] = defaults.copy(items.get("default"))
+            _fill(value[index], items, defaults)
 
 
 def _is_wrong_null(value: Any, schema: Schema) -> bool:
@@ -154,7 +190,7 @@ def has_defaults(schema: Schema | None) -> bool:
 
 def nodes(schema: Schema | None) -> Iterable[Schema]:
     """Iterate over a schema and all below it, what is nested in ``allOf`` and the like included."""
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, dict):
         return
     yield schema
     for inner in (schema.get("properties") or {}).values():

@@ -4,12 +4,13 @@ Where an update leaves a part as it was, nothing is told of it, however wrong it
 can always be changed elsewhere.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from endpointd.apiserver.custom.formats import is_known, text_matches
 from endpointd.apiserver.custom.outcome import NEW, Outcome, number_text, told_error
-from endpointd.apiserver.custom.patterns import PatternError, go_pattern
+from endpointd.apiserver.custom.patterns import PatternError, go_pattern, search_microseconds
 from endpointd.apiserver.custom.shapes import Schema
 from endpointd.apiserver.errors import FieldError, invalid_value, not_supported, required, too_long, too_many
 
@@ -25,22 +26,64 @@ _TYPES: Mapping[type, str] = {
 }
 _INT64 = (-(2**63), 2**63 - 1)
 _RANGES = {"int32": (-(2**31), 2**31 - 1)}
+_MOST_ERRORS = 1_000
+"""A value may be wrong in a million places; the first ones are enough to correct it."""
+_SMALL_ENUM = 16
+_MOST_CACHED_ENUMS = 256
 
 
-def value_errors(value: Any, schema: Schema, *, field: str = "", old: Any = NEW) -> list[FieldError]:
-    """Return what is wrong with a value. ``field``: where it stands; ``old``: what stood there before an update."""
-    outcome = _judge(value, schema, "", old)
-    return [told_error(error, field) for error in outcome.errors]
+class JudgementBudget:
+    """How much work a judgement may be: schemas can demand the product of their own size and the value's.
+
+    A unit is about a microsecond. One budget may serve several judgements of one request.
+    """
+
+    def __init__(self, units: int = 2_000_000) -> None:
+        self._units = self._left = units
+
+    def spend(self, units: int) -> None:
+        """Take units. Raises TooExpensiveError when none are left."""
+        self._left -= units
+        if self._left < 0:
+            raise TooExpensiveError(self._units)
 
 
-def _judge(value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+class TooExpensiveError(Exception):
+    """A judgement would take too long."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__(
+            f"validating it against its schema takes more than {units} steps: make the object smaller, or the "
+            "patterns and alternatives of its schema simpler"
+        )
+
+
+_UNITS_PER_NODE = 4
+
+
+def value_errors(
+    value: Any, schema: Schema, *, field: str = "", old: Any = NEW, budget: JudgementBudget | None = None
+) -> list[FieldError]:
+    """Return what is wrong with a value, at most a thousand errors.
+
+    ``field``: where it stands; ``old``: what stood there before an update. What takes more work than the budget is wrong.
+    """
+    try:
+        outcome = _judge(value, schema, "", old, budget or JudgementBudget())
+    except TooExpensiveError as error:
+        return [FieldError("FieldValueInvalid", field, f"Invalid value: {error}")]
+    return [told_error(error, field) for error in outcome.errors[:_MOST_ERRORS]]
+
+
+def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
     outcome = Outcome()
+    budget.spend(_UNITS_PER_NODE)
     if value is None:
         outcome.merge(_type_outcome(value, schema, path))
-        outcome.merge(_enum_outcome(value, schema, path))
+        outcome.merge(_enum_outcome(value, schema, path, budget))
     else:
         for judge in _judges(value, schema):
-            outcome.merge(judge(value, schema, path, old))
+            outcome.merge(judge(value, schema, path, old, budget))
             outcome.matches += 1
         outcome.matches += 1
     if outcome.errors and old is not NEW and old == value and type(old) is type(value):
@@ -48,14 +91,14 @@ def _judge(value: Any, schema: Schema, path: str, old: Any) -> Outcome:
     return outcome
 
 
-_Judge = Callable[[Any, Schema, str, Any], Outcome]
+_Judge = Callable[[Any, Schema, str, Any, JudgementBudget], Outcome]
 
 
 def _judges(value: Any, schema: Schema) -> list[_Judge]:
     """Return what looks at a value of this type, in order."""
     judges: list[_Judge] = []
     if schema.get("type") or _format_of(schema) or schema.get(_INT_OR_STRING):
-        judges.append(lambda value, schema, path, old: _type_outcome(value, schema, path))
+        judges.append(lambda value, schema, path, old, budget: _type_outcome(value, schema, path))
     judges.append(_combined_outcome)
     if isinstance(value, str):
         judges.append(_text_outcome)
@@ -64,7 +107,7 @@ def _judges(value: Any, schema: Schema) -> list[_Judge]:
     elif isinstance(value, list):
         judges.append(_list_outcome)
     if schema.get("enum"):
-        judges.append(lambda value, schema, path, old: _enum_outcome(value, schema, path))
+        judges.append(lambda value, schema, path, old, budget: _enum_outcome(value, schema, path, budget))
     if isinstance(value, dict):
         judges.append(_object_outcome)
     return judges
@@ -99,12 +142,33 @@ def _wanted_types(schema: Schema) -> tuple[str, ...]:
     return (wanted,) if wanted else ()
 
 
-def _enum_outcome(value: Any, schema: Schema, path: str) -> Outcome:
+def _enum_outcome(value: Any, schema: Schema, path: str, budget: JudgementBudget) -> Outcome:
     allowed = schema.get("enum")
-    if not allowed or any(_equal(value, one) for one in allowed):
+    if not allowed or _is_among(value, allowed):
         return Outcome(matches=0)
+    budget.spend(len(allowed))
     told = [one if isinstance(one, str) else number_text(one) for one in allowed]
     return Outcome.of(not_supported(path, value, [text.replace('"', '\\"') for text in told]))
+
+
+_enums: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
+"""By identity: the enums of schemas, which live as long as their definition. Each is kept, so that no other gets its id."""
+
+
+def _is_among(value: Any, allowed: list[Any]) -> bool:
+    if len(allowed) <= _SMALL_ENUM or isinstance(value, dict | list):
+        return any(_equal(value, one) for one in allowed)
+    known = _enums.get(id(allowed))
+    if known is None:
+        if len(_enums) >= _MOST_CACHED_ENUMS:
+            _enums.clear()
+        scalars = frozenset(_enum_key(one) for one in allowed if not isinstance(one, dict | list))
+        known = _enums[id(allowed)] = (allowed, scalars)
+    return _enum_key(value) in known[1]
+
+
+def _enum_key(value: Any) -> Hashable:
+    return isinstance(value, bool), value
 
 
 def _equal(value: Any, allowed: Any) -> bool:
@@ -114,7 +178,7 @@ def _equal(value: Any, allowed: Any) -> bool:
 # ----------------------------------------------------------------------------------------------- scalars
 
 
-def _text_outcome(value: str, schema: Schema, path: str, old: Any) -> Outcome:
+def _text_outcome(value: str, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     outcome = Outcome()
     if longest is not None and len(value) > longest:
@@ -122,7 +186,7 @@ def _text_outcome(value: str, schema: Schema, path: str, old: Any) -> Outcome:
     elif shortest is not None and len(value) < shortest:
         detail = f"{path} in body should be at least {shortest} chars long"
         outcome.errors.append(invalid_value(path, value, detail))
-    elif pattern and not _matches(pattern, value):
+    elif pattern and not _matches(pattern, value, budget):
         outcome.errors.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
     format_name = _format_of(schema)
     if format_name and not text_matches(format_name, value):
@@ -131,14 +195,16 @@ def _text_outcome(value: str, schema: Schema, path: str, old: Any) -> Outcome:
     return outcome
 
 
-def _matches(pattern: str, value: str) -> bool:
+def _matches(pattern: str, value: str, budget: JudgementBudget) -> bool:
     try:
-        return go_pattern(pattern).search(value) is not None
+        compiled = go_pattern(pattern)
     except PatternError:
         return True  # refused with the definition, unless it is older than that rule
+    budget.spend(search_microseconds(compiled, value))
+    return compiled.search(value) is not None
 
 
-def _number_outcome(value: float, schema: Schema, path: str, old: Any) -> Outcome:
+def _number_outcome(value: float, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
     outcome = Outcome(matches=1)
     type_name, format_name = schema.get("type") or "", _format_of(schema)
     if type_name == "integer":
@@ -182,13 +248,14 @@ def _like(value: float, bound: float | None, type_name: str) -> float | None:
 # -------------------------------------------------------------------------------------- lists and objects
 
 
-def _list_outcome(value: list[Any], schema: Schema, path: str, old: Any) -> Outcome:
+def _list_outcome(value: list[Any], schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
     outcome = Outcome(matches=1)
     items = schema.get("items")
-    if isinstance(items, Mapping):
+    if isinstance(items, dict):
+        items_before = _ItemsBefore(schema, old)
         for index, item in enumerate(value):
-            before = _item_before(item, schema, old)
-            outcome.merge(_judge(item, items, f"{path}[{index}]", before))
+            before = items_before.of(item)
+            outcome.merge(_judge(item, items, f"{path}[{index}]", before, budget))
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     if fewest is not None and len(value) < fewest:
         detail = f"{path} in body should have at least {fewest} items"
@@ -198,20 +265,34 @@ def _list_outcome(value: list[Any], schema: Schema, path: str, old: Any) -> Outc
     return outcome
 
 
-def _item_before(item: Any, schema: Schema, old: Any) -> Any:
-    """Return what an item of a list with keys was before; items of other lists are not to be told apart."""
-    keys = schema.get("x-kubernetes-list-map-keys")
-    if schema.get("x-kubernetes-list-type") != "map" or not keys or not isinstance(item, dict):
-        return NEW
-    if not isinstance(old, list):
-        return NEW
-    for one in old:
-        if isinstance(one, dict) and all(one.get(key) == item.get(key) for key in keys):
-            return one
-    return NEW
+class _ItemsBefore:
+    """What the items of a list with keys were before; items of other lists cannot be told apart."""
+
+    def __init__(self, schema: Schema, old: Any) -> None:
+        self._keys: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
+        self._by_keys: dict[Hashable, Any] = {}
+        if schema.get("x-kubernetes-list-type") == "map" and self._keys and isinstance(old, list):
+            for one in old:
+                if isinstance(one, dict):
+                    self._by_keys.setdefault(self._key(one), one)
+
+    def of(self, item: Any) -> Any:
+        """Return the item with the same keys, NEW where there was none."""
+        if not self._by_keys or not isinstance(item, dict):
+            return NEW
+        return self._by_keys.get(self._key(item), NEW)
+
+    def _key(self, item: Mapping[str, Any]) -> Hashable:
+        return tuple(map(_hashable, map(item.get, self._keys)))
 
 
-def _object_outcome(value: dict[str, Any], schema: Schema, path: str, old: Any) -> Outcome:
+def _hashable(value: Any) -> Hashable:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+
+
+def _object_outcome(
+    value: dict[str, Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> Outcome:
     outcome = Outcome()
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
     if fewest is not None and len(value) < fewest:
@@ -224,12 +305,12 @@ def _object_outcome(value: dict[str, Any], schema: Schema, path: str, old: Any) 
     for name, member in value.items():
         inner = named.get(name)
         where = f"{path}.{name}" if path else name
-        if inner is None and isinstance(free, Mapping):
+        if inner is None and isinstance(free, dict):
             inner, where = free, f"{path}.{name}"
         elif inner is None and free is False:
             outcome.errors.append(invalid_value(path, "", f"{path}.{name} in body is a forbidden property"))
         if inner is not None:
-            outcome.merge(_judge(member, inner, where, before.get(name, NEW)))
+            outcome.merge(_judge(member, inner, where, before.get(name, NEW), budget))
     for name in schema.get("required") or ():
         if name not in value:
             outcome.errors.append(required(f"{path}.{name}" if path else name))
@@ -239,14 +320,14 @@ def _object_outcome(value: dict[str, Any], schema: Schema, path: str, old: Any) 
 # ---------------------------------------------------------------------------------------- combinations
 
 
-def _combined_outcome(value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+def _combined_outcome(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
     outcome = Outcome(matches=1)
     if any_of := schema.get("anyOf"):
-        outcome.merge(_any_of(value, any_of, path, old))
+        outcome.merge(_any_of(value, any_of, path, old, budget))
     if one_of := schema.get("oneOf"):
-        outcome.merge(_one_of(value, one_of, path, old))
+        outcome.merge(_one_of(value, one_of, path, old, budget))
     if all_of := schema.get("allOf"):
-        results = [_judge(value, one, path, old) for one in all_of]
+        results = [_judge(value, one, path, old, budget) for one in all_of]
         for result in results:
             outcome.merge(result)
         valid = sum(not result.errors for result in results)
@@ -254,15 +335,15 @@ def _combined_outcome(value: Any, schema: Schema, path: str, old: Any) -> Outcom
             none = "" if valid else ". None validated"
             outcome.whole(f'"{path}" must validate all the schemas (allOf){none}')
     negated = schema.get("not")
-    if isinstance(negated, Mapping) and not _judge(value, negated, path, old).errors:
+    if isinstance(negated, dict) and not _judge(value, negated, path, old, budget).errors:
         outcome.whole(f'"{path}" must not validate the schema (not)')
     return outcome
 
 
-def _any_of(value: Any, schemas: list[Schema], path: str, old: Any) -> Outcome:
+def _any_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
     best: Outcome | None = None
     for one in schemas:
-        result = _judge(value, one, path, old)
+        result = _judge(value, one, path, old, budget)
         if not result.errors:
             return result
         if best is None or result.matches > best.matches:
@@ -274,11 +355,11 @@ def _any_of(value: Any, schemas: list[Schema], path: str, old: Any) -> Outcome:
     return outcome
 
 
-def _one_of(value: Any, schemas: list[Schema], path: str, old: Any) -> Outcome:
+def _one_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
     best: Outcome | None = None
     valid: list[Outcome] = []
     for one in schemas:
-        result = _judge(value, one, path, old)
+        result = _judge(value, one, path, old, budget)
         if not result.errors:
             valid.append(result)
             best = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from endpointd.apiserver.errors import StatusError, internal, method_not_allowed
+from endpointd.apiserver.errors import StatusError, bad_request, internal, method_not_allowed
 from endpointd.apiserver.http.answers import refuse, respond, text
 from endpointd.apiserver.http.asked import Asked, form_of_refusal
 from endpointd.apiserver.http.codec import encode_json
@@ -59,6 +59,9 @@ class Dispatcher:
             return await self._answer(request, audit_id, warnings)
         except StatusError as error:
             return refuse(error, audit_id=audit_id, form=form_of_refusal(request), warnings=warnings)
+        except RecursionError:
+            refusal = bad_request("the body, or an object that it changes, is nested too deeply")
+            return refuse(refusal, audit_id=audit_id, form=form_of_refusal(request), warnings=warnings)
         except ConnectionError:
             raise  # the client is gone: nobody to answer
         except Exception:  # noqa: BLE001 - the log is told, and the client

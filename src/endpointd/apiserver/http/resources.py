@@ -1,6 +1,9 @@
 """Requests for resources: the verb behind a method and a path, and its answer in the form that is asked for."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -10,6 +13,7 @@ from endpointd.apiserver.http import query as parameters
 from endpointd.apiserver.http.answers import respond
 from endpointd.apiserver.http.asked import Asked
 from endpointd.apiserver.http.codec import (
+    LARGEST_BODY_BYTES,
     Decoder,
     decode_object,
     encode_json,
@@ -52,6 +56,10 @@ _PATCH_TYPES: Mapping[str, PatchType] = {
 _APPLY_TYPE = "application/apply-patch+yaml"
 _INCLUDES = ("", "None", "Metadata", "Object")
 _PLAIN = Form()
+_ENCODED_ON_LOOP_ITEMS = 50
+_DECODED_ON_LOOP_BYTES = 64 * 1024
+
+_T = TypeVar("_T")
 
 
 class Resources:
@@ -137,9 +145,18 @@ class Resources:
         form = asked.form(OF_A_LIST)
         include = self._include_object(asked, form)
         page = await list_page(self._backend, target, parameters.list_options(asked.query))
-        body = encode_page(
-            target.definition, page, form, include_object=include, now=self._backend.clock.wall()
+        encode = functools.partial(
+            encode_page,
+            target.definition,
+            page,
+            form,
+            include_object=include,
+            now=self._backend.clock.wall(),
         )
+        if target.definition.types is None or len(page.items) <= _ENCODED_ON_LOOP_ITEMS:
+            body = encode()
+        else:
+            body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
         return respond(200, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
 
     async def _watch(self, asked: Asked, target: Target) -> web.StreamResponse:
@@ -182,13 +199,25 @@ class Resources:
     def _rules(self, asked: Asked, *, dry_run: bool) -> Request:
         request = new_request(self._backend, asked.caller, dry_run=dry_run)
         request.warnings = asked.warnings
+        request.body_bytes = asked.request.content_length or LARGEST_BODY_BYTES
         return request
 
     async def _decoded(self, asked: Asked, definition: Definition) -> tuple[JsonObject, tuple[str, ...]]:
         body = await asked.body()
-        return decode_object(
-            self._decoder, body, asked.content_type, definition.group, definition.version, definition.kind
+        return await _off_loop(
+            body,
+            self._decode,
+            body,
+            asked.content_type,
+            definition.group,
+            definition.version,
+            definition.kind,
         )
+
+    def _decode(
+        self, body: bytes, content_type: str, group: str, version: str, kind: str
+    ) -> tuple[JsonObject, tuple[str, ...]]:
+        return decode_object(self._decoder, body, content_type, group, version, kind)
 
     async def _create(self, asked: Asked, target: Target) -> web.StreamResponse:
         form = asked.form(OF_AN_OBJECT)
@@ -216,7 +245,8 @@ class Resources:
         options = parameters.write_options(asked.query, "PatchOptions")
         options.check()
         request = self._rules(asked, dry_run=options.is_dry_run)
-        value, problems = self._decoder.patch(await asked.body())
+        body = await asked.body()
+        value, problems = await _off_loop(body, self._decoder.patch, body)
         result = await patch(self._backend, target, request, options, patch_type, value, problems)
         return self._object(asked, target.definition, result, form)
 
@@ -235,7 +265,7 @@ class Resources:
     async def _applied(self, asked: Asked) -> tuple[object, Sequence[str]]:
         body = await asked.body()
         try:
-            return self._decoder.yaml(body) if body else (None, ())
+            return await _off_loop(body, self._decoder.yaml, body) if body else (None, ())
         except StatusError as error:
             why = error.message.rpartition(" (")[0] or error.message
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
@@ -251,7 +281,10 @@ class Resources:
         body = await asked.body()
         document: JsonObject | None = None
         if body:
-            document, _ = decode_object(self._decoder, body, asked.content_type, "", "v1", "DeleteOptions")
+            given, _ = await _off_loop(
+                body, self._decode, body, asked.content_type, "", "v1", "DeleteOptions"
+            )
+            document = given
             if document.get("kind", "DeleteOptions") != "DeleteOptions":
                 raise bad_request(
                     f'no kind "{document["kind"]}" is registered for version "{document.get("apiVersion", "")}" '
@@ -303,12 +336,14 @@ class Resources:
         request = self._rules(asked, dry_run=options.is_dry_run)
         if verb == "patch":
             patch_type = _patch_type(asked.content_type)
-            value, _ = self._decoder.patch(await asked.body())
+            patch_body = await asked.body()
+            value, _ = await _off_loop(patch_body, self._decoder.patch, patch_body)
             document = await patch_door(backend, target, request, door, patch_type, value, options)
             return self._document(asked, 200, document, form)
         group, version = door.group or definition.group, door.version or definition.version
-        body, problems = decode_object(
-            self._decoder, await asked.body(), asked.content_type, group, version, door.kind
+        sent = await asked.body()
+        body, problems = await _off_loop(
+            sent, self._decode, sent, asked.content_type, group, version, door.kind
         )
         report(request, options, version, door.kind, problems)
         document = await write_door(backend, target, request, door, body, options)
@@ -348,6 +383,13 @@ class Resources:
     def _document(self, asked: Asked, code: int, document: JsonObject, form: Form) -> web.Response:
         body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
         return respond(code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+
+
+async def _off_loop(body: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
+    """Decode a body; a large one in a thread, so that other requests are answered meanwhile."""
+    if len(body) <= _DECODED_ON_LOOP_BYTES:
+        return decode(*arguments)
+    return await asyncio.to_thread(decode, *arguments)
 
 
 def no_such_resource() -> StatusError:

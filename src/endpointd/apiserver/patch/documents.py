@@ -1,5 +1,6 @@
 """What all patches do with JSON values."""
 
+from collections.abc import Hashable
 from typing import Any
 
 
@@ -21,3 +22,12 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
+
+
+def identity(value: Any) -> Hashable:
+    """Return what is equal for two JSON values just if they are the same: a key to look them up by."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, identity(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return list, tuple(map(identity, value))
+    return type(value), value

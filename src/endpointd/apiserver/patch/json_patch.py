@@ -13,10 +13,14 @@ import msgspec
 from endpointd.apiserver.objects import JsonObject
 from endpointd.apiserver.patch.documents import copied, same
 from endpointd.apiserver.patch.errors import PatchError, go_type_of
+from endpointd.apiserver.schema.depth import MAX_DEPTH, is_too_deep
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 """How much ``copy`` may add up to: a short patch could make any amount of data otherwise."""
+
+MAX_MOVED_ITEMS = 200_000_000
+"""How many places items of lists may be moved by inserting and removing before them: a tenth of a second."""
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _MISSING = object()
@@ -38,6 +42,8 @@ def apply_json_patch(document: JsonObject, patch: object) -> Any:
     work = _Work(copied(document))
     for operation in operations:
         work.apply(operation)
+    if is_too_deep(work.root):
+        raise PatchError(422, f"the patch nests the object more than {MAX_DEPTH} levels deep")
     return work.root
 
 
@@ -68,6 +74,7 @@ class _Work:
     def __init__(self, root: Any) -> None:
         self.root = root
         self._copied_bytes = 0
+        self._moved_items = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
         kind = operation.get("op")
@@ -75,10 +82,10 @@ class _Work:
         match kind:
             case "add":
                 container, key = self._place(path, "add")
-                _add(container, key, copied(operation.get("value")))
+                self._add(container, key, copied(operation.get("value")))
             case "remove":
                 container, key = self._place(path, "remove")
-                _remove(container, key)
+                self._remove(container, key)
             case "replace":
                 self._replace(path, copied(operation.get("value")))
             case "test":
@@ -86,17 +93,35 @@ class _Work:
             case "move":
                 source, source_key = self._place(operation.get("from"), "move")
                 value = _get(source, source_key)
-                _remove(source, source_key)
+                self._remove(source, source_key)
                 container, key = self._place(path, "move")
-                _add(container, key, value)
+                self._add(container, key, value)
             case "copy":
                 source, source_key = self._place(operation.get("from"), "copy")
                 value = copied(_get(source, source_key))
                 self._count(value)
                 container, key = self._place(path, "copy")
-                _add(container, key, value)
+                self._add(container, key, value)
             case _:
                 raise PatchError(422, f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+
+    def _add(self, container: Any, key: str, value: Any) -> None:
+        self._count_moved(container)
+        _add(container, key, value)
+
+    def _remove(self, container: Any, key: str) -> None:
+        self._count_moved(container)
+        _remove(container, key)
+
+    def _count_moved(self, container: Any) -> None:
+        if not isinstance(container, list):
+            return
+        self._moved_items += len(container)
+        if self._moved_items > MAX_MOVED_ITEMS:
+            raise PatchError(
+                422,
+                "the operations of the patch on long lists are too many: replace the list as a whole",
+            )
 
     def _count(self, value: Any) -> None:
         self._copied_bytes += len(msgspec.json.encode(value))

@@ -1,55 +1,65 @@
-"""In what order a merged list stands."""
+"""In what order a merged list stands. Linear in the lists: each is indexed once."""
 
+from collections.abc import Hashable
 from typing import Any
 
-from endpointd.apiserver.patch.documents import same
+from endpointd.apiserver.patch.documents import identity
 from endpointd.apiserver.patch.errors import PatchError
 
 
-def partition(merged: list[Any], named_by: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Return the items that a list names (by their key, or by themselves where there is none), and the others.
+class Positions:
+    """Where the items of a list stand, by their merge key, or by themselves if there is none (``""``)."""
 
-    Raises PatchError where an item has no key.
+    def __init__(self, items: list[Any], key: str) -> None:
+        self._key = key
+        self._by_identity: dict[Hashable, int] = {}
+        self._has_stranger = False
+        """An item is no object: what was not found before it cannot be looked for."""
+        for at, item in enumerate(items):
+            if key and not isinstance(item, dict):
+                self._has_stranger = True
+                break
+            if not key:
+                self._by_identity.setdefault(identity(item), at)
+            elif key in item:
+                self._by_identity.setdefault(identity(item[key]), at)
+
+    def of(self, item: Any) -> int:
+        """Return where an item stands, -1 where it does not. Raises PatchError for one without the key."""
+        key = self._key
+        if key and (not isinstance(item, dict) or key not in item):
+            raise PatchError(422, f"an item of the list does not contain declared merge key: {key}")
+        return self.of_key(item[key] if key else item)
+
+    def of_key(self, value: Any) -> int:
+        """Return where the item with this value of the key stands, -1 where none does. Raises PatchError."""
+        found = self._by_identity.get(identity(value), -1)
+        if found < 0 and self._has_stranger:
+            raise PatchError(422, f"an item of the list is no object with the merge key {self._key}")
+        return found
+
+
+def ordered(merged: list[Any], patch_order: list[Any], document_order: list[Any], key: str) -> list[Any]:
+    """Return the merged items: those that the patch's order names in that order, the others in the document's.
+
+    An other item comes before a named one only where the document has both, in that order. Raises PatchError where an
+    item has no key.
     """
+    in_patch, in_document = Positions(patch_order, key), Positions(document_order, key)
     named: list[Any] = []
     others: list[Any] = []
     for item in merged:
-        (named if _position(item, named_by, key) >= 0 else others).append(item)
-    return named, others
-
-
-def in_order(
-    named: list[Any], others: list[Any], patch_order: list[Any], document_order: list[Any], key: str
-) -> list[Any]:
-    """Return all items: the named ones in the patch's order, the others in the document's.
-
-    An other item comes before a named one only where the document has both, in that order.
-    """
-    named = _sorted(named, patch_order, key)
-    others = _sorted(others, document_order, key)
-    merged: list[Any] = []
-    while named and others:
-        other_at = _position(others[0], document_order, key)
-        named_at = _position(named[0], document_order, key)
-        other_first = 0 <= other_at < named_at
-        merged.append((others if other_first else named).pop(0))
-    return merged + named + others
-
-
-def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    return sorted(items, key=lambda item: _position(item, order, key))
-
-
-def _position(item: Any, order: list[Any], key: str) -> int:
-    """Return where an item stands in a list, by its key; -1 where it does not."""
-    if key:
-        if not isinstance(item, dict) or key not in item:
-            raise PatchError(422, f"an item of the list does not contain declared merge key: {key}")
-        value = item[key]
-        for at, one in enumerate(order):
-            if not isinstance(one, dict):
-                raise PatchError(422, f"an item of the list is no object with the merge key {key}")
-            if key in one and same(one[key], value):
-                return at
-        return -1
-    return next((at for at, one in enumerate(order) if same(one, item)), -1)
+        (named if in_patch.of(item) >= 0 else others).append(item)
+    named.sort(key=in_patch.of)
+    others.sort(key=in_document.of)
+    result: list[Any] = []
+    next_named = next_other = 0
+    while next_named < len(named) and next_other < len(others):
+        other_at, named_at = in_document.of(others[next_other]), in_document.of(named[next_named])
+        if 0 <= other_at < named_at:
+            result.append(others[next_other])
+            next_other += 1
+        else:
+            result.append(named[next_named])
+            next_named += 1
+    return result + named[next_named:] + others[next_other:]

@@ -7,12 +7,13 @@ Order of a merged list: the items that the patch names stand in the order of ``$
 the others in that of the document; where both are known to the document, its order decides which comes first.
 """
 
+from collections.abc import Hashable
 from typing import Any
 
 from endpointd.apiserver.objects import JsonObject
-from endpointd.apiserver.patch.documents import copied, same
+from endpointd.apiserver.patch.documents import copied, identity, same
 from endpointd.apiserver.patch.errors import PatchError, go_type_of
-from endpointd.apiserver.patch.merge_order import in_order, partition
+from endpointd.apiserver.patch.merge_order import ordered
 from endpointd.apiserver.schema.loader import object_type
 from endpointd.apiserver.schema.model import Field, ListRef, ObjectRef, ObjectType, TypeRef
 
@@ -89,11 +90,12 @@ def _retain_keys(original: JsonObject, patch: JsonObject) -> None:
     retained = patch.pop(_RETAIN_KEYS)
     if not isinstance(retained, list):
         raise PatchError(400, _BAD_RETAIN_KEYS)
+    names = {name for name in retained if isinstance(name, str)}
     for name, value in patch.items():
         directive = name.startswith((_DELETE_FROM, _SET_ORDER))
-        if value is not None and not directive and name not in retained:
+        if value is not None and not directive and name not in names:
             raise PatchError(400, f"{_BAD_RETAIN_KEYS}: {name} is set and not retained")
-    for name in [name for name in original if name not in retained]:
+    for name in [name for name in original if name not in names]:
         del original[name]
 
 
@@ -103,7 +105,8 @@ def _delete_from(original: JsonObject, name: str, deleted: Any) -> None:
         return
     if not isinstance(deleted, list) or not isinstance(present, list):
         raise PatchError(400, f"{_BAD_DELETE_FROM}: {name}")
-    original[name] = [item for item in present if not any(same(item, one) for one in deleted)]
+    gone = set(map(identity, deleted))
+    original[name] = [item for item in present if identity(item) not in gone]
 
 
 def _merge_ordered(original: JsonObject, patch: JsonObject, directive: str, ref: TypeRef | None) -> None:
@@ -129,8 +132,7 @@ def _merge_ordered(original: JsonObject, patch: JsonObject, directive: str, ref:
     else:
         merged = given
     _check_items([*(present or []), *(given or [])])
-    named, others = partition(merged, order, field.merge_key)
-    original[name] = in_order(named, others, order, present or [], field.merge_key)
+    original[name] = ordered(merged, order, present or [], field.merge_key)
     patch.pop(name, None)
 
 
@@ -152,45 +154,47 @@ def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any
     _check_items([*original, *patch])
     key = field.merge_key
     if not isinstance((original or patch)[0], dict):
-        merged: list[Any] = []
+        unique: dict[Hashable, Any] = {}
         for item in [*original, *patch]:
-            if not any(same(item, one) for one in merged):
-                merged.append(item)
-        named, others = partition(merged, patch, "")
-        return in_order(named, others, patch, original, "")
+            unique.setdefault(identity(item), item)
+        return ordered(list(unique.values()), patch, original, "")
     if not key:
         raise PatchError(422, f"cannot merge lists without merge key for {field.name}")
     original, patch = _directed_items(original, patch, key)
     item_type = field.type.item if isinstance(field.type, ListRef) else None
     merged = list(original)
+    places: dict[Hashable, int] = {}
+    for at, one in enumerate(merged):
+        if key in one:
+            places.setdefault(identity(one[key]), at)
     for item in patch:
-        value = _key_of(item, key)
-        found = next((at for at, one in enumerate(merged) if key in one and same(one[key], value)), None)
-        if found is None:
+        at = places.setdefault(identity(_key_of(item, key)), len(merged))
+        if at == len(merged):
             merged.append(item)
         else:
-            merged[found] = _merge(merged[found], item, item_type)
-    named, others = partition(merged, patch, key)
-    return in_order(named, others, patch, original, key)
+            merged[at] = _merge(merged[at], item, item_type)
+    return ordered(merged, patch, original, key)
 
 
 def _directed_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Carry out the directives that stand in items of a list; return the list, and the patch without them."""
     plain = [item for item in patch if _DIRECTIVE not in item]
     replaced = False
+    gone: set[Hashable] = set()
     for item in patch:
         if _DIRECTIVE not in item:
             continue
         match item[_DIRECTIVE]:
             case "delete":
-                value = _key_of(item, key)
-                original = [one for one in original if not (key in one and same(one[key], value))]
+                gone.add(identity(_key_of(item, key)))
             case "replace":
                 replaced = True
             case "merge":
                 raise PatchError(400, "merging lists cannot yet be specified in the patch")
             case other:
                 raise PatchError(400, f"unknown patch type: {other} in map: replace and delete are known")
+    if gone:
+        original = [one for one in original if not (key in one and identity(one[key]) in gone)]
     return (plain, []) if replaced else (original, plain)
 
 

@@ -31,6 +31,10 @@ ALL_VERBS: tuple[Verb, ...] = (
 )
 
 
+MAX_WARNINGS = 100
+"""How many ``Warning`` headers an answer has: a body may give cause for a million."""
+
+
 class Request(msgspec.Struct, kw_only=True):
     """What the rules of a resource may look at, and say, while one write is decided.
 
@@ -44,13 +48,15 @@ class Request(msgspec.Struct, kw_only=True):
     user: str
     user_agent: str
     dry_run: bool
+    body_bytes: int = 0
+    """The size of what the client sent."""
     warnings: list[str] = []
     on_failure: list[Callable[[], None]] = []
     on_commit: list[Callable[[], None]] = []
 
     def warn(self, text: str) -> None:
         """Send the client a ``Warning`` header, once."""
-        if text not in self.warnings:
+        if len(self.warnings) < MAX_WARNINGS and text not in self.warnings:
             self.warnings.append(text)
 
 

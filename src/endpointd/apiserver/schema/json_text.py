@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from endpointd.apiserver.schema.depth import is_text_too_deep
 from endpointd.apiserver.schema.go_json import syntax_error
 
 MAX_PROBLEMS = 100
@@ -26,6 +27,8 @@ def decode_json(body: bytes) -> tuple[Any, tuple[str, ...]]:
         raise SyntaxProblemError(syntax_error(body) or str(error)) from None
     except RecursionError:
         raise SyntaxProblemError("exceeded max depth") from None
+    if is_text_too_deep(body, value):
+        raise SyntaxProblemError("exceeded max depth")
     # What is written again the same has lost no member. (Most bodies are; those with other escapes are looked at.)
     if msgspec.json.format(body, indent=-1) == msgspec.json.encode(value):
         return value, ()

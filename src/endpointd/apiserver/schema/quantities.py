@@ -22,6 +22,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_BY_POWER = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _LARGEST = 2**63 - 1
 _LARGEST_EXPONENT = 200  # nothing that is measured is beyond; arithmetic on more is an attack
+_MAX_CHARACTERS = 256
 _EXACT = Context(prec=1000)
 
 
@@ -33,6 +34,8 @@ def canonical_quantity(text: str, *, to_milli: bool = False) -> str:
     """
     if _PLAIN.fullmatch(text) and not text.endswith("i"):
         return text
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(NOT_A_QUANTITY)
     text = text.strip()
     match = _FORM.fullmatch(text)
     if match is None or not text or text == ".":

@@ -7,14 +7,18 @@ Only the first document of a stream is read. A key that is given twice is told.
 import base64
 import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
+from endpointd.apiserver.schema.depth import MAX_DEPTH
+
 _MAX_VALUES_FROM_ALIASES = 100_000
 """How many values a body may have for each that is written out: aliases of aliases grow without end."""
 
-_MAX_DEPTH = 300
+_MAX_WRITTEN_VALUES = 250_000
+"""How many values a body may write out: about four seconds of work. What fits into an object has fewer."""
 
 _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -66,7 +70,7 @@ def decode_yaml(body: bytes) -> tuple[Any, tuple[str, ...]]:
     """
     loader: Any = None
     try:
-        _check_depth(body)
+        _check_size(body)
         loader = _BodyLoader(body)
         node = loader.get_node() if loader.check_node() else None
         if node is None:
@@ -89,16 +93,22 @@ def decode_yaml(body: bytes) -> tuple[Any, tuple[str, ...]]:
     return value, ("yaml: unmarshal errors:\n  " + "\n  ".join(builder.duplicates),)
 
 
-def _check_depth(body: bytes) -> None:
-    """Raise YamlProblemError for what is nested too deeply: the C library would end the process over it."""
+def _check_size(body: bytes) -> None:
+    """Raise YamlProblemError for what is nested too deeply (the C library would end the process over it), or too much."""
     loader = _BodyLoader(body)
-    depth = 0
+    depth = values = 0
     try:
         while loader.check_event():
             event = loader.get_event()
+            if isinstance(event, yaml.NodeEvent):
+                values += 1
+                if values > _MAX_WRITTEN_VALUES:
+                    raise YamlProblemError(
+                        f"yaml: document has more than {_MAX_WRITTEN_VALUES} values: send it as JSON, or make it smaller"
+                    )
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
-                if depth > _MAX_DEPTH:
+                if depth > MAX_DEPTH:
                     raise YamlProblemError("yaml: exceeded max depth")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
@@ -135,27 +145,27 @@ class _Builder:
 
     def _mapping(self, node: Any) -> dict[str, Any]:
         own: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
+        merges: list[dict[str, Any]] = []
         for key_node, value_node in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
-                merged = {**self._merged(value_node), **merged}
+                merges.append(self._merged(value_node))
                 continue
             key = _key_text(self.build(key_node))
             if key in own and len(self.duplicates) < 100:
                 line = key_node.start_mark.line + 1
                 self.duplicates.append(f'line {line}: key "{key}" already set in map')
             own[key] = self.build(value_node)
-        return {**merged, **own}
+        if not merges:
+            return own
+        merges.reverse()  # of several, the first one counts
+        return {**_joined(merges), **own}
 
     def _merged(self, node: Any) -> dict[str, Any]:
         value = self.build(node)
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, dict) for part in parts):
             raise YamlProblemError("yaml: map merge requires map or sequence of maps as the value")
-        found: dict[str, Any] = {}
-        for part in reversed(parts):
-            found.update(part)
-        return found
+        return _joined(reversed(parts))
 
     def _scalar(self, node: Any) -> Any:
         if node.tag == "tag:yaml.org,2002:int":
@@ -174,16 +184,32 @@ class _Builder:
         return node.value
 
 
-def _integer(text: str) -> int | str:
+def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for part in parts:
+        joined.update(part)
+    return joined
+
+
+_LONGEST_INTEGER = 80
+"""Characters of the longest number that can have 64 bits: in binary, with a sign and underscores."""
+
+
+def _integer(text: str) -> float | str:
+    """Return the number. As in Go, one of more than 64 bits is a float if it is written in decimal, else a text."""
     digits = text.replace("_", "").lower()
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")
     try:
-        if digits.startswith(("0x", "0b", "0o")):
-            return sign * int(digits, 0)
-        return sign * int(digits, 8 if len(digits) > 1 and digits.startswith("0") else 10)
+        if len(digits) <= _LONGEST_INTEGER:
+            base = 8 if len(digits) > 1 and digits.startswith("0") else 10
+            value = sign * int(digits, 0 if digits.startswith(("0x", "0b", "0o")) else base)
+            if -(2**63) <= value < 2**64:
+                return value
+        number = sign * float(digits)
     except ValueError:
         return text
+    return number if math.isfinite(number) else text
 
 
 def _key_text(key: Any) -> str:

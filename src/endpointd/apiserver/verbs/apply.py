@@ -13,6 +13,7 @@ from endpointd.apiserver.verbs.context import Backend, Result, Target, copied
 from endpointd.apiserver.verbs.create import create_decided
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.offload import decide
 from endpointd.apiserver.verbs.options import WriteOptions
 from endpointd.apiserver.verbs.ownership import as_given, tracked, writer
 from endpointd.apiserver.verbs.update import modify
@@ -69,7 +70,7 @@ async def apply(
     for _ in range(_ATTEMPTS):
         try:
             if target.subresource is None and backend.storage.latest(target.key()) is None:
-                document = make(None)
+                document = await decide(backend, target, request.body_bytes, lambda: make(None))
                 check_namespace_accepts(backend.storage, target, target.name)
                 return await create_decided(backend, target, request, document, as_given)
             return await modify(backend, target, request, make, as_given)

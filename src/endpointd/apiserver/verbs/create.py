@@ -12,6 +12,7 @@ from endpointd.apiserver.verbs.context import Backend, Result, Target, answer, c
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata_rules import metadata_errors
 from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.offload import decide
 from endpointd.apiserver.verbs.options import WriteOptions
 from endpointd.apiserver.verbs.ownership import Own, Owner, settle
 
@@ -36,7 +37,12 @@ async def create(
     own.look_at(body)
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
-    conform(backend.schema, request, options, group, version, kind, body, problems)
+    await decide(
+        backend,
+        target,
+        request.body_bytes,
+        lambda: conform(backend.schema, request, options, group, version, kind, body, problems),
+    )
     if definition.answers is not None:
         return Result(201, document=definition.answers(request, body))
     metadata = meta.own_metadata(body)
@@ -95,6 +101,27 @@ def _taken(target: Target, name: str, existing: Stored | None) -> StatusError:
 
 
 async def _create(backend: Backend, target: Target, request: Request, body: JsonObject, own: Own) -> Result:
+    obj = await decide(backend, target, request.body_bytes, lambda: _decided(target, request, body, own))
+    definition, strategy = target.definition, target.definition.strategy
+    name = str(metadata_of(obj).get("name") or "")
+    # Looked at once more: a large decision may have taken a while.
+    check_namespace_accepts(backend.storage, target, name)
+    key = target.key(name)
+    existing = backend.storage.latest(key)
+    if existing is not None:
+        raise _taken(target, name, existing)
+    if request.dry_run:
+        return Result(201, document=shown(definition, obj))
+    try:
+        change = await commit_one(backend.storage, request, key, obj, 0)
+    except WriteConflictError:
+        raise _taken(target, name, None) from None
+    note_created(strategy, request, change.after)
+    return answer(201, definition, change.after)
+
+
+def _decided(target: Target, request: Request, body: JsonObject, own: Own) -> JsonObject:
+    """Return the object to be stored, by the rules of its kind. Raises 422."""
     definition, strategy = target.definition, target.definition.strategy
     given = metadata_of(body).get("managedFields")
     metadata = meta.begin(request, body)
@@ -111,20 +138,8 @@ async def _create(backend: Backend, target: Target, request: Request, body: Json
         ),
         *strategy.validate(request, obj),
     ]
-    name = str(metadata.get("name") or "")
     if errors:
-        raise invalid(definition.group, definition.kind, name, errors)
+        raise invalid(definition.group, definition.kind, str(metadata.get("name") or ""), errors)
     for text in strategy.warnings(request, obj):
         request.warn(text)
-    key = target.key(name)
-    existing = backend.storage.latest(key)
-    if existing is not None:
-        raise _taken(target, name, existing)
-    if request.dry_run:
-        return Result(201, document=shown(definition, obj))
-    try:
-        change = await commit_one(backend.storage, request, key, obj, 0)
-    except WriteConflictError:
-        raise _taken(target, name, None) from None
-    note_created(strategy, request, change.after)
-    return answer(201, definition, change.after)
+    return obj

@@ -1,10 +1,12 @@
 """Metadata of objects that are written: what the server sets, keeps, and refuses to have changed."""
 
 import random
+from collections.abc import Hashable
 
 from endpointd.api.times import format_time
 from endpointd.apiserver.errors import FieldError, StatusError, bad_request, forbidden_field, invalid_value
 from endpointd.apiserver.objects import JsonObject
+from endpointd.apiserver.patch.documents import identity
 from endpointd.apiserver.registry.definition import Registry, Request
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: nothing that spells a word
@@ -132,13 +134,16 @@ def tidy(request: Request, metadata: JsonObject) -> None:
             del metadata[name]
     references = metadata.get("ownerReferences")
     if isinstance(references, list) and len(references) > 1:
+        seen: set[Hashable] = set()
         unique: list[JsonObject] = []
-        twice: list[str] = []
+        twice: dict[str, None] = {}
         for reference in references:
-            if reference not in unique:
+            known_by = identity(reference)
+            if known_by not in seen:
+                seen.add(known_by)
                 unique.append(reference)
-            elif reference.get("uid") not in twice:
-                twice.append(str(reference.get("uid", "")))
+            else:
+                twice[str(reference.get("uid", ""))] = None
         if len(unique) < len(references):
             metadata["ownerReferences"] = unique
             request.warn(

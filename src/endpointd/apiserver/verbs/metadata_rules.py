@@ -12,6 +12,8 @@ _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LONGEST_PART = 63
 _LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 _BANNED_OWNER = ("v1", "Event")
+_MOST_OWNER_ERRORS = 10
+"""Each may quote all references."""
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NAME_PART_TEXT = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
@@ -139,7 +141,7 @@ def _owner_errors(references: list[dict[str, Any]]) -> list[FieldError]:
             errors.append(invalid_value(path, reference, "/v1, Kind=Event is disallowed from being an owner"))
         if reference.get("controller"):
             current = f"{kind}/{reference.get('name', '')}"
-            if controller:
+            if controller and len(errors) < _MOST_OWNER_ERRORS:
                 errors.append(
                     invalid_value(
                         path,
@@ -148,7 +150,7 @@ def _owner_errors(references: list[dict[str, Any]]) -> list[FieldError]:
                         f"{controller} and {current}",
                     )
                 )
-            else:
+            elif not controller:
                 controller = current
     return errors
 

@@ -25,6 +25,7 @@ from endpointd.apiserver.verbs.create import create_decided
 from endpointd.apiserver.verbs.fields import conform
 from endpointd.apiserver.verbs.metadata_rules import metadata_errors
 from endpointd.apiserver.verbs.namespaces import check_namespace_accepts
+from endpointd.apiserver.verbs.offload import decide
 from endpointd.apiserver.verbs.options import WriteOptions
 from endpointd.apiserver.verbs.ownership import Own, Owner, settle
 
@@ -134,11 +135,16 @@ async def _modify_once(
 ) -> Result:
     definition = target.definition
     old = stored.decode()
-    made = make(stored)
-    obj = made if definition.view is None else definition.view.to_storage(made)
-    metadata = meta.own_metadata(obj)
-    _check_version(target, metadata, stored)
-    _decide(target, request, obj, metadata, old, stored, own)
+
+    def decision() -> JsonObject:
+        made = make(stored)
+        obj = made if definition.view is None else definition.view.to_storage(made)
+        metadata = meta.own_metadata(obj)
+        _check_version(target, metadata, stored)
+        _decide(target, request, obj, metadata, old, stored, own)
+        return obj
+
+    obj = await decide(backend, target, request.body_bytes + len(stored.encoded), decision)
     return await write_decided(backend, target, request, stored, old, obj)
 
 

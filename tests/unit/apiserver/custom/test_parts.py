@@ -138,6 +138,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         (r"^\d+$", "12", "٣"),
         ("[[:alpha:]]+", "ab", "12"),
         (r"^\p{Lu}", "A", "a"),
+        (r"^\p{Greek}+$", "αβγ", "abc"),
         (r"^\Qa.b\E$", "a.b", "axb"),
         (r"^(?<n>a)b\z", "ab", "abc"),
         ("^[^]a]$", "b", "]"),
@@ -149,7 +150,9 @@ def test_patterns_are_read_as_go_reads_them(pattern: str, fits: str, fails: str)
     assert not go_pattern(pattern).search(fails)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "*a", "(?=a)", r"(a)\1", "[[:none:]]", r"\p{Greek}"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "[a", "*a", "(?=a)", r"(a)\1", "[[:none:]]", r"\p{None}", "a{1001}"]
+)
 def test_what_go_does_not_take_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         go_pattern(pattern)
