@@ -34,15 +34,16 @@ class Source:
     version: str = "v1"
 
 
-def api(folder: str, group: str, roots: str, document: str = "") -> Source:
+def api(folder: str, group: str, roots: str, document: str = "", version: str = "v1") -> Source:
     """Return a package of k8s.io/api."""
     return Source(
         "api",
-        f"{folder}/v1",
+        f"{folder}/{version}",
         group,
-        f"io.k8s.api.{folder}.v1",
-        document or f"apis__{group}__v1",
+        f"io.k8s.api.{folder}.{version}",
+        document or f"apis__{group}__{version}",
         tuple(roots.split()),
+        version,
     )
 
 
@@ -72,7 +73,8 @@ SOURCES = {
         "core",
         "",
         "Namespace Pod PodTemplate Service Node Endpoints Event ConfigMap Secret ServiceAccount Binding "
-        "PersistentVolumeClaim NamespaceList PodList PodTemplateList ServiceList NodeList EndpointsList EventList "
+        "PersistentVolumeClaim PersistentVolume LimitRange ResourceQuota ReplicationController PersistentVolumeList "
+        "LimitRangeList ResourceQuotaList ReplicationControllerList NamespaceList PodList PodTemplateList ServiceList NodeList EndpointsList EventList "
         "ConfigMapList SecretList ServiceAccountList PersistentVolumeClaimList",
         "api__v1",
     ),
@@ -86,9 +88,35 @@ SOURCES = {
     "coordination_v1": api("coordination", "coordination.k8s.io", "Lease LeaseList"),
     "events_v1": api("events", "events.k8s.io", "Event EventList"),
     "autoscaling_v1": api("autoscaling", "autoscaling", "Scale"),
-    "policy_v1": api("policy", "policy", "Eviction"),
+    "policy_v1": api("policy", "policy", "Eviction PodDisruptionBudget PodDisruptionBudgetList"),
     "networking_v1": api(
-        "networking", "networking.k8s.io", "ServiceCIDR IPAddress ServiceCIDRList IPAddressList"
+        "networking",
+        "networking.k8s.io",
+        "ServiceCIDR IPAddress ServiceCIDRList IPAddressList Ingress IngressClass NetworkPolicy IngressList "
+        "IngressClassList NetworkPolicyList",
+    ),
+    "autoscaling_v2": api(
+        "autoscaling",
+        "autoscaling",
+        "HorizontalPodAutoscaler HorizontalPodAutoscalerList",
+        version="v2",
+    ),
+    "batch_v1": api("batch", "batch", "Job CronJob JobList CronJobList"),
+    "rbac_v1": api(
+        "rbac",
+        "rbac.authorization.k8s.io",
+        "Role RoleBinding ClusterRole ClusterRoleBinding RoleList RoleBindingList ClusterRoleList "
+        "ClusterRoleBindingList",
+    ),
+    "storage_v1": api("storage", "storage.k8s.io", "StorageClass CSIDriver StorageClassList CSIDriverList"),
+    "scheduling_v1": api("scheduling", "scheduling.k8s.io", "PriorityClass PriorityClassList"),
+    "node_v1": api("node", "node.k8s.io", "RuntimeClass RuntimeClassList"),
+    "admissionregistration_v1": api(
+        "admissionregistration",
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicy "
+        "ValidatingAdmissionPolicyBinding MutatingWebhookConfigurationList ValidatingWebhookConfigurationList "
+        "ValidatingAdmissionPolicyList ValidatingAdmissionPolicyBindingList",
     ),
     "authentication_v1": api(
         "authentication", "authentication.k8s.io", "SelfSubjectReview TokenReview TokenRequest"
@@ -188,6 +216,23 @@ DEFAULTS: dict[str, Any] = {
     "apps_v1.StatefulSetUpdateStrategy.rollingUpdate": {},
     "apps_v1.RollingUpdateStatefulSetStrategy.partition": 0,
     "apps_v1.ReplicaSetSpec.replicas": 1,
+    "core_v1.PersistentVolumeStatus.phase": "Pending",
+    "core_v1.PersistentVolumeSpec.persistentVolumeReclaimPolicy": "Retain",
+    "core_v1.PersistentVolumeSpec.volumeMode": "Filesystem",
+    "core_v1.ReplicationControllerSpec.replicas": 1,
+    "batch_v1.JobSpec.backoffLimit": 6,
+    "batch_v1.JobSpec.completionMode": "NonIndexed",
+    "batch_v1.JobSpec.suspend": False,
+    "batch_v1.JobSpec.parallelism": 1,
+    "batch_v1.CronJobSpec.concurrencyPolicy": "Allow",
+    "batch_v1.CronJobSpec.suspend": False,
+    "batch_v1.CronJobSpec.successfulJobsHistoryLimit": 3,
+    "batch_v1.CronJobSpec.failedJobsHistoryLimit": 1,
+    "networking_v1.NetworkPolicyPort.protocol": "TCP",
+    "autoscaling_v2.HorizontalPodAutoscalerSpec.minReplicas": 1,
+    "storage_v1.StorageClass.reclaimPolicy": "Delete",
+    "storage_v1.StorageClass.volumeBindingMode": "Immediate",
+    "scheduling_v1.PriorityClass.preemptionPolicy": "PreemptLowerPriority",
     "apiextensions_v1.CustomResourceDefinitionSpec.conversion": {"strategy": "None"},
     "apiextensions_v1.ServiceReference.port": 443,
 }
@@ -197,7 +242,10 @@ WHEN = {
     "apps_v1.StatefulSetUpdateStrategy.rollingUpdate": "type:",
 }
 OTHERWISE = {"core_v1.Volume": "emptyDir"}
-INLINED_IN = {"core_v1.EphemeralContainerCommon": "EphemeralContainer"}
+INLINED_IN = {
+    "core_v1.EphemeralContainerCommon": "EphemeralContainer",
+    "admissionregistration_v1.Rule": "RuleWithOperations",
+}
 DEEP = {"core_v1.Pod": {"spec.enableServiceLinks": True}}
 
 
@@ -300,7 +348,7 @@ class Writer:
         source = self.packages[owner]
         if name in source.aliases:
             below = self.type_text(owner, source.aliases[name], home)
-            return re.sub(r"\([^()]*\)$", "", below) + f"(v1.{name})"
+            return re.sub(r"\([^()]*\)$", "", below) + f"({SOURCES[owner].version}.{name})"
         if name not in source.structs:
             sys.exit(f"generate_types: {full} is not known")
         self.want(owner, name)

@@ -11,7 +11,7 @@ REASONS: Mapping[str, str] = {
     "descriptions": "what types and fields are for is told in words of our own",
     "field order": "after a create, the resource version stands after the managed fields",
     "json patch text": "a JSON patch that does not fit is refused with the reason, which the real server keeps to itself",
-    "kinds": "the server has no such kind",
+    "kinds": "some kinds are missing, others are stored without effect: two columns, no descriptions",
     "kubelet": "there is no node to ask: pods have no logs, nothing can be run in them or resized",
     "merge key": "a strategic patch without the key of its items is the client's mistake: 422, no internal error",
     "patch text": "a refused patch is told by the object that it makes, with the order of its fields as it is kept",

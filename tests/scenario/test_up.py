@@ -87,6 +87,73 @@ def test_manifests_come_from_standard_input_too(tmp_path: Path) -> None:
     assert "web" in [row["name"] for row in yaml.safe_load(done.stdout)["services"]]
 
 
+APPLICATION = """
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w, namespace: app}
+spec: {size: 3}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, namespace: app}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web, namespace: app}
+spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: "app:reader", namespace: app}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: app}
+"""
+
+
+def test_a_real_application_is_taken_with_kinds_that_nothing_here_acts_on(tmp_path: Path) -> None:
+    done = up(tmp_path, "-f", "-", stdin=APPLICATION)
+    assert done.returncode == 0, done.stderr
+    assert "6 objects created" in done.stderr
+    assert "nothing here acts on them: 1 Job, 1 Ingress, 1 Role" in done.stderr
+
+
+def test_the_manifests_of_this_project_are_taken(tmp_path: Path) -> None:
+    done = up(tmp_path, "-f", str(SHOP.parents[1] / "deploy" / "manifests"), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
+    assert rows["endpointd"]["ready"] == 2
+
+
+def test_kinds_that_the_server_does_not_know_are_left_out_on_request(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: app}\n---\n"
+    text += (
+        "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: m, namespace: app}\n"
+    )
+    refused = up(tmp_path, "-f", "-", stdin=text)
+    assert refused.returncode == 2
+    assert "--skip-unknown" in refused.stderr
+    done = up(tmp_path, "-f", "-", "--skip-unknown", stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert "skipped: ServiceMonitor m (stdin:5)" in done.stderr
+
+
 def test_nobody_runs_pods_where_nothing_is_simulated(tmp_path: Path) -> None:
     manifests = ("-f", str(SHOP / "00-namespace.yaml"), "-f", str(SHOP / "warehouse.yaml"))
     done = up(tmp_path, "--no-simulate", *manifests, "-o", "json")

@@ -27,6 +27,7 @@ from endpointd.apiserver.http.dispatch import Dispatcher
 from endpointd.apiserver.http.identity import Identity
 from endpointd.apiserver.http.listener import Listener
 from endpointd.apiserver.http.openapi import OpenApi
+from endpointd.apiserver.http.pod_logs import LogSource
 from endpointd.apiserver.http.resources import Resources
 from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.lifecycle.manager import Lifecycle
@@ -68,7 +69,8 @@ class ApiServer:
     Inside of the block it answers on :attr:`url`, over TLS, whoever bears the token of :meth:`kubeconfig`; everything it
     has confirmed is on disk where it has a data directory. Leaving the block is orderly: no new connections, the watches
     end, requests under way are waited for, the log is closed. Raises :class:`~.settings.SettingsError`, OSError where the
-    address is taken, StorageOpenError where the data cannot be read.
+    address is taken, StorageOpenError where the data cannot be read. ``pod_logs`` makes up what `kubectl logs` shows;
+    without it there are no logs.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class ApiServer:
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        pod_logs: LogSource | None = None,
     ) -> None:
         settings.check()
+        self._pod_logs = pod_logs
         self._settings = settings
         self._registry = registry
         for review in REVIEWS:
@@ -177,7 +181,7 @@ class ApiServer:
     def _dispatcher(self, backend: Backend) -> Dispatcher:
         return Dispatcher(
             registry=self._registry,
-            resources=Resources(backend, TypedDecoder(), self._streams),
+            resources=Resources(backend, TypedDecoder(), self._streams, self._pod_logs),
             identity=Identity(self._token, self._settings.user),
             openapi=OpenApi(self._registry, TypeOpenApi(partial(CustomSchemas, self._custom))),
             version=_version(),

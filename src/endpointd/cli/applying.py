@@ -1,11 +1,11 @@
-"""Manifests put on a server: all of them, or a word for each that is not.
+"""Applies manifests to a server: all of them, or an error for each that was refused.
 
-Everything is tried as a dry run first. What a dry run cannot know (a namespace that is only about to be) is left to
-the real one; whatever that refuses is named, with what has been done and what has not.
+Everything is tried as a dry run first. What a dry run cannot know (a namespace or a kind that these manifests are about
+to create) is left to the real one; whatever that refuses is named, with what has been applied and what has not.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,9 +16,10 @@ from endpointd.client.rest import Client
 
 FIELD_MANAGER = "endpointd"
 _MERGE_PATCH = "application/merge-patch+json"
-_EARLY_KINDS = ("Namespace", "CustomResourceDefinition")
+_DEFINITION = "CustomResourceDefinition"
+_ORDER = {"Namespace": 0, _DEFINITION: 1}
 
-Outcome = Literal["created", "configured"]
+Outcome = Literal["created", "configured", "skipped"]
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     manifest: Manifest
     problem: str
+    unknown_kind: bool = False
 
     def __str__(self) -> str:
         """Return a line that names place, object and problem."""
@@ -55,6 +57,8 @@ class _Target(msgspec.Struct, frozen=True):
     manifest: Manifest
     resource: ApiResource
     namespace: str
+    is_defined_here: bool = False
+    """Whether a CustomResourceDefinition of the same manifests defines the kind: no dry run can know it."""
 
     def path(self, *, with_name: bool) -> str:
         name = self.manifest.name if with_name else ""
@@ -66,18 +70,22 @@ async def apply_manifests(
     manifests: Sequence[Manifest],
     *,
     default_namespace: str = "default",
+    skip_unknown: bool = False,
     tell: Callable[[Applied], None] = lambda applied: None,
 ) -> tuple[Applied, ...]:
-    """Create what is not there, and merge the rest into what is; namespaces first, the rest in its order.
+    """Create what is not there, and merge the rest into what is.
 
-    An object that is there gets every field the manifest sets and keeps all others; lists are put in place of
-    lists. Raises :class:`RefusedError` with every refusal where the dry run finds any (nothing is applied then), or
+    Namespaces come first, then CustomResourceDefinitions, then the rest in its order. An object that is there gets
+    every field the manifest sets and keeps all others; lists replace lists. With ``skip_unknown``, objects of kinds
+    that the server does not serve are left out. Raises :class:`RefusedError` with every refusal where the dry run finds any (nothing is applied then), or
     with the first of the real run, and :class:`endpointd.client.errors.TransportError` where the server cannot be
     reached.
     """
-    targets = await _targets(client, manifests, default_namespace)
+    targets, unknown = await _targets(client, manifests, default_namespace)
+    if unknown and not skip_unknown:
+        raise RefusedError(unknown, (), [target.manifest for target in targets])
     await _rehearse(client, targets)
-    applied: list[Applied] = []
+    applied = [Applied(refusal.manifest, "skipped") for refusal in unknown]
     for number, target in enumerate(targets):
         try:
             done = Applied(target.manifest, await _apply(client, target, dry_run=False))
@@ -89,28 +97,56 @@ async def apply_manifests(
     return tuple(applied)
 
 
-async def _targets(client: Client, manifests: Sequence[Manifest], default_namespace: str) -> list[_Target]:
+async def _targets(
+    client: Client, manifests: Sequence[Manifest], default_namespace: str
+) -> tuple[list[_Target], list[Refusal]]:
+    """Return where each manifest goes, and those of kinds that the server does not serve."""
     discovery = Discovery(client)
-    targets, refusals = [], []
-    for manifest in sorted(manifests, key=lambda manifest: manifest.kind not in _EARLY_KINDS):
+    defined = {
+        key: resource
+        for manifest in manifests
+        if manifest.kind == _DEFINITION
+        for key, resource in _defined_kinds(manifest.document.get("spec"))
+    }
+    targets: list[_Target] = []
+    refusals: list[Refusal] = []
+    unknown: list[Refusal] = []
+    for manifest in sorted(manifests, key=lambda manifest: _ORDER.get(manifest.kind, len(_ORDER))):
+        is_defined_here = False
         try:
             resource = await discovery.find(manifest.api_version, manifest.kind)
         except UnknownKindError as error:
-            refusals.append(Refusal(manifest, str(error)))
-            continue
+            found = defined.get((manifest.api_version, manifest.kind))
+            if found is None:
+                unknown.append(Refusal(manifest, str(error), unknown_kind=True))
+                continue
+            resource, is_defined_here = found, True
         if manifest.namespace and not resource.namespaced:
             refusals.append(Refusal(manifest, f"a {manifest.kind} belongs to no namespace"))
         namespace = (manifest.namespace or default_namespace) if resource.namespaced else ""
-        targets.append(_Target(manifest, resource, namespace))
+        targets.append(_Target(manifest, resource, namespace, is_defined_here))
     if refusals:
-        raise RefusedError(refusals, (), [target.manifest for target in targets])
-    return targets
+        raise RefusedError(unknown + refusals, (), [target.manifest for target in targets])
+    return targets, unknown
+
+
+def _defined_kinds(spec: Any) -> Iterator[tuple[tuple[str, str], ApiResource]]:
+    """Return the kinds that a CustomResourceDefinition defines; the server judges whether it is a valid one."""
+    try:
+        names = spec["names"]
+        resource = ApiResource(str(names["plural"]), str(names["kind"]), spec.get("scope") != "Cluster")
+        for version in spec["versions"]:
+            yield (f"{spec['group']}/{version['name']}", resource.kind), resource
+    except (AttributeError, KeyError, TypeError):
+        return
 
 
 async def _rehearse(client: Client, targets: Sequence[_Target]) -> None:
     coming = {target.manifest.name for target in targets if target.manifest.kind == "Namespace"}
     refusals = []
     for target in targets:
+        if target.is_defined_here:
+            continue
         try:
             await _apply(client, target, dry_run=True)
         except NotFoundError as error:

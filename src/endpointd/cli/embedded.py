@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from endpointd.apiserver.http.pod_logs import LogSource
 from endpointd.apiserver.registry.builtin import RegistrySettings, builtin_registry
 from endpointd.apiserver.server import ApiServer
 from endpointd.apiserver.settings import ServerSettings, SettingsError, is_loopback
@@ -58,7 +59,7 @@ def starting() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def embedded_server(
-    settings: ServerSettings, kubeconfig: Path | None
+    settings: ServerSettings, kubeconfig: Path | None, pod_logs: LogSource | None = None
 ) -> AsyncIterator[tuple[ApiServer, Path]]:
     """Run a server for as long as the block lasts; give it and its kubeconfig, which only its owner may read.
 
@@ -66,7 +67,10 @@ async def embedded_server(
     """
     registry = builtin_registry(RegistrySettings())
     with claim_kubeconfig(kubeconfig, DEFAULT_KUBECONFIG) as own:
-        async with _listening(ApiServer(settings, registry), settings) as server, _few_collections():
+        async with (
+            _listening(ApiServer(settings, registry, pod_logs=pod_logs), settings) as server,
+            _few_collections(),
+        ):
             own.write(server.kubeconfig())
             yield server, own.path
 

@@ -12,6 +12,8 @@ import msgspec
 
 STDIN = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
+"""What kustomize reads in a folder; no object of the API."""
 
 
 class ManifestError(Exception):
@@ -58,6 +60,8 @@ class Manifest(msgspec.Struct, frozen=True):
 def read_manifests(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> list[Manifest]:
     """Return the objects of all files, in order; of a folder, those of its files by name, not of its subfolders.
 
+    A kustomization in a folder is passed over: it describes how to build objects, and is none.
+
     A ``List`` stands for its items. Empty documents are skipped. Raises :class:`ManifestError` for the first
     that cannot be read: a file that is not there, broken YAML, a document that is no object.
     """
@@ -87,7 +91,11 @@ def _texts(paths: Sequence[str], stdin: IO[bytes] | None) -> Iterator[tuple[str,
             if not place.is_dir():
                 yield path, place.read_bytes()
                 continue
-            files = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+            files = sorted(
+                file
+                for file in place.iterdir()
+                if file.suffix in _SUFFIXES and file.name not in _KUSTOMIZATIONS and file.is_file()
+            )
             if not files:
                 raise ManifestError(f"{path}: there is no .yaml, .yml or .json file in this folder")
             for file in files:

@@ -36,7 +36,7 @@ def claim_kubeconfig(asked: Path | None, default: Path) -> Iterator[OwnKubeconfi
     """Claim the file that was asked for; without one, the first of ``default``, ``default-2``, ... that is free.
 
     The claim ends with the process, however it ends; leaving the block removes the file. Raises
-    :class:`KubeconfigTakenError` where another process has claimed it, or where the file was not written by endpointd:
+    :class:`KubeconfigTakenError` where another process has claimed the file asked for, or where endpointd did not write it:
     a user's own kubeconfig is neither overwritten nor removed. Raises OSError where the folder cannot be written.
     """
     first = asked or default
@@ -52,7 +52,7 @@ def claim_kubeconfig(asked: Path | None, default: Path) -> Iterator[OwnKubeconfi
             f"{first} is in use by another endpointd: choose another file with --kubeconfig-out, or stop that one"
         )
     try:
-        if path.exists() and not _is_ours(path):
+        if asked and path.exists() and not _is_ours(path):
             raise KubeconfigTakenError(
                 f"{path} was not written by endpointd and is left as it is: choose another file with "
                 "--kubeconfig-out, or remove this one"

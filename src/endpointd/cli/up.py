@@ -19,6 +19,9 @@ from endpointd.cli.serve import server_options
     metavar="FILE|DIR|-",
     help="Apply these manifests: YAML of many documents, JSON, folders, standard input.",
 )
+@click.option(
+    "--skip-unknown", is_flag=True, help="Leave out objects of kinds that the server does not know."
+)
 @server_options
 @click.option("--no-simulate", is_flag=True, help="No nodes, and nothing that runs pods.")
 @click.option("--no-controllers", is_flag=True, help="Leave Endpoints and EndpointSlices to others.")
@@ -72,6 +75,7 @@ from endpointd.cli.serve import server_options
 )
 def up(
     filenames: tuple[str, ...],
+    skip_unknown: bool,
     data_dir: Path | None,
     port: int,
     kubeconfig_out: Path | None,
@@ -130,6 +134,7 @@ def up(
         once=once,
         timeout_seconds=timeout,
         output=output,
+        skip_unknown=skip_unknown,
     )
     try:
         with starting():

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from endpointd import __version__
 from endpointd.api.core import SERVICES
 from endpointd.api.discovery import ENDPOINT_SLICES
+from endpointd.apiserver.registry.stored import STORED_KINDS
 from endpointd.apiserver.settings import ServerSettings
 from endpointd.cli.applying import Applied, RefusedError, apply_manifests
 from endpointd.cli.assembly import Assembly
@@ -27,6 +29,7 @@ from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.shutdown import stop_on_signals
+from endpointd.simulate.pod_log import simulated_log
 from endpointd.simulate.settings import SimulateSettings
 from endpointd.simulate.simulation import run_simulation
 
@@ -47,6 +50,7 @@ class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
     once: bool
     timeout_seconds: float
     output: str
+    skip_unknown: bool
 
 
 class NotSettledError(Exception):
@@ -61,7 +65,8 @@ async def run_up(settings: UpSettings, manifests: Sequence[Manifest]) -> None:
     clock = SystemClock()
     stop = asyncio.Event()
     with stop_on_signals(stop):
-        async with embedded_server(settings.server, settings.kubeconfig) as (server, kubeconfig):
+        pod_logs = simulated_log if settings.simulation is not None else None
+        async with embedded_server(settings.server, settings.kubeconfig, pod_logs) as (server, kubeconfig):
             if not settings.once:
                 click.echo(f"the Kubernetes API is at {server.url}; to use it:")
                 click.echo(f"  {how_to_reach(kubeconfig)}")
@@ -92,7 +97,7 @@ async def _run(
             running.append(group.create_task(simulation, name="simulation"))
         watching = group.create_task(board.run(), name="view")
         try:
-            await _apply(client, manifests, quiet=settings.once)
+            await _apply(client, manifests, settings)
             await board.wait_synced()
             if settings.once:
                 await _settle(settings, client, clock, stop)
@@ -105,18 +110,33 @@ async def _run(
             watching.cancel()
 
 
-async def _apply(client: Client, manifests: Sequence[Manifest], *, quiet: bool) -> None:
+async def _apply(client: Client, manifests: Sequence[Manifest], settings: UpSettings) -> None:
     if not manifests:
         return
     try:
-        applied = await apply_manifests(client, manifests)
+        applied = await apply_manifests(client, manifests, skip_unknown=settings.skip_unknown)
     except RefusedError as error:
         raise CannotServeError(_refused(error)) from error
-    if not quiet:
-        counts: dict[str, int] = {}
-        for one in applied:
-            counts[one.outcome] = counts.get(one.outcome, 0) + 1
-        click.echo(", ".join(f"{count} objects {outcome}" for outcome, count in counts.items()))
+    # What --once prints is for programs: all else goes to standard error.
+    for line in _summary(applied):
+        click.echo(line, err=settings.once)
+
+
+def _summary(applied: Sequence[Applied]) -> Iterator[str]:
+    """Say what was done, and what has no effect here."""
+    counts = Counter(one.outcome for one in applied)
+    yield ", ".join(
+        f"{count} {'object' if count == 1 else 'objects'} {outcome}" for outcome, count in counts.items()
+    )
+    for one in applied:
+        if one.outcome == "skipped":
+            yield f"skipped: {one.manifest}: the server does not serve {one.manifest.api_version} {one.manifest.kind}"
+    stored = {(one.kind, one.api_version) for one in STORED_KINDS}
+    idle = Counter(
+        one.manifest.kind for one in applied if (one.manifest.kind, one.manifest.api_version) in stored
+    )
+    if idle:
+        yield f"stored, but nothing here acts on them: {', '.join(f'{count} {kind}' for kind, count in idle.items())}"
 
 
 def _refused(error: RefusedError) -> str:
@@ -127,6 +147,8 @@ def _refused(error: RefusedError) -> str:
         lines.append(f"not applied: {', '.join(map(str, error.left)) or 'nothing else'}")
     else:
         lines.append("nothing was applied")
+    if any(refusal.unknown_kind for refusal in error.refusals):
+        lines.append("Add --skip-unknown to leave out the kinds that the server does not know.")
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ from endpointd.simulate.addresses import Addresses, AddressesExhaustedError
 from endpointd.simulate.annotations import steering
 from endpointd.simulate.container_run import Fate
 from endpointd.simulate.nodes import SimulatedNode
+from endpointd.simulate.pod_events import killing_events, pod_events
 from endpointd.simulate.pod_run import PodRun, new_run, step
 from endpointd.simulate.pod_status import OWN_CONDITIONS, pod_status, run_of_status
 from endpointd.simulate.pods import (
@@ -47,6 +48,7 @@ class Kubelet:
         self._pulled: dict[tuple[str, str], float] = {}  # node, image: when it is there
         self._homeless: dict[str, float] = {}  # uid: since when
         self._gone_nodes: set[str] = set()
+        self._told_killing: set[str] = set()  # uids
         self._written: dict[
             str, tuple[PodStatus, str]
         ] = {}  # uid: what was written, and the version that made
@@ -66,6 +68,7 @@ class Kubelet:
             self._addresses.release(uid)
             for memory in (self._runs, self._homeless, self._written):
                 memory.pop(uid, None)
+            self._told_killing.discard(uid)
 
     def _is_echo(self, old: SimulatedPod, new: SimulatedPod) -> bool:
         """Tell whether a change is what was just written here, and nothing else with it."""
@@ -120,6 +123,10 @@ class Kubelet:
             node_ready=node.is_ready,
             ready_while_terminating=world.settings.ready_while_terminating,
         )
+        if is_terminating(pod) and uid not in self._told_killing:
+            self._told_killing.add(uid)
+            for event in killing_events(pod):
+                world.tell("kubelet", pod, event)
         try:
             await self._write(pod, wanted)
         except (ConflictError, NotFoundError):
@@ -183,6 +190,8 @@ class Kubelet:
         uid, version = pod.metadata.uid, pod.metadata.resource_version
         if self._written.get(uid) == (wanted, version) or _own(pod.status) == _own(wanted):
             return
+        for event in pod_events(pod, wanted):
+            self._world.tell("kubelet", pod, event)
         body = {"metadata": {"uid": uid}, "status": msgspec.to_builtins(wanted)}
         written = await self._world.api.patch(
             SIMULATED_PODS,

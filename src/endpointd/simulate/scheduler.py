@@ -7,6 +7,7 @@ from endpointd.client.errors import ConflictError, NotFoundError
 from endpointd.client.rest import STRATEGIC_MERGE_PATCH
 from endpointd.runtime.queue import WorkQueue
 from endpointd.simulate.nodes import SimulatedNode
+from endpointd.simulate.pod_events import PodEvent
 from endpointd.simulate.pods import (
     SIMULATED_PODS,
     SimulatedPod,
@@ -109,6 +110,9 @@ class Scheduler:
         try:
             path = SIMULATED_PODS.path(key.namespace, key.name, "binding")
             await world.api.request("POST", path, body=msgspec.json.encode(binding))
+            world.tell(
+                "scheduler", pod, PodEvent("Normal", "Scheduled", f"Successfully assigned {key} to {node}")
+            )
         except (ConflictError, NotFoundError):
             self._give_up(key, pod, node)  # it is bound, or gone: the watch will tell
         except BaseException:
@@ -124,6 +128,7 @@ class Scheduler:
         before = condition_of(pod, "PodScheduled")
         if before is not None and before.message == message:
             return
+        self._world.tell("scheduler", pod, PodEvent("Warning", "FailedScheduling", message))
         condition = {
             "type": "PodScheduled",
             "status": "False",

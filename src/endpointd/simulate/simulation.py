@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from endpointd.client.rest import Client
 from endpointd.clock import Clock, SystemClock
 from endpointd.runtime.controller import Controller, ControllerStop, RequeueAfter
+from endpointd.runtime.events import ClientEventSink, EventWriter
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.manager import Manager, ManagerReport
 from endpointd.runtime.parts import Part
@@ -24,9 +25,11 @@ from endpointd.simulate import (
 )
 from endpointd.simulate.api import Api
 from endpointd.simulate.settings import SimulateSettings
-from endpointd.simulate.world import World
+from endpointd.simulate.world import PodEventRecorders, World
 
 K = TypeVar("K", bound=Hashable)
+
+_BUFFERED_EVENTS = 10_000
 
 
 class SimulationParts(NamedTuple):
@@ -42,12 +45,19 @@ class Simulation:
     It needs the verbs of :class:`endpointd.client.rest.Client` alone, and writes nothing before its caches are filled.
     Two simulations of the same server get in each other's way: run one. It leaves alone what a real kubelet runs.
 
-    ``rng`` is for jitter of watches; the simulated world depends on ``settings.seed``. On a virtual clock, and a server
+    ``events`` writes Events about pods; without it there are none. ``rng`` is for jitter of watches; the simulated world depends on ``settings.seed``. On a virtual clock, and a server
     that answers alike, the same seed gives the same history of writes.
     """
 
-    def __init__(self, client: Api, settings: SimulateSettings, clock: Clock, rng: random.Random) -> None:
-        self._world = World(client, settings, clock, rng)
+    def __init__(
+        self,
+        client: Api,
+        settings: SimulateSettings,
+        clock: Clock,
+        rng: random.Random,
+        events: PodEventRecorders | None = None,
+    ) -> None:
+        self._world = World(client, settings, clock, rng, events)
         self._clock = clock
 
     def parts(self) -> SimulationParts:
@@ -129,6 +139,8 @@ async def run_simulation(
     """
     used = clock or SystemClock()
     rng = random.Random(settings.seed)  # noqa: S311 - for jitter, no secrets
-    informers, controllers = Simulation(client, settings, used, rng).parts()
-    manager = Manager(clock=used, informers=informers, controllers=controllers)
+    writer = EventWriter(ClientEventSink(client), clock=used, rng=rng, capacity=_BUFFERED_EVENTS)
+    events = PodEventRecorders(writer.recorder("default-scheduler"), writer.recorder("kubelet"))
+    informers, controllers = Simulation(client, settings, used, rng, events).parts()
+    manager = Manager(clock=used, services=[writer], informers=informers, controllers=controllers)
     return await manager.run(stop)

@@ -3,7 +3,9 @@
 import contextlib
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from endpointd.api.apps import (
     CONTROLLER_REVISIONS,
@@ -21,12 +23,21 @@ from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.times import format_time, parse_time
 from endpointd.client.errors import ConflictError, NotFoundError
 from endpointd.clock import Clock
+from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.informer import Informer
 from endpointd.simulate.api import Api
 from endpointd.simulate.chance import Chance
 from endpointd.simulate.nodes import SIMULATED_NODES, SimulatedNode
+from endpointd.simulate.pod_events import PodEvent
 from endpointd.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of, is_terminating
 from endpointd.simulate.settings import SimulateSettings
+
+
+class PodEventRecorders(NamedTuple):
+    """Who writes Events about pods, by component."""
+
+    scheduler: EventRecorder
+    kubelet: EventRecorder
 
 
 class World:
@@ -36,8 +47,16 @@ class World:
     seed.
     """
 
-    def __init__(self, api: Api, settings: SimulateSettings, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        api: Api,
+        settings: SimulateSettings,
+        clock: Clock,
+        rng: random.Random,
+        events: PodEventRecorders | None = None,
+    ) -> None:
         self.api = api
+        self._events = events
         self.settings = settings
         self.clock = clock
         self.chance = Chance(settings.seed)
@@ -73,6 +92,12 @@ class World:
         """Whether the nodes of the start are there; before that, pods would crowd on the first."""
         self.when_nodes_are_made: list[Callable[[], None]] = []
         self.pods.store.subscribe(self._on_pod)
+
+    def tell(self, component: Literal["scheduler", "kubelet"], pod: SimulatedPod, event: PodEvent) -> None:
+        """Have an Event written about a pod, where Events are written at all; returns at once."""
+        if self._events is not None:
+            about = msgspec.structs.replace(reference(SIMULATED_PODS, pod), field_path=event.field_path)
+            getattr(self._events, component).event(about, event.type, event.reason, event.message)
 
     def informers(self) -> list[Informer[Any]]:
         """Return all caches, to be kept running."""

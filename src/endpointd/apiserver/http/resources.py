@@ -30,6 +30,7 @@ from endpointd.apiserver.http.negotiation import (
     Form,
 )
 from endpointd.apiserver.http.paths import ResourcePath
+from endpointd.apiserver.http.pod_logs import LogSource, serve_log
 from endpointd.apiserver.http.streams import Streams
 from endpointd.apiserver.http.tables import partial, table
 from endpointd.apiserver.objects import JsonObject
@@ -65,13 +66,20 @@ _T = TypeVar("_T")
 class Resources:
     """Answers what is asked of resources. Raises StatusErrors; whoever calls turns them into answers."""
 
-    def __init__(self, backend: Backend, decoder: Decoder, streams: Streams) -> None:
+    def __init__(
+        self, backend: Backend, decoder: Decoder, streams: Streams, pod_logs: LogSource | None = None
+    ) -> None:
+        self._pod_logs = pod_logs
         self._backend = backend
         self._decoder = decoder
         self._streams = streams
 
     async def answer(self, asked: Asked, path: ResourcePath) -> web.StreamResponse:
         """Return the answer. Raises a StatusError for every refusal."""
+        if self._pod_logs is not None and path.subresource == "log" and asked.method == "GET":
+            target = self._target(path._replace(subresource=""))
+            if target.definition.graceful:  # a pod
+                return await serve_log(self._backend, target, asked, self._pod_logs)
         target = self._target(path)
         definition = target.definition
         if definition.deprecation:

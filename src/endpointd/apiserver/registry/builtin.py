@@ -40,6 +40,7 @@ from endpointd.apiserver.registry.service_allocation import ServiceAllocation
 from endpointd.apiserver.registry.serviceaccounts import SERVICE_ACCOUNTS
 from endpointd.apiserver.registry.services import services
 from endpointd.apiserver.registry.statefulsets import STATEFUL_SETS
+from endpointd.apiserver.registry.stored import STORED_KINDS
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,5 +79,6 @@ def builtin_registry(settings: RegistrySettings | None = None) -> Registry:
         NEW_EVENTS,
         SERVICE_CIDRS,
         IP_ADDRESSES,
+        *STORED_KINDS,
     )
     return Registry(definitions)

@@ -92,9 +92,9 @@ class Descriptions:
         """Return the words of a package (``core_v1``) by type. Raises UnknownTypeError where there is no such package."""
         found = self._packages.get(name)
         if found is None:
-            file = f"{package(name).name}.about"
-            text = (files("endpointd.apiserver.schema") / "types" / file).read_text(encoding="utf-8")
-            found = self._packages[name] = read_descriptions(text, file)
+            file = files("endpointd.apiserver.schema") / "types" / f"{package(name).name}.about"
+            text = file.read_text(encoding="utf-8") if file.is_file() else ""
+            found = self._packages[name] = read_descriptions(text, file.name)
         return found
 
     def of_scalar(self, package_name: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
+from endpointd.apiserver.http.pod_logs import LogSource
 from endpointd.apiserver.registry.builtin import builtin_registry
 from endpointd.apiserver.server import ApiServer
 from endpointd.apiserver.settings import ServerSettings
@@ -45,9 +46,11 @@ class Door:
 
 
 @asynccontextmanager
-async def a_server(data_dir: Path | None = None, **settings: Any) -> AsyncIterator[Door]:
+async def a_server(
+    data_dir: Path | None = None, *, pod_logs: LogSource | None = None, **settings: Any
+) -> AsyncIterator[Door]:
     wanted = ServerSettings(token=TOKEN, data_dir=data_dir, **settings)
-    async with ApiServer(wanted, builtin_registry()) as server:
+    async with ApiServer(wanted, builtin_registry(), pod_logs=pod_logs) as server:
         tls = ssl.create_default_context(cadata=server.authority.decode())
         connector = aiohttp.TCPConnector(ssl=tls, limit=0)
         headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}

@@ -73,9 +73,9 @@ def test_options_and_status_are_kinds_of_every_group_version() -> None:
 
 
 def test_what_is_not_described_is_named_in_the_error() -> None:
-    with pytest.raises(UnknownTypeError, match="Ingress is described for networking"):
-        kind_type("networking.k8s.io", "v1", "Ingress")
-    with pytest.raises(UnknownTypeError, match="batch/v1"):
-        types_of("batch", "v1")
+    with pytest.raises(UnknownTypeError, match="VolumeAttachment is described for storage"):
+        kind_type("storage.k8s.io", "v1", "VolumeAttachment")
+    with pytest.raises(UnknownTypeError, match=r"resource\.k8s\.io/v1"):
+        types_of("resource.k8s.io", "v1")
     with pytest.raises(UnknownTypeError, match="no kind PodSpec"):
         kind_type("", "v1", "PodSpec")

@@ -173,10 +173,14 @@ def test_a_body_without_the_prefix_is_answered_with_400_and_an_unknown_kind_with
         decoder.protobuf(b"{}", "", "v1", "Pod")
     assert caught.value.code == 400
     with pytest.raises(StatusError, match="send it as application/json") as caught:
-        decoder.protobuf(envelope("batch/v1", "Job", b""), "batch", "v1", "Job")
+        decoder.protobuf(
+            envelope("resource.k8s.io/v1", "ResourceClaim", b""), "resource.k8s.io", "v1", "ResourceClaim"
+        )
     assert caught.value.code == 415
     with pytest.raises(UnknownTypeError):
-        decode_protobuf(envelope("batch/v1", "Job", b""), "batch", "v1", "Job")
+        decode_protobuf(
+            envelope("resource.k8s.io/v1", "ResourceClaim", b""), "resource.k8s.io", "v1", "ResourceClaim"
+        )
 
 
 def test_json_in_the_envelope_is_json() -> None:
