@@ -16,6 +16,7 @@ from endpointd.cli.metrics import Metrics
 from endpointd.cli.run_settings import ElectionSettings, RunSettings
 from endpointd.cli.serving import Server
 from endpointd.cli.serving_answers import Answers
+from endpointd.cli.write_log import ChangeTimes, LoggingWriter, Stored, is_logged
 from endpointd.client.rest import Client
 from endpointd.clock import Clock
 from endpointd.controllers.audit import Auditor
@@ -188,7 +189,7 @@ class Assembly:
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
             membership=self._members(),
-            writer=self._writer,
+            writer=self._logging_writer(endpoints.NAME),
             queue=queue,
             recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
             clock=self._clock,
@@ -217,7 +218,7 @@ class Assembly:
             nodes=self._informer(NODES).store,
             slices=self._informer(ENDPOINT_SLICES).store,
             membership=self._members(),
-            writer=self._writer,
+            writer=self._logging_writer(slices.NAME),
             queue=queue,
             recorder=self._events.recorder(slices.EVENT_COMPONENT),
             clock=self._clock,
@@ -249,7 +250,7 @@ class Assembly:
             services=self._services.store,
             endpoints=self._informer(ENDPOINTS).store,
             slices=self._informer(ENDPOINT_SLICES).store,
-            writer=self._writer,
+            writer=self._logging_writer(mirroring.NAME),
             queue=queue,
             recorder=self._events.recorder(mirroring.EVENT_COMPONENT),
             clock=self._clock,
@@ -269,6 +270,24 @@ class Assembly:
             reads=(SERVICES, ENDPOINTS, ENDPOINT_SLICES),
             begins=[begin],
         )
+
+    def _logging_writer(self, controller: str) -> Writer:
+        """Return the writer of a controller, which logs what it writes where that is asked for."""
+        if not is_logged():
+            return self._writer
+        changes = ChangeTimes(self._clock)
+        endpoints_store = self._informer(ENDPOINTS).store if controller != slices.NAME else None
+        slices_store = self._informer(ENDPOINT_SLICES).store if controller != endpoints.NAME else None
+        if controller == mirroring.NAME and endpoints_store is not None:
+            endpoints_store.subscribe(changes.endpoints_changed)
+        else:
+            self._members().subscribe(changes)
+        stored: dict[str, Stored] = {}
+        if endpoints_store is not None:
+            stored[ENDPOINTS.plural] = endpoints_store.get
+        if slices_store is not None:
+            stored[ENDPOINT_SLICES.plural] = slices_store.get
+        return LoggingWriter(self._writer, controller, self._clock, changes, stored)
 
     def _members(self) -> Membership:
         """Return the one membership; the first who asks has pods watched."""

@@ -21,7 +21,8 @@ from endpointd.cli.redaction import redact
 Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
 
-DECISIONS_VERBOSITY = 4
+WRITES_VERBOSITY = 2
+SYNCS_VERBOSITY = 4
 REQUESTS_VERBOSITY = 6
 LIBRARIES_VERBOSITY = 8
 
@@ -140,16 +141,18 @@ class JsonFormatter(logging.Formatter):
 def configure(verbosity: int, logging_format: Format = "text") -> None:
     """Send the logs to standard error.
 
-    At 0 there is what an operator should know; from 4 on the decisions, from 6 on each request, from 8 on what the
-    libraries say.
+    At 0 there is what an operator should know; from 2 on each write, from 4 on each sync, from 6 on each request, from 8
+    on what the libraries say.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if logging_format == "json" else KlogFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if verbosity >= LIBRARIES_VERBOSITY else logging.WARNING)
-    ours = logging.DEBUG if verbosity >= DECISIONS_VERBOSITY else logging.INFO
+    ours = logging.DEBUG if verbosity >= SYNCS_VERBOSITY else logging.INFO
     logging.getLogger("endpointd").setLevel(ours)
+    writes = logging.DEBUG if verbosity >= WRITES_VERBOSITY else logging.INFO
+    logging.getLogger("endpointd.cli.write_log").setLevel(writes)
     requests = logging.DEBUG if verbosity >= REQUESTS_VERBOSITY else logging.INFO
     logging.getLogger("endpointd.client.http").setLevel(requests)
 

@@ -401,7 +401,7 @@ SETTINGS: tuple[Setting, ...] = (
         group="Log",
         key_name="verbosity",
         extra_flags=("-v",),
-        help="Verbosity of the log: 4 adds decisions, 6 each request, 8 what the libraries say.",
+        help="Verbosity of the log: 2 adds each write, 4 each sync, 6 each request, 8 what the libraries say.",
     ),
 )
 

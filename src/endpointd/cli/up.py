@@ -71,7 +71,13 @@ from endpointd.cli.serve import server_options
     help="What --once prints.",
 )
 @click.option(
-    "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+    "-v",
+    "--v",
+    "verbosity",
+    type=int,
+    default=0,
+    metavar="N",
+    help="Verbosity of the log: 2 adds each write, 4 each sync.",
 )
 def up(
     filenames: tuple[str, ...],

@@ -231,6 +231,8 @@ class Controller(Generic[K]):
             self._after_failure(key, error)
         else:
             self._after_success(key, result)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("synced: controller=%s key=%s", self.name, key)
 
     async def _reconcile_in_time(self, key: K, timeout_seconds: float) -> RequeueAfter | None:
         try:

@@ -144,7 +144,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 @pytest.fixture
 def levels() -> Iterator[None]:
-    names = ("", "endpointd", "endpointd.client.http")
+    names = ("", "endpointd", "endpointd.cli.write_log", "endpointd.client.http")
     before = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
     handlers = list(logging.getLogger().handlers)
     yield
@@ -154,19 +154,30 @@ def levels() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("verbosity", "decisions", "requests", "libraries"),
-    [(0, False, False, False), (4, True, False, False), (6, True, True, False), (8, True, True, True)],
+    ("verbosity", "writes", "syncs", "requests", "libraries"),
+    [
+        (0, False, False, False, False),
+        (2, True, False, False, False),
+        (4, True, True, False, False),
+        (6, True, True, True, False),
+        (8, True, True, True, True),
+    ],
 )
 @pytest.mark.usefixtures("levels")
 def test_each_verbosity_adds_to_the_one_before(
-    verbosity: int, decisions: bool, requests: bool, libraries: bool
+    verbosity: int, writes: bool, syncs: bool, requests: bool, libraries: bool
 ) -> None:
     logs.configure(verbosity)
     heard = [
         logging.getLogger(name).isEnabledFor(logging.DEBUG)
-        for name in ("endpointd.runtime.queue", "endpointd.client.http", "asyncio")
+        for name in (
+            "endpointd.cli.write_log",
+            "endpointd.runtime.controller",
+            "endpointd.client.http",
+            "asyncio",
+        )
     ]
-    assert heard == [decisions, requests, libraries]
+    assert heard == [writes, syncs, requests, libraries]
     assert logging.getLogger("endpointd.client.http").isEnabledFor(logging.INFO)
 
 
