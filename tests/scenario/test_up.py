@@ -1,12 +1,17 @@
 """``endpointd up`` and ``endpointd serve`` as a newcomer starts them: processes of their own, on this machine alone."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
 import ssl
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -263,6 +268,39 @@ def server(tmp_path: Path) -> Iterator[Server]:
         assert process.stdout.readline().startswith("serving the Kubernetes API at https://127.0.0.1:")
         yield Server(process, tmp_path)
         process.kill()
+
+
+def test_a_terminal_gets_a_screen_that_says_how_to_quit_and_is_left_by_q(tmp_path: Path) -> None:
+    terminal, other_end = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    arguments = [
+        "up",
+        "-f",
+        str(SHOP / "00-namespace.yaml"),
+        "-f",
+        str(SHOP / "warehouse.yaml"),
+        "--no-simulate",
+    ]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        stdin=other_end,
+        stdout=other_end,
+        stderr=other_end,
+        env=environment,
+    ) as process:
+        os.close(other_end)
+        seen = b""
+        while b"q: quit" not in seen:
+            seen += os.read(terminal, 4096)
+        os.write(terminal, b"q")
+        with contextlib.suppress(OSError):  # the other end is closed
+            while os.read(terminal, 4096):
+                pass
+        assert process.wait(timeout=50) == 0
+    os.close(terminal)
+    assert b"export KUBECONFIG=" in seen
 
 
 def test_nobody_gets_in_without_the_token(server: Server) -> None:

@@ -1,27 +1,172 @@
-"""The table of ``endpointd up`` as a terminal shows it."""
+"""The table of ``endpointd up`` on a terminal: it fills the screen, scrolls, shows the worst first, and says how to quit."""
 
+import contextlib
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from endpointd.cli.overview import HEADERS, Overview, ServiceRow, cells
 
 _NUMBERS = {"READY": "green", "NOT READY": "yellow", "TERMINATING": "red"}
+_DISPENSABLE = ("SLICES", "FAMILIES", "TYPE", "TERMINATING", "NAMESPACE")
+_SHORTEST_SLICES = 20
+_COLUMN_GAP = 2
+_HEADER_LINES = 1
+_FOOTER_LINES = 2
+
+Command = Literal["up", "down", "page up", "page down", "home", "end", "quit"]
+_KEYS: dict[bytes, Command] = {
+    b"\x1b[A": "up",
+    b"\x1bOA": "up",
+    b"k": "up",
+    b"\x1b[B": "down",
+    b"\x1bOB": "down",
+    b"j": "down",
+    b"\x1b[5~": "page up",
+    b"b": "page up",
+    b"\x1b[6~": "page down",
+    b" ": "page down",
+    b"\x1b[H": "home",
+    b"\x1bOH": "home",
+    b"\x1b[1~": "home",
+    b"g": "home",
+    b"\x1b[F": "end",
+    b"\x1bOF": "end",
+    b"\x1b[4~": "end",
+    b"G": "end",
+    b"q": "quit",
+    b"Q": "quit",
+    b"\x04": "quit",
+}
 
 
-def rendered(found: Overview) -> Table:
-    """Return the table: a row a service, counts in colour."""
+def parse_keys(typed: bytes) -> list[Command]:
+    """Return what the bytes of a terminal ask for; unknown keys are ignored."""
+    commands: list[Command] = []
+    while typed:
+        found = next((key for key in sorted(_KEYS, key=len, reverse=True) if typed.startswith(key)), None)
+        if found is not None:
+            commands.append(_KEYS[found])
+        typed = typed[len(found or b"x") :]
+    return commands
+
+
+class Scroll(msgspec.Struct, frozen=True):
+    """Which rows are on the screen: ``height`` of ``total``, from ``offset`` on."""
+
+    offset: int = 0
+    height: int = 1
+    total: int = 0
+
+    def fitted(self, height: int, total: int) -> "Scroll":
+        """Return the same place on a screen of another size, or in a table of another length."""
+        height = max(height, 1)
+        return Scroll(max(min(self.offset, total - height), 0), height, total)
+
+    def moved(self, command: Command) -> "Scroll":
+        """Return the place after a key."""
+        page = max(self.height - 1, 1)
+        offsets = {
+            "up": self.offset - 1,
+            "down": self.offset + 1,
+            "page up": self.offset - page,
+            "page down": self.offset + page,
+            "home": 0,
+            "end": self.total,
+        }
+        moved = Scroll(offsets.get(command, self.offset), self.height, self.total)
+        return moved.fitted(self.height, self.total)
+
+
+def worst_first(found: Overview) -> tuple[ServiceRow, ...]:
+    """Return the services without any ready endpoint first, then those with some not ready, then those that change."""
+    return tuple(sorted(found.services, key=lambda row: (_severity(row), row.namespace, row.name)))
+
+
+def _severity(row: ServiceRow) -> int:
+    if not row.ready and "selectorless" not in row.type and row.type != "ExternalName":
+        return 0
+    if row.not_ready:
+        return 1
+    return 2 if row.terminating else 3
+
+
+def screen(
+    found: Overview, scroll: Scroll, notes: Sequence[str], width: int, height: int
+) -> tuple[RenderableType, Scroll]:
+    """Return what fills a screen of that size, and the place it shows. ``notes`` stand above the table.
+
+    On a narrow screen the columns that matter least are left out, so that names can be read.
+    """
+    rows = worst_first(found)
+    scroll = scroll.fitted(height - len(notes) - _HEADER_LINES - _FOOTER_LINES, len(rows))
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for header in HEADERS:
+    shown = rows[scroll.offset : scroll.offset + scroll.height]
+    headers = _fitting(shown, width)
+    for header in headers:
         right = header in _NUMBERS
-        table.add_column(header, justify="right" if right else "left", no_wrap=header != "SLICES")
-    for row in found.services:
-        table.add_row(*_row(row))
-    return table
+        table.add_column(header, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+    for row in shown:
+        table.add_row(*(text for header, text in zip(HEADERS, _row(row), strict=True) if header in headers))
+    above = [Text(note, no_wrap=True, overflow="ellipsis") for note in notes]
+    return Group(*above, table, Text(), _footer(scroll, len(shown))), scroll
+
+
+def _fitting(rows: Sequence[ServiceRow], width: int) -> list[str]:
+    """Return the columns there is room for."""
+    columns = zip(HEADERS, *(cells(row) for row in rows), strict=True)
+    widths = {column[0]: max(map(len, column)) + _COLUMN_GAP for column in columns}
+    headers = list(HEADERS)
+    for header in _DISPENSABLE:
+        if sum(widths[each] for each in headers) <= width + _COLUMN_GAP:
+            break
+        if header == "SLICES" and sum(widths[each] for each in headers[:-1]) + _SHORTEST_SLICES <= width:
+            break  # it is cut
+        headers.remove(header)
+    return headers
+
+
+def _footer(scroll: Scroll, shown: int) -> Text:
+    first = scroll.offset + 1 if shown else 0
+    place = f"services {first}-{scroll.offset + shown} of {scroll.total}, worst first"
+    keys = "q: quit" if scroll.height >= scroll.total else "q: quit   arrows, PgUp, PgDn, Home, End: scroll"
+    return Text(f"{place}   {keys}", style="reverse", no_wrap=True, overflow="ellipsis")
 
 
 def _row(row: ServiceRow) -> list[Text]:
     texts = []
     for header, cell in zip(HEADERS, cells(row), strict=True):
         colour = _NUMBERS.get(header)
+        if header == "SERVICE" and _severity(row) == 0:
+            colour = "bold red"
         texts.append(Text(cell, style=colour if colour and cell != "-" else ""))
     return texts
+
+
+@contextlib.contextmanager
+def keyboard(
+    add_reader: Callable[[int, Callable[[], None]], None], typed: Callable[[bytes], None]
+) -> Iterator[bool]:
+    """Have ``typed`` called with what is typed, key by key; gives False where standard input is no terminal.
+
+    Ctrl-C stays a signal. The terminal is as it was when the block is left.
+    """
+    if not sys.stdin.isatty():
+        yield False
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    add_reader(descriptor, lambda: typed(os.read(descriptor, 1024)))
+    try:
+        yield True
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import random
+import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -32,6 +34,9 @@ from endpointd.runtime.shutdown import stop_on_signals
 from endpointd.simulate.pod_log import simulated_log
 from endpointd.simulate.settings import SimulateSettings
 from endpointd.simulate.simulation import run_simulation
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _LOOK_SECONDS = 0.3
 _LOOKS_IN_A_ROW = 2
@@ -67,14 +72,14 @@ async def run_up(settings: UpSettings, manifests: Sequence[Manifest]) -> None:
     with stop_on_signals(stop):
         pod_logs = simulated_log if settings.simulation is not None else None
         async with embedded_server(settings.server, settings.kubeconfig, pod_logs) as (server, kubeconfig):
+            notes = (f"the Kubernetes API is at {server.url}; to use it:", f"  {how_to_reach(kubeconfig)}")
             if not settings.once:
-                click.echo(f"the Kubernetes API is at {server.url}; to use it:")
-                click.echo(f"  {how_to_reach(kubeconfig)}")
+                click.echo("\n".join(notes))
             config = load_config(str(kubeconfig), clock=clock)
             async with Client.from_config(
                 config, clock=clock, user_agent=f"endpointd/{__version__}"
             ) as client:
-                await _run(settings, manifests, client, clock, stop)
+                await _run(settings, manifests, client, clock, stop, notes)
 
 
 async def _run(
@@ -83,6 +88,7 @@ async def _run(
     client: Client,
     clock: Clock,
     stop: asyncio.Event,
+    notes: Sequence[str],
 ) -> None:
     rng = random.Random(settings.simulation.seed if settings.simulation else None)  # noqa: S311 - jitter, no secret
     board = Board(client, clock, rng)
@@ -103,7 +109,7 @@ async def _run(
                 await _settle(settings, client, clock, stop)
                 click.echo(_printed(await board.settled_view(), settings.output))
             else:
-                await _show(settings, board, client, clock, stop)
+                await _show(settings, board, client, clock, stop, notes)
         finally:
             stop.set()
             await asyncio.gather(*running, return_exceptions=True)
@@ -179,31 +185,66 @@ def _printed(found: Overview, output: str) -> str:
 
 
 async def _show(
-    settings: UpSettings, board: "Board", client: Client, clock: Clock, stop: asyncio.Event
+    settings: UpSettings,
+    board: "Board",
+    client: Client,
+    clock: Clock,
+    stop: asyncio.Event,
+    notes: Sequence[str],
 ) -> None:
-    """Draw the table anew whenever something has changed, on a terminal; print it once, settled, elsewhere."""
+    """Keep the table on the screen of a terminal; print it once, settled, elsewhere."""
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        try:
-            await _settle(settings, client, clock, stop)
-        except NotSettledError as error:
-            click.echo(f"{error}", err=True)
-        click.echo(as_text(await board.settled_view()))
-        await stop.wait()
+    if console.is_terminal:
+        await _show_live(console, board, stop, notes)
         return
+    try:
+        await _settle(settings, client, clock, stop)
+    except NotSettledError as error:
+        click.echo(f"{error}", err=True)
+    click.echo(as_text(await board.settled_view()))
+    await stop.wait()
+
+
+async def _show_live(console: "Console", board: "Board", stop: asyncio.Event, notes: Sequence[str]) -> None:
+    """Redraw the table when something has changed, a key was pressed or the terminal was resized."""
     from rich.live import Live
 
-    from endpointd.cli.live_table import rendered
+    from endpointd.cli.live_table import Scroll, keyboard, parse_keys, screen
 
-    with Live(rendered(board.view()), console=console, auto_refresh=False, transient=False) as live:
-        while not stop.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REDRAW_SECONDS):
-                    await stop.wait()
-            if board.take_changed():
-                live.update(rendered(board.view()), refresh=True)
+    loop = asyncio.get_running_loop()
+    scroll = Scroll()
+    redraw = asyncio.Event()
+
+    def typed(keys: bytes) -> None:
+        nonlocal scroll
+        if not keys:  # the terminal is gone
+            loop.remove_reader(sys.stdin.fileno())
+        for command in parse_keys(keys):
+            if command == "quit":
+                stop.set()
+            scroll = scroll.moved(command)
+        redraw.set()
+
+    with (
+        Live(console=console, auto_refresh=False, screen=True) as live,
+        keyboard(loop.add_reader, typed) as reads,
+    ):
+        loop.add_signal_handler(signal.SIGWINCH, redraw.set)
+        try:
+            while not stop.is_set():
+                redraw.clear()
+                shown, scroll = screen(board.view(), scroll, notes, *console.size)
+                live.update(shown, refresh=True)
+                while not (stop.is_set() or redraw.is_set() or board.take_changed()):
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_REDRAW_SECONDS):
+                            await redraw.wait()
+        finally:
+            loop.remove_signal_handler(signal.SIGWINCH)
+            if reads:
+                loop.remove_reader(sys.stdin.fileno())
 
 
 class Board:
