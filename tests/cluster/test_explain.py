@@ -358,6 +358,13 @@ CASES = (
         "the service wants IPv4, and none of the pod's addresses (fd00:77::1) is of that family",
     ),
     Case(
+        "address-rejected",
+        [service(), pod(ips=("169.254.7.7",))],
+        "out",
+        "AddressRejected",
+        "the API server accepts no endpoint with the pod's address 169.254.7.7 (link-local): it is left out",
+    ),
+    Case(
         "auto-hints-too-few",
         [
             service()

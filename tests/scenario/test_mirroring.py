@@ -457,6 +457,25 @@ async def test_fields_of_a_newer_server_survive_an_update() -> None:
     assert document["futureTop"] == 1
 
 
+async def test_an_address_that_the_server_rejects_does_not_block_its_slice() -> None:
+    """The server rejects it in an Endpoints as well; a rule of its own for slices is found out from its 422."""
+    world = await mirrored_world(subset("10.0.0.1", "10.0.0.2"))
+    world.server.rejected_range = lambda address: None
+    world.put(make_endpoints(subset("10.0.0.1", "10.0.0.3", "169.254.1.1", "10.7.7.7")))
+    world.server.rejected_range = lambda address: "forbidden" if address == "10.7.7.7" else None
+    await world.settle()
+    assert sorted(world.published()) == ["10.0.0.1", "10.0.0.3"]
+    assert (world.writes(), world.failures) == (["update", "update"], [])
+    assert {event.message for event in world.events} == {
+        f"Skipped {count} invalid IP addresses when mirroring to EndpointSlices" for count in (1, 2)
+    }
+    assert world.controller.audit(WEB) is None
+    world.server.rejected_range = lambda address: None
+    world.put(make_endpoints(subset("10.0.0.1", "10.7.7.7")))
+    await world.settle()
+    assert sorted(world.published()) == ["10.0.0.1", "10.7.7.7"]
+
+
 # ------------------------------------------------------------------------------------- restarts
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from endpointd.api.addresses import rejected_range
 from endpointd.api.core import Service
 from endpointd.api.discovery import (
     ENDPOINT_SLICES,
@@ -155,6 +156,95 @@ async def test_fields_of_a_newer_server_survive_a_flip() -> None:
     world.advance(10.0)
     await world.settle()
     assert world.take_writes() == []
+
+
+# ------------------------------------------------------------------------- endpoints that the server rejects
+
+
+def _rejects(*addresses: str) -> Callable[[str], str | None]:
+    return lambda address: "forbidden" if address in addresses else rejected_range(address)
+
+
+async def test_a_pod_with_an_address_that_the_server_rejects_does_not_block_its_slice() -> None:
+    world = await world_with(100)
+    world.put(make_pod("bad", "169.254.1.1"))
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    world.remove(make_pod("pod-00002", address_number(2)))
+    await world.settle()
+    assert world.published()["pod-00001"] is False
+    assert "pod-00002" not in world.published()
+    assert [call.verb for call in world.take_writes()] == ["update"]
+    assert world.failures == []
+    assert [(event.type, event.reason, event.message) for event in world.events] == [
+        (
+            "Warning",
+            "EndpointRejected",
+            "Pod default/bad is left out, as the API server rejects its endpoint: address 169.254.1.1 is link-local",
+        )
+    ]
+    assert len(world.controller.rejections) == 1
+    assert world.controller.audit(WEB) is None
+    world.put(make_pod("bad", "10.7.7.7"))
+    await world.settle()
+    assert world.published()["bad"] is True
+    assert len(world.controller.rejections) == 0
+
+
+async def test_a_pod_whose_endpoint_the_server_rejects_by_a_rule_of_its_own_is_isolated() -> None:
+    """A 422 names the endpoint; the slice is written without it, at once, and it is tried again once it has changed."""
+    world = SliceWorld()
+    world.server.rejected_range = _rejects("10.7.7.7")
+    world.put(make_node(), make_service(), *make_pods(3), make_pod("bad", "10.7.7.7"))
+    world.start()
+    await world.settle()
+    assert sorted(world.published()) == ["pod-00001", "pod-00002", "pod-00003"]
+    assert world.failures == []
+    (event,) = world.events
+    assert event.message.startswith(
+        'Pod default/bad is left out, as the API server rejects its endpoint: Invalid value: "10.7.7.7"'
+    )
+    assert len(world.controller.rejections) == 1
+    assert world.controller.audit(WEB) is None
+    world.take_writes()
+    for number in range(3):
+        world.put(make_pod("pod-00001", address_number(1), ready=bool(number % 2)))
+        await world.settle()
+    assert [call.verb for call in world.take_writes()] == ["update"] * 3, "it is not tried again and again"
+    world.put(make_service(labels={"some": "label"}))
+    await world.settle()
+    assert [call.verb for call in world.take_writes()] == ["update"]
+    assert len(world.events) == 1
+    world.put(make_pod("bad", "10.7.7.8"))
+    await world.settle()
+    assert world.published()["bad"] is True
+    assert len(world.controller.rejections) == 0
+
+
+async def test_a_refusal_of_most_endpoints_is_no_reason_to_withdraw_them() -> None:
+    world = await world_with(4)
+    world.server.rejected_range = lambda address: "any"
+    world.put(make_pod("pod-00001", address_number(1), ready=False))
+    await world.settle()
+    assert len(world.published()) == 4
+    assert len(world.failures) == 1
+    world.server.rejected_range = rejected_range
+    world.advance(60.0)
+    await world.settle()
+    assert world.published()["pod-00001"] is False
+
+
+async def test_what_is_left_out_is_forgotten_with_its_pod_and_its_service() -> None:
+    world = await world_with(1)
+    bad, worse = make_pod("bad", "127.0.0.1"), make_pod("worse", "fe80::1")
+    world.put(bad, worse)
+    await world.settle()
+    assert len(world.controller.rejections) == 2
+    world.remove(bad)
+    await world.settle()
+    assert len(world.controller.rejections) == 1
+    world.remove(make_service())
+    await world.settle()
+    assert len(world.controller.rejections) == 0
 
 
 # ------------------------------------------------------------------------------------- our own writes

@@ -41,6 +41,37 @@ def ip_family(text: str) -> Family | None:
     return "IPv6" if ":" in canonical else "IPv4"
 
 
+def rejected_range(canonical: str) -> str | None:
+    """Return the range of a canonical address in which the API server accepts no endpoint, None where it does.
+
+    The rule is the server's own, for Endpoints and EndpointSlices alike: an endpoint is not unspecified, loopback,
+    link-local or link-local multicast.
+    """
+    if canonical.startswith(_SUSPECT):
+        return _rejected_range(canonical)
+    return None
+
+
+_SUSPECT = ("127.", "169.254.", "224.0.0.", "0.0.0.0", "::", "fe", "ff")  # noqa: S104 - not to listen on
+
+
+def _rejected_range(canonical: str) -> str | None:
+    if canonical in ("0.0.0.0", "::"):  # noqa: S104
+        return "unspecified"
+    if canonical.startswith("127.") or canonical == "::1":
+        return "loopback"
+    if canonical.startswith("169.254."):
+        return "link-local"
+    if canonical.startswith("224.0.0."):
+        return "link-local multicast"
+    group = canonical.partition(":")[0]
+    if len(group) == 4 and group[:2] == "fe" and group[2] in "89ab":
+        return "link-local"
+    if len(group) == 4 and group[:2] == "ff" and group[3] == "2":
+        return "link-local multicast"
+    return None
+
+
 @lru_cache(maxsize=8192)
 def _parse_and_print(text: str) -> str | None:
     for character in text:

@@ -195,6 +195,8 @@ class Assembly:
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
         )
+        if self._metrics is not None:
+            self._metrics.add_rejections(endpoints.NAME, controller.rejections)
         begin = Begin(controller, controller.start)
         self._auditor.add(endpoints.NAME, begin)
         self._work(
@@ -229,6 +231,8 @@ class Assembly:
             ),
             observer=observer,
         )
+        if self._metrics is not None:
+            self._metrics.add_rejections(slices.NAME, controller.rejections)
         begin = Begin(controller, controller.start)
         self._auditor.add(slices.NAME, begin)
         self._work(

@@ -10,6 +10,7 @@ from typing import Any
 from endpointd import __version__
 from endpointd.clock import Clock
 from endpointd.controllers.audit import AuditStatistics
+from endpointd.controllers.rejections import Rejections, rejection_families
 from endpointd.controllers.sync_lag import SyncLag
 from endpointd.runtime.events import EventStatistics
 from endpointd.runtime.exposition import Family, Sample, exposition
@@ -31,6 +32,7 @@ class Metrics:
         self._queues: list[tuple[WorkQueue[Any], QueueTimes]] = []
         self._informers: list[Informer[Any]] = []
         self._lags: list[tuple[str, SyncLag]] = []
+        self._rejections: list[tuple[str, Rejections]] = []
         self._sources: list[Families] = [process_families]
 
     def add(self, families: Families) -> None:
@@ -49,6 +51,10 @@ class Metrics:
         """Tell how long a controller takes to publish changes."""
         self._lags.append((controller, lag))
 
+    def add_rejections(self, controller: str, rejections: Rejections) -> None:
+        """Tell how many endpoints a controller leaves out."""
+        self._rejections.append((controller, rejections))
+
     def add_audit(self, statistics: Callable[[], AuditStatistics]) -> None:
         """Tell what audits have found."""
         self.add(lambda: audit_families(statistics()))
@@ -65,6 +71,7 @@ class Metrics:
             [informer.statistics() for informer in self._informers], self._clock.monotonic()
         )
         families += lag_families(self._lags)
+        families += rejection_families(self._rejections)
         return exposition(families)
 
 

@@ -3,9 +3,12 @@
 Rules: behaviour 0.4.
 """
 
-from endpointd.api.addresses import canonical_ip, ip_family
+from endpointd.api.addresses import canonical_ip, ip_family, rejected_range
 from endpointd.api.core import Pod, Service, ServicePort
 from endpointd.api.meta import ObjectReference
+
+# How every address that the API server rejects begins, in any spelling.
+_SUSPECT = ("127.", "169.", "224.", "0", ":", "f", "F")
 
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
@@ -22,13 +25,39 @@ def is_eligible(pod: Pod, *, include_terminating: bool) -> bool:
 def addresses_of_family(pod: Pod, family: str) -> tuple[str, ...]:
     """Return the pod's addresses of ``IPv4`` or ``IPv6``, canonical, in the pod's order.
 
-    An address that stands in ``podIP`` alone is not used: the API server keeps the two in step.
+    An address that stands in ``podIP`` alone is not used: the API server keeps the two in step. One that the API
+    server rejects is left out (see :func:`rejected_addresses`), as it would reject all that is written with it.
     """
     return tuple(
         canonical
         for address in pod.pod_ips
-        if (canonical := canonical_ip(address)) is not None and ip_family(canonical) == family
+        if (canonical := canonical_ip(address)) is not None
+        and ip_family(canonical) == family
+        and rejected_range(canonical) is None
     )
+
+
+def rejected_addresses(pod: Pod) -> tuple[tuple[str, str], ...]:
+    """Return the pod's addresses that the API server accepts in no endpoint, each with the range that it is in."""
+    return tuple(
+        (canonical, in_range)
+        for address in pod.pod_ips
+        if (canonical := canonical_ip(address)) is not None
+        and (in_range := rejected_range(canonical)) is not None
+    )
+
+
+def rejection_of(pod: Pod, *, include_terminating: bool) -> str | None:
+    """Return why an address of a pod is left out, None where it is not, or where the pod is not published anyway."""
+    for address in pod.pod_ips:
+        if address.startswith(_SUSPECT):
+            break
+    else:
+        return None  # nearly always, so it is to be quick
+    found = rejected_addresses(pod)
+    if not found or not is_eligible(pod, include_terminating=include_terminating):
+        return None
+    return ", ".join(f"address {address} is {in_range}" for address, in_range in found)
 
 
 def resolve_target_port(pod: Pod, port: ServicePort) -> int | None:

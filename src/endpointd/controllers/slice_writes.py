@@ -3,15 +3,17 @@
 What is written, and for whom, is the business of the controller that asks.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
+from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ApiError, ClientError, ConflictError
+from endpointd.controllers.rejections import rejected_elements
 from endpointd.controllers.writes import Failure, is_gone, is_namespace_terminating, write_all
 from endpointd.runtime.writer import Writer
 
@@ -23,6 +25,8 @@ class SliceFailure(Failure, frozen=True, gc=False):
     """
 
     refused: bool = False
+    rejected: tuple[tuple[Endpoint, str], ...] = ()
+    """The endpoints that the server rejects, and why: without them it may accept the slice."""
     retry_after_seconds: float | None = None
 
 
@@ -140,7 +144,7 @@ class SliceWriter:
         except ClientError as error:
             if is_namespace_terminating(error):
                 return _NAMESPACE_IS_GOING
-            return _failure(f"failed to create EndpointSlice for {owner}", error)
+            return _failure(f"failed to create EndpointSlice for {owner}", error, piece=piece)
         self._told.wrote(piece, _as_read_back(answer, piece))
         return None
 
@@ -155,7 +159,7 @@ class SliceWriter:
             gone = is_gone(error, ENDPOINT_SLICES, key)
             if gone:
                 self._told.gone(key, piece.metadata.uid)
-            return _failure(text, error, outdated=gone)
+            return _failure(text, error, outdated=gone, piece=piece)
         self._told.wrote(piece, _as_read_back(answer, piece))
         return None
 
@@ -191,11 +195,22 @@ class SliceWriter:
         return True
 
 
-def _failure(text: str, error: ClientError, *, outdated: bool = False) -> SliceFailure:
+_ENDPOINT = re.compile(r"endpoints\[(\d+)\]")
+
+
+def _failure(
+    text: str, error: ClientError, *, outdated: bool = False, piece: EndpointSlice | None = None
+) -> SliceFailure:
+    endpoints = (piece.endpoints if piece is not None else None) or ()
     return SliceFailure(
         f"{text}: {error}",
         outdated=outdated,
         refused=not error.retryable,
+        rejected=tuple(
+            (endpoints[int(match[1])], problem)
+            for match, problem in rejected_elements(error, _ENDPOINT, len(endpoints))
+            if int(match[1]) < len(endpoints)
+        ),
         retry_after_seconds=error.retry_after_seconds if isinstance(error, ApiError) else None,
     )
 

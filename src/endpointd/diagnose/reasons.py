@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from endpointd.api.addresses import ip_family
 from endpointd.api.core import Node, Pod, Service
 from endpointd.api.selectors import matches
 from endpointd.controllers.endpointslice.desired import address_types
-from endpointd.controllers.pods import TERMINAL_PHASES, addresses_of_family
+from endpointd.controllers.pods import TERMINAL_PHASES, addresses_of_family, rejected_addresses
 from endpointd.diagnose.details import ContainerStatus, PodDetails
 from endpointd.diagnose.ports import has_reachable_port, port_problems, probe_text
 
@@ -228,6 +229,17 @@ def _no_address_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> 
 def _family_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
     families = address_types(service)
     without = [family for family in families if not addresses_of_family(pod, family)]
+    rejected = rejected_addresses(pod)
+    if rejected:
+        addresses = ", ".join(f"{address} ({in_range})" for address, in_range in rejected)
+        yield Reason(
+            "AddressRejected",
+            "out" if len(without) == len(families) else "note",
+            f"the API server accepts no endpoint with the pod's address {addresses}: it is left out",
+            "give the pod an address of the pod network: see to the CNI plugin, or to what writes status.podIPs",
+        )
+        kept_out = {ip_family(address) for address, _ in rejected}
+        without = [family for family in without if family not in kept_out]
     if not without:
         return
     has = ", ".join(pod.pod_ips) or "none"

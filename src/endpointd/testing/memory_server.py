@@ -6,12 +6,14 @@ a late watch is made.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
+from endpointd.api.addresses import rejected_range
 from endpointd.api.discovery import EndpointSlice
+from endpointd.api.endpoints import Endpoints
 from endpointd.api.meta import KubernetesObject, ObjectKey, ObjectMeta
 from endpointd.api.resource import Resource, WatchEvent
 from endpointd.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
@@ -54,8 +56,8 @@ class MemoryServer:
     """Satisfies :class:`endpointd.runtime.writer.Writer` for complete types (Endpoints, EndpointSlice).
 
     As an API server it gives names, uids, growing resource versions and generations (0.8); refuses what is stale
-    (409), not there (404), there already (409 AlreadyExists), of another uid (409), of another address type (422), or
-    new in a namespace that is going (403 with its cause); keeps what has finalizers, as terminating, until the last is
+    (409), not there (404), there already (409 AlreadyExists), of another uid (409), of another address type (422), has
+    an address that no endpoint may have (422), or new in a namespace that is going (403 with its cause); keeps what has finalizers, as terminating, until the last is
     taken away; and takes an update that changes nothing without a new version. Requests are recorded in :attr:`calls`.
 
     :meth:`create_foreign`, :meth:`update_foreign` and :meth:`delete_foreign` are what somebody else does: the same,
@@ -73,6 +75,8 @@ class MemoryServer:
         """A mutating webhook: what it returns is stored in the place of what a request carried."""
         self.calls: list[Call] = []
         self.terminating_namespaces: set[str] = set()
+        self.rejected_range: Callable[[str], str | None] = rejected_range
+        """Says in which range an address is that makes the whole object invalid (422), None where it is valid."""
         self.before_each: Callable[[Call], Awaitable[None]] | None = None
         """Awaited before each request acts: a test may hold it there, or change the world under it."""
         self.after_each: Callable[[Call], Awaitable[None]] | None = None
@@ -231,6 +235,7 @@ class MemoryServer:
         if self.admission is not None:
             body = self.admission(body)
             meta = _meta(body)
+        self._validate(resource, body)
         meta = msgspec.structs.replace(
             meta,
             name=name,
@@ -268,6 +273,7 @@ class MemoryServer:
         if self.admission is not None:
             body = self.admission(body)
             meta = _meta(body)
+        self._validate(resource, body)
         meta = msgspec.structs.replace(
             meta,
             name=key.name,
@@ -332,8 +338,46 @@ class MemoryServer:
         self._events.setdefault(resource.plural, []).append(WatchEvent("DELETED", gone))
         return gone
 
+    def _validate(self, resource: Resource[Any], body: Any) -> None:
+        """Raise ``InvalidError`` where an address is in a range that no endpoint may be in."""
+        causes = tuple(
+            StatusCause(
+                reason="FieldValueInvalid",
+                message=f'Invalid value: "{address}": may not be in the {in_range} range',
+                field=field,
+            )
+            for field, address in _addresses(body)
+            if (in_range := self.rejected_range(address)) is not None
+        )
+        if causes:
+            text = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+            details = StatusDetails(name=_meta(body).name, kind=resource.kind, causes=causes)
+            raise api_error(
+                Status(
+                    status="Failure",
+                    code=422,
+                    reason="Invalid",
+                    message=f'{resource.kind} "{_meta(body).name}" is invalid: {text}',
+                    details=details,
+                )
+            )
+
     def _suffix(self) -> str:
         return "".join(self._chance.choices(_NAME_LETTERS, k=5))
+
+
+def _addresses(body: Any) -> Iterator[tuple[str, str]]:
+    """Return the addresses of an object, each with its field."""
+    if isinstance(body, EndpointSlice):
+        for number, endpoint in enumerate(body.endpoints or ()):
+            for place, address in enumerate(endpoint.addresses):
+                yield f"endpoints[{number}].addresses[{place}]", address
+    if isinstance(body, Endpoints):
+        for number, subset in enumerate(body.subsets or ()):
+            lists = {"addresses": subset.addresses, "notReadyAddresses": subset.not_ready_addresses}
+            for name, addresses in lists.items():
+                for place, one in enumerate(addresses or ()):
+                    yield f"subsets[{number}].{name}[{place}].ip", one.ip
 
 
 def _meta(body: Any) -> ObjectMeta:

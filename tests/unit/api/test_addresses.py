@@ -2,7 +2,7 @@
 
 import pytest
 
-from endpointd.api.addresses import canonical_ip, ip_family
+from endpointd.api.addresses import canonical_ip, ip_family, rejected_range
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,40 @@ def test_what_is_no_address_is_none(text: str) -> None:
 )
 def test_a_mapped_address_counts_as_ipv4(text: str, family: str) -> None:
     assert ip_family(text) == family
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("0.0.0.0", "unspecified"),
+        ("::", "unspecified"),
+        ("127.0.0.1", "loopback"),
+        ("127.255.0.1", "loopback"),
+        ("::1", "loopback"),
+        ("169.254.1.1", "link-local"),
+        ("fe80::1", "link-local"),
+        ("fe90::1", "link-local"),
+        ("febf::1", "link-local"),
+        ("224.0.0.1", "link-local multicast"),
+        ("ff02::1", "link-local multicast"),
+        ("ff12::1", "link-local multicast"),
+        ("10.0.0.1", None),
+        ("169.253.1.1", None),
+        ("224.0.1.1", None),
+        ("239.1.1.1", None),
+        ("255.255.255.255", None),
+        ("0.0.0.1", None),
+        ("240.0.0.1", None),
+        ("fec0::1", None),
+        ("fe8::1", None),
+        ("ff2::1", None),
+        ("ff01::1", None),
+        ("ff05::1", None),
+        ("fd00::1", None),
+        ("::2", None),
+        ("64:ff9b::1", None),
+    ],
+)
+def test_the_ranges_that_the_api_server_accepts_in_no_endpoint(address: str, expected: str | None) -> None:
+    """As kube-apiserver 1.36.3 answered to each of them, for Endpoints and EndpointSlices alike (0.9)."""
+    assert rejected_range(address) == expected

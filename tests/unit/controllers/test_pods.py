@@ -8,6 +8,8 @@ from endpointd.controllers.pods import (
     hostname_of,
     is_eligible,
     reference_to,
+    rejected_addresses,
+    rejection_of,
     resolve_target_port,
 )
 from endpointd.testing.builders import make_pod, make_service, make_service_port
@@ -115,3 +117,26 @@ def test_a_reference_holds_no_version_so_that_it_changes_only_with_the_pod() -> 
         "a-uid",
     )
     assert (reference.api_version, reference.resource_version, reference.field_path) == (None, None, None)
+
+
+def test_addresses_that_the_server_rejects_are_left_out_and_named() -> None:
+    pod = make_pod("pod", "169.254.1.1", "fe80::1", "10.0.0.1", "fd00::1")
+    assert addresses_of_family(pod, "IPv4") == ("10.0.0.1",)
+    assert addresses_of_family(pod, "IPv6") == ("fd00::1",)
+    assert rejected_addresses(pod) == (("169.254.1.1", "link-local"), ("fe80::1", "link-local"))
+    assert rejection_of(pod, include_terminating=False) == (
+        "address 169.254.1.1 is link-local, address fe80::1 is link-local"
+    )
+
+
+def test_a_pod_that_is_not_published_anyway_is_not_left_out() -> None:
+    assert rejection_of(make_pod("pod", "127.0.0.1", phase="Failed"), include_terminating=True) is None
+    assert rejection_of(make_pod("pod", "127.0.0.1", terminating=True), include_terminating=False) is None
+    assert rejection_of(make_pod("pod", "127.0.0.1", terminating=True), include_terminating=True) is not None
+
+
+@pytest.mark.parametrize("address", ["0127.0.0.1", "00.0.0.0", "::ffff:127.0.0.1", "FE80::1", "0:0::1"])
+def test_an_address_is_rejected_in_any_spelling(address: str) -> None:
+    assert rejection_of(make_pod("pod", address), include_terminating=True) is not None
+    assert addresses_of_family(make_pod("pod", address), "IPv4") == ()
+    assert addresses_of_family(make_pod("pod", address), "IPv6") == ()

@@ -637,6 +637,44 @@ async def test_forbidden_on_an_update_is_a_failure_like_any_other_e22() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
+async def test_a_pod_with_an_address_that_the_server_rejects_does_not_block_the_others() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(change(pod(3), pod_ips=("169.254.1.1",)))
+    world.put(pod(1, ready=False))
+    await world.settle()
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    assert (world.writes(), world.errors) == (["update"], [])
+    assert [event.reason for event in world.events] == ["EndpointRejected"]
+    assert len(world.controller.rejections) == 1
+    assert world.controller.audit(KEY) is None
+    world.remove(change(pod(3), pod_ips=("169.254.1.1",)))
+    assert len(world.controller.rejections) == 0
+
+
+async def test_an_address_that_the_server_rejects_by_a_rule_of_its_own_is_isolated() -> None:
+    world = World()
+    world.server.rejected_range = lambda address: "forbidden" if address == "10.0.0.2" else None
+    for item in (pod(1, ready=False), pod(2, ready=False), pod(3), pod(4), make_service()):
+        world.put(item)
+    world.start()
+    await world.work()
+    assert world.ips() == (["10.0.0.3", "10.0.0.4"], ["10.0.0.1"])
+    assert (world.writes(), world.errors) == (["create", "create"], [])
+    (event,) = world.events
+    assert event.message.startswith(
+        "Pod ns/p2 is left out, as the API server rejects its endpoint: Invalid value"
+    )
+    await world.settle()
+    assert world.controller.audit(KEY) is None
+    world.put(pod(3, ready=False))
+    await world.settle()
+    assert world.writes() == ["update"]
+    world.put(change(pod(2), pod_ips=("10.0.0.9",)))
+    await world.settle()
+    assert world.ips() == (["10.0.0.4", "10.0.0.9"], ["10.0.0.1", "10.0.0.3"])
+    assert len(world.controller.rejections) == 0
+
+
 async def test_nothing_is_owed_to_a_namespace_that_is_going_e22() -> None:
     world = World()
     world.start()

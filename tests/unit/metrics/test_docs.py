@@ -12,6 +12,7 @@ from endpointd.cli.metrics import audit_families, lag_families, process_families
 from endpointd.controllers.audit import AuditCounts, AuditStatistics
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.mirroring.metrics import MirroringMetrics
+from endpointd.controllers.rejections import Rejections, rejection_families
 from endpointd.controllers.sync_lag import SyncLag
 from endpointd.runtime.events import EventStatistics
 from endpointd.runtime.exposition import Family
@@ -27,11 +28,17 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
 
 
+class NoEvents:
+    def event(self, *event: object) -> None:
+        pass
+
+
 def families() -> Iterator[Family]:
     clock = HandClock()
     yield from SliceMetrics(clock).families()
     yield from MirroringMetrics().families()
     yield from lag_families([("some-controller", SyncLag(clock))])
+    yield from rejection_families([("some-controller", Rejections(NoEvents()))])
     yield from queue_families([(WorkQueue[str]("main", clock=clock), QueueTimes())])
     yield from informer_families([informer(last_contact=1.0, lists=1)], now=2.0)
     yield from event_families(

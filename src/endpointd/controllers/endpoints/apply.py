@@ -1,12 +1,13 @@
 """The only place that writes Endpoints: does what a plan says and tells the store what came of it."""
 
 import logging
+import re
 from typing import Protocol, assert_never
 
 import msgspec
 
 from endpointd.api.core import SERVICES
-from endpointd.api.endpoints import ENDPOINTS, Endpoints
+from endpointd.api.endpoints import ENDPOINTS, EndpointAddress, Endpoints
 from endpointd.api.meta import ObjectKey, ObjectReference
 from endpointd.client.errors import (
     AlreadyExistsError,
@@ -15,6 +16,7 @@ from endpointd.client.errors import (
     ConflictError,
 )
 from endpointd.controllers.endpoints.plan import Create, Delete, Nothing, Plan, Update
+from endpointd.controllers.rejections import rejected_elements
 from endpointd.controllers.writes import is_gone, is_namespace_terminating
 from endpointd.runtime.events import reference
 from endpointd.runtime.writer import Writer
@@ -30,6 +32,8 @@ class WriteFailure(msgspec.Struct, frozen=True, gc=False):
     regarding: ObjectReference | None = None
     outdated: bool = False
     """Whether it was planned from what is no longer so, and the store now knows better."""
+    rejected: tuple[tuple[EndpointAddress, str], ...] = ()
+    """The addresses that the server rejects, and why: without them it may accept the object."""
     retry_after_seconds: float | None = None
 
 
@@ -93,6 +97,7 @@ class EndpointsApplier:
                     kind=ENDPOINTS.kind, api_version=ENDPOINTS.api_version, name=key.name
                 ),
                 outdated=exists,
+                rejected=_rejected(error, plan.body),
                 retry_after_seconds=_wait_seconds(error),
             )
         self._tell(answer, plan.body)
@@ -112,6 +117,7 @@ class EndpointsApplier:
                 reason="FailedToUpdateEndpoint",
                 regarding=reference(ENDPOINTS, observed if observed is not None else plan.body),
                 outdated=outdated,
+                rejected=_rejected(error, plan.body),
                 retry_after_seconds=_wait_seconds(error),
             )
         self._tell(answer, plan.body)
@@ -159,6 +165,23 @@ class EndpointsApplier:
                 log.info("endpoints not read after a failed write: endpoints=%s error=%s", key, error)
         else:
             self._told.found(item)
+
+
+_ADDRESS = re.compile(r"subsets\[(\d+)\]\.(addresses|notReadyAddresses)\[(\d+)\]")
+
+
+def _rejected(error: ClientError, body: Endpoints) -> tuple[tuple[EndpointAddress, str], ...]:
+    """Return the addresses that a refusal names as invalid, each with the problem."""
+    subsets = body.subsets or ()
+    count = sum(len(subset.addresses or ()) + len(subset.not_ready_addresses or ()) for subset in subsets)
+    found: list[tuple[EndpointAddress, str]] = []
+    for match, problem in rejected_elements(error, _ADDRESS, count):
+        subset, number = int(match[1]), int(match[3])
+        if subset < len(subsets):
+            ready = match[2] == "addresses"
+            addresses = (subsets[subset].addresses if ready else subsets[subset].not_ready_addresses) or ()
+            found += [(address, problem) for address in addresses[number : number + 1]]
+    return tuple(found)
 
 
 def _wait_seconds(error: ClientError) -> float | None:

@@ -12,10 +12,11 @@ from endpointd.api.meta import ObjectKey, key_of
 from endpointd.clock import Clock
 from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
 from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_without_service
-from endpointd.controllers.endpoints.state import ServiceState
+from endpointd.controllers.endpoints.state import ServiceState, contributions_may_differ
 from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder
+from endpointd.controllers.rejections import Rejections
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder
@@ -88,6 +89,7 @@ class EndpointsController:
         self._states: dict[ObjectKey, ServiceState] = {}
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._writes = WriteRecorder(endpoints, _content)
+        self.rejections = Rejections(recorder)
 
     def start(self) -> None:
         """Put into the queue every service, and what has lost its service while nobody looked; listen from now on.
@@ -119,7 +121,10 @@ class EndpointsController:
             return
         state = self._states.get(key)
         if state is not None:
+            before = state.service
             state.service_changed(new, self._membership.pods_of(key))
+            if contributions_may_differ(before, new):
+                self._note_rejections(key, state)
         self._queue.add(key)
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
@@ -130,7 +135,14 @@ class EndpointsController:
             current = self._services.get(service)
             if current is not None and is_published(current):
                 self._queue.add_after(service, delay_seconds)
-        elif state.pod_changed(old, new):
+            return
+        touched = state.pod_changed(old, new)
+        pod = new if new is not None else old
+        if pod is not None:
+            self.rejections.note(
+                state.service, pod.metadata.name, state.rejection_of(new) if new is not None else None
+            )
+        if touched:
             self._queue.add_after(service, max(delay_seconds, self._rest_seconds(state)))
         elif not state.needs_plan:
             # Nothing published depends on this change: a later, unrelated write must not carry its time (0.6).
@@ -179,8 +191,13 @@ class EndpointsController:
             return 0.0
         return state.written_at + rest_seconds - self._clock.monotonic()
 
+    def _note_rejections(self, key: ObjectKey, state: ServiceState) -> None:
+        pods = self._membership.pods_of(key)
+        self.rejections.replace(state.service, ((pod.metadata.name, state.rejection_of(pod)) for pod in pods))
+
     def _forget(self, key: ObjectKey) -> None:
         self._states.pop(key, None)
+        self.rejections.forget(key)
 
     # ------------------------------------------------------------------------------------------ syncing
 
@@ -211,6 +228,7 @@ class EndpointsController:
         state = self._states.get(key)
         if state is None:
             state = self._states[key] = ServiceState(service, self._membership.pods_of(key))
+            self._note_rejections(key, state)
         taken = state.trigger_times.take()  # E-14: consumed even where nothing is written
         state.needs_plan = False
         plan = state.plan(observed, taken)
@@ -226,7 +244,18 @@ class EndpointsController:
             if not written:
                 state.trigger_times.put_back(taken)
                 state.needs_plan = True
-        return failure
+        return self._leave_out(key, failure) if failure is not None else None
+
+    def _leave_out(self, key: ObjectKey, failure: WriteFailure) -> WriteFailure:
+        """Leave out the addresses that a failure names as rejected; then the object can be written without them."""
+        state = self._states.get(key)
+        left_out = False
+        for address, problem in failure.rejected:
+            pod = state.reject(address, problem) if state is not None else None
+            if pod is not None and state is not None:
+                self.rejections.note(state.service, pod, problem)
+                left_out = True
+        return msgspec.structs.replace(failure, outdated=True) if left_out else failure
 
     # What the applier tells enters the store; our own handler hears of it within the call, and looks away.
 
@@ -260,7 +289,7 @@ class EndpointsController:
         service = self._services.get(key)
         if state is None or service is None or state.needs_plan:
             return None
-        rebuilt = ServiceState(service, self._membership.pods_of(key))
+        rebuilt = ServiceState(service, self._membership.pods_of(key), state.rejected)
         mine, theirs = state.snapshot(), rebuilt.snapshot()
         wrong = [part for part, value in theirs.items() if mine[part] != value]
         if not wrong and isinstance(rebuilt.plan(self._observed(key), None), Nothing):

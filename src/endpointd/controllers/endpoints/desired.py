@@ -57,6 +57,10 @@ class DesiredEndpoints:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def entry_of(self, pod: str) -> Entry | None:
+        """Return what a pod contributes."""
+        return self._entries.get(pod)
+
     def snapshot(self) -> object:
         """Return all that is kept, to compare with another snapshot: for checking one state by another."""
         lists = {ports: (tuple(group.ready), tuple(group.not_ready)) for ports, group in self._groups.items()}

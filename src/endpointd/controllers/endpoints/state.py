@@ -3,16 +3,17 @@
 After any history the state equals one built from the listers, and so does its plan.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from endpointd.api.core import Pod, Service
-from endpointd.api.endpoints import Endpoints
+from endpointd.api.endpoints import EndpointAddress, Endpoints
 from endpointd.api.selectors import matches
 from endpointd.controllers.endpoints.desired import DesiredEndpoints
-from endpointd.controllers.endpoints.entries import PodTranslator
+from endpointd.controllers.endpoints.entries import Entry, PodTranslator
 from endpointd.controllers.endpoints.plan import Plan, plan_for_service
+from endpointd.controllers.pods import rejection_of
 from endpointd.controllers.trigger_time import TriggerTimes
 
 
@@ -22,7 +23,11 @@ class ServiceState:
     :meth:`pod_changed` costs a binary search, :meth:`service_changed` O(pods) if it changes what pods contribute.
     """
 
-    def __init__(self, service: Service, pods: Iterable[Pod]) -> None:
+    def __init__(
+        self, service: Service, pods: Iterable[Pod], rejected: Mapping[str, tuple[Entry, str]] | None = None
+    ) -> None:
+        self.rejected: dict[str, tuple[Entry, str]] = dict(rejected or {})
+        """By pod: entries that the API server has rejected, and why. They are left out."""
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self.written_version = ""
         """The resource version of the Endpoints as last written, if it was stored as it was sent."""
@@ -35,10 +40,36 @@ class ServiceState:
     def _build(self, service: Service, pods: Iterable[Pod]) -> None:
         self.service = service
         self._translator = PodTranslator(service)
-        entry_of = self._translator.entry_of
         self.desired = DesiredEndpoints(
-            (pod.metadata.name, entry) for pod in pods if (entry := entry_of(pod)) is not None
+            (pod.metadata.name, entry) for pod in pods if (entry := self._entry_of(pod)) is not None
         )
+
+    def _entry_of(self, pod: Pod) -> Entry | None:
+        """Return what a pod contributes: nothing while the server rejects it; once it has changed it is tried again."""
+        entry = self._translator.entry_of(pod)
+        if self.rejected and pod.metadata.name in self.rejected:
+            if self.rejected[pod.metadata.name][0] == entry:
+                return None
+            del self.rejected[pod.metadata.name]
+        return entry
+
+    def reject(self, address: EndpointAddress, problem: str) -> str | None:
+        """Leave out an address that the API server rejects, until it changes; return its pod, None where there is none."""
+        pod = address.target_ref.name if address.target_ref is not None else None
+        entry = self.desired.entry_of(pod) if pod is not None else None
+        if pod is None or entry is None or entry.address != address:
+            return None
+        self.rejected[pod] = (entry, problem)
+        self.desired.set(pod, None)
+        self.needs_plan = True
+        return pod
+
+    def rejection_of(self, pod: Pod) -> str | None:
+        """Return why a pod is left out, as the API server rejects its address; None where it does not."""
+        found = self.rejected.get(pod.metadata.name) if self.rejected else None
+        if found is not None:
+            return found[1]
+        return rejection_of(pod, include_terminating=self.service.publish_not_ready_addresses)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> bool:
         """Take in that a pod joined (no old), left (no new) or changed; tell whether what is published may change."""
@@ -48,9 +79,9 @@ class ServiceState:
         pod = new if new is not None else old
         if pod is None:
             return False
-        touched = self.desired.set(
-            pod.metadata.name, self._translator.entry_of(new) if new is not None else None
-        )
+        touched = self.desired.set(pod.metadata.name, self._entry_of(new) if new is not None else None)
+        if new is None:
+            self.rejected.pop(pod.metadata.name, None)
         self.needs_plan |= touched
         return touched
 

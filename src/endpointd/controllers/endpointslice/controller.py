@@ -22,6 +22,7 @@ from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder, slice_content
+from endpointd.controllers.rejections import Rejections
 from endpointd.controllers.repair_pace import RepairPace
 from endpointd.controllers.slice_writes import SliceFailure
 from endpointd.runtime.backoff import ExponentialBackoff
@@ -100,6 +101,7 @@ class EndpointSliceController:
         self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, settings.missing_node_grace_seconds)
         self._topology_aware: set[ObjectKey] = set()
+        self.rejections = Rejections(recorder)
         self._writes = WriteRecorder(slices, slice_content)
 
     def start(self) -> None:
@@ -137,6 +139,9 @@ class EndpointSliceController:
             old.ready_since if old is not None else None, new.ready_since if new is not None else None
         )
         state.set_pod(pod.metadata.name, new)
+        self.rejections.note(
+            state.service, pod.metadata.name, state.rejection_of(new) if new is not None else None
+        )
         to_be_planned = self._wake(service, state, self._settings.batch_period_seconds)
         if self._observer is not None and to_be_planned:
             self._observer.pod_changed(service)
@@ -184,6 +189,7 @@ class EndpointSliceController:
                 state = self._states.get(service)
                 if state is not None:
                     state.set_pod(pod.metadata.name, pod)
+                    self.rejections.note(state.service, pod.metadata.name, state.rejection_of(pod))
                     self._wake(service, state, self._settings.batch_period_seconds)
 
     def _owner_of(self, piece: EndpointSlice) -> Service | None:
@@ -208,9 +214,11 @@ class EndpointSliceController:
 
     def _build(self, service: Service) -> None:
         key = key_of(service)
-        before = self._states.pop(key, None)
+        before = self._states.get(key)
         self._topology_aware.discard(key)
         if not _is_selected(service):  # S-11, S-12: what there is stays
+            self._states.pop(key, None)
+            self.rejections.forget(key)
             return
         state = self._states[key] = self._rebuilt(service)
         if state.is_topology_aware:
@@ -222,6 +230,9 @@ class EndpointSliceController:
                 for pod in self._membership.pods_of(key):
                     if not matches(selected, pod.labels):
                         state.trigger_times.pod_changed(None, pod.ready_since)
+        self.rejections.replace(
+            service, ((pod.metadata.name, state.rejection_of(pod)) for pod in self._membership.pods_of(key))
+        )
         self._describe(key)
         self._wake(key, state, 0.0)
 
@@ -230,6 +241,7 @@ class EndpointSliceController:
             self._observer.forgot(service)
         self._topology_aware.discard(service)
         self._states.pop(service, None)
+        self.rejections.forget(service)
 
     def _describe(self, service: ObjectKey) -> None:
         state = self._states.get(service)
@@ -239,12 +251,14 @@ class EndpointSliceController:
     def _rebuilt(self, service: Service) -> ServiceState:
         key = key_of(service)
         found = (self._slices.get(ObjectKey(key.namespace, name)) for name in self._slice_names.get(key, ()))
+        before = self._states.get(key)
         return ServiceState.build(
             service,
             self._node_zones.zone_of,
             self._membership.pods_of(key),
             (self._as_sent(piece) for piece in found if piece is not None),
             self._ratios,
+            before.rejected if before is not None else None,
         )
 
     def _as_sent(self, piece: EndpointSlice) -> EndpointSlice:
@@ -358,6 +372,7 @@ class EndpointSliceController:
                 )
         if failures:
             state.trigger_times.put_back(taken)
+            failures = [self._leave_out(key, failure) for failure in failures]
         if observer is not None:
             if failures:
                 observer.failed(key)
@@ -365,6 +380,17 @@ class EndpointSliceController:
                 observer.completed(key, wrote=not plan.is_empty)
             self._describe(key)
         return failures
+
+    def _leave_out(self, key: ObjectKey, failure: SliceFailure) -> SliceFailure:
+        """Leave out the endpoints that a failure names as rejected; then the slice can be written without them."""
+        state = self._states.get(key)
+        left_out = False
+        for endpoint, problem in failure.rejected:
+            pod = state.reject(endpoint, problem) if state is not None else None
+            if pod is not None and state is not None:
+                self.rejections.note(state.service, pod, problem)
+                left_out = True
+        return msgspec.structs.replace(failure, outdated=True) if left_out else failure
 
     # What the applier tells of its writes enters the store; our own handler hears of it within the call.
 

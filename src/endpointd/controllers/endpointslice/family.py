@@ -249,6 +249,10 @@ class FamilyState:
                 if free:
                     yield self._slices[min(free)]
 
+    def desired_of(self, pod: str) -> DesiredEndpoint | None:
+        """Return what should be published of a pod."""
+        return self._desired.get(pod)
+
     def desired_endpoints(self) -> dict[str, DesiredEndpoint]:
         """Return a copy of what should be published, by pod."""
         return dict(self._desired)

@@ -3,12 +3,12 @@
 After any history the state equals one rebuilt from the listers, and so does its plan.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from endpointd.api.core import Pod, Service
-from endpointd.api.discovery import EndpointSlice
+from endpointd.api.discovery import Endpoint, EndpointSlice
 from endpointd.controllers.endpointslice.desired import (
     DesiredEndpoint,
     PodTranslator,
@@ -21,6 +21,7 @@ from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus
 from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, plan_family
 from endpointd.controllers.endpointslice.topology import RatiosOf
+from endpointd.controllers.pods import rejection_of
 from endpointd.controllers.trigger_time import TriggerTimes
 
 
@@ -59,6 +60,8 @@ class ServiceState:
         }
         self._port_keys: dict[str, str] = {}
         self._missing_nodes: dict[str, str] = {}
+        self.rejected: dict[tuple[str, str], tuple[DesiredEndpoint, str]] = {}
+        """By pod and address type: endpoints that the API server has rejected, and why. They are left out."""
         self._strays: dict[str, EndpointSlice] = {}
         self.hint_status = HintStatus()
 
@@ -70,12 +73,14 @@ class ServiceState:
         pods: Iterable[Pod],
         slices: Iterable[EndpointSlice],
         ratios_of: RatiosOf = lambda: None,
+        rejected: Mapping[tuple[str, str], tuple[DesiredEndpoint, str]] | None = None,
     ) -> "ServiceState":
         """Return the state of a service from all its pods and slices: O(both).
 
         ``ratios_of`` is asked whenever hints are looked at, so it must be cheap; a service's state follows it.
         """
         state = cls(service, zone_of, ratios_of)
+        state.rejected.update(rejected or {})
         for pod in pods:
             state.set_pod(pod.metadata.name, pod)
         for piece in sorted(slices, key=lambda piece: piece.metadata.name):
@@ -105,7 +110,42 @@ class ServiceState:
         elif self._missing_nodes:
             self._missing_nodes.pop(name, None)
         for family, wanted in zip(self._families.values(), endpoints, strict=True):
-            family.set_desired(name, wanted)
+            if self.rejected and self._is_rejected(name, family.address_type, wanted):
+                family.set_desired(name, None)
+            else:
+                family.set_desired(name, wanted)
+
+    def _is_rejected(self, pod: str, address_type: str, wanted: DesiredEndpoint | None) -> bool:
+        """Return whether the server has rejected this very endpoint; one that has changed since is tried again."""
+        found = self.rejected.get((pod, address_type))
+        if found is None:
+            return False
+        if found[0] == wanted:
+            return True
+        del self.rejected[pod, address_type]
+        return False
+
+    def reject(self, endpoint: Endpoint, problem: str) -> str | None:
+        """Leave out an endpoint that the API server rejects, until it changes; return its pod, None where there is none."""
+        pod = endpoint.target_ref.name if endpoint.target_ref is not None else None
+        if pod is None:
+            return None
+        for family in self._families.values():
+            wanted = family.desired_of(pod)
+            if wanted is not None and wanted.endpoint.addresses == endpoint.addresses:
+                self.rejected[pod, family.address_type] = (wanted, problem)
+                family.set_desired(pod, None)
+                return pod
+        return None
+
+    def rejection_of(self, pod: Pod) -> str | None:
+        """Return why an endpoint of a pod is left out, as the API server rejects it; None where it does not."""
+        if not self.rejected:
+            return rejection_of(pod, include_terminating=True)
+        problems = (self.rejected.get((pod.metadata.name, family)) for family in self._families)
+        return next(
+            (found[1] for found in problems if found is not None), rejection_of(pod, include_terminating=True)
+        )
 
     def _count_ports(self, pod: str, key: str | None) -> None:
         old = self._port_keys.get(pod)

@@ -13,11 +13,13 @@ from endpointd.client.errors import ApiError, ClientError
 from endpointd.clock import Clock
 from endpointd.controllers.mirroring.desired import (
     Mirrored,
+    identity_of,
     is_mirrorable,
     mirror,
     mirrored_key,
     name_of,
     wants_mirroring,
+    without,
 )
 from endpointd.controllers.mirroring.observer import MirroringObserver, NoObserver
 from endpointd.controllers.mirroring.plan import (
@@ -218,6 +220,7 @@ class EndpointSliceMirroringController:
         if item is None or not is_mirrorable(item) or not _wants(service):
             return await self._clean_up(key, item, service)
         state = self._mirror_of(key)
+        state.begin(item.metadata.resource_version)
         mirrored, plan = self._plan(item, state)
         self._tell(item, mirrored, state)
         self._observer.planned(key, plan.counts)
@@ -229,10 +232,12 @@ class EndpointSliceMirroringController:
         )
         state.abandoned = writes.abandoned
         self._observer.wrote(writes)
-        return writes.failures
+        return tuple(_leave_out(state, failure) for failure in writes.failures)
 
     def _plan(self, item: Endpoints, state: MirrorState) -> tuple[Mirrored, MirrorPlan]:
         mirrored = mirror(item, self._settings.max_endpoints_per_subset)
+        if state.rejected:
+            mirrored = without(mirrored, state.rejected)
         slices = self._slices_named(item.metadata.namespace, state)
         sent = {piece.metadata.name: sent for piece in slices if (sent := self._writes.sent_for(piece))}
         return mirrored, plan_mirror(item, mirrored, slices, sent)
@@ -371,6 +376,14 @@ class EndpointSliceMirroringController:
 
 def _wants(service: Service | None) -> bool:
     return service is not None and wants_mirroring(service)
+
+
+def _leave_out(state: MirrorState, failure: SliceFailure) -> SliceFailure:
+    """Leave out the endpoints that a failure names as rejected; then the slice can be written without them."""
+    if not failure.rejected:
+        return failure
+    state.rejected.update(identity_of(endpoint) for endpoint, _ in failure.rejected)
+    return msgspec.structs.replace(failure, outdated=True)
 
 
 def _one_failure(key: ObjectKey, count: int, failures: tuple[SliceFailure, ...]) -> SliceFailure:

@@ -1,11 +1,11 @@
 """What of an Endpoints is mirrored, and what its slices should hold: pure functions (behaviour 3.1, 3.4, 3.5)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 import msgspec
 
 from endpointd.api import discovery, endpoints
-from endpointd.api.addresses import canonical_ip, ip_family
+from endpointd.api.addresses import canonical_ip, ip_family, rejected_range
 from endpointd.api.canonical import port_list_key, sort_ports_discovery
 from endpointd.api.core import Labels, Service
 from endpointd.api.discovery import (
@@ -57,7 +57,7 @@ class Mirrored(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[Group, ...] = ()
     """By key."""
     invalid: int = 0
-    """Addresses that are none."""
+    """Addresses that are none, or that the API server rejects."""
     skipped: int = 0
     """Addresses that are not mirrored: those that are none, and those beyond the limit of their subset."""
 
@@ -92,7 +92,7 @@ def mirror(item: Endpoints, max_addresses: int) -> Mirrored:
                 break
             canonical = canonical_ip(address.ip)
             family = ip_family(canonical) if canonical is not None else None
-            if canonical is None or family is None:
+            if canonical is None or family is None or rejected_range(canonical) is not None:
                 invalid += 1
                 continue
             taken += 1
@@ -106,6 +106,23 @@ def mirror(item: Endpoints, max_addresses: int) -> Mirrored:
         ),
         invalid=invalid,
         skipped=skipped,
+    )
+
+
+def without(mirrored: Mirrored, rejected: Container[Identity]) -> Mirrored:
+    """Return the same without the endpoints that the API server has rejected: they count as invalid."""
+    groups = [
+        msgspec.structs.replace(
+            group, endpoints=tuple(one for one in group.endpoints if identity_of(one) not in rejected)
+        )
+        for group in mirrored.groups
+    ]
+    before = sum(len(group.endpoints) for group in mirrored.groups)
+    count = before - sum(len(group.endpoints) for group in groups)
+    return Mirrored(
+        groups=tuple(group for group in groups if group.endpoints),
+        invalid=mirrored.invalid + count,
+        skipped=mirrored.skipped + count,
     )
 
 

@@ -1,0 +1,90 @@
+"""Endpoints that are left out because the API server rejects them: told in Events, counted in a metric."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from endpointd.api.core import SERVICES, Service
+from endpointd.api.meta import ObjectKey, key_of
+from endpointd.client.errors import ClientError, InvalidError
+from endpointd.runtime.events import EventRecorder, reference
+from endpointd.runtime.exposition import Family, Sample
+
+REASON = "EndpointRejected"
+
+
+class Rejections:
+    """The pods of one controller's services that are left out, in whole or in part, and why.
+
+    One Event on the Service tells of each when it begins, and when its reason changes.
+    """
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._problems: dict[ObjectKey, dict[str, str]] = {}
+
+    def __len__(self) -> int:
+        """Return how many pods are left out, once for each of their services."""
+        return sum(map(len, self._problems.values()))
+
+    def note(self, service: Service, pod: str, problem: str | None) -> None:
+        """Take note of why a pod of a service is left out now: None where it is not."""
+        if problem is None and not self._problems:
+            return
+        key = key_of(service)
+        problems = self._problems.get(key, {})
+        if problems.get(pod) == problem:
+            return
+        if problem is None:
+            del problems[pod]
+            if not problems:
+                del self._problems[key]
+            return
+        self._problems.setdefault(key, {})[pod] = problem
+        self._recorder.event(
+            reference(SERVICES, service),
+            "Warning",
+            REASON,
+            f"Pod {key.namespace}/{pod} is left out, as the API server rejects its endpoint: {problem}",
+        )
+
+    def replace(self, service: Service, problems: Iterable[tuple[str, str | None]]) -> None:
+        """Take note of all pods of a service; those not named are not left out any more."""
+        now = {pod: problem for pod, problem in problems if problem is not None}
+        for pod in set(self._problems.get(key_of(service), ())) - now.keys():
+            self.note(service, pod, None)
+        for pod, problem in now.items():
+            self.note(service, pod, problem)
+
+    def forget(self, service: ObjectKey) -> None:
+        """Forget a service that is not looked after any more."""
+        self._problems.pop(service, None)
+
+
+def rejected_elements(
+    error: ClientError, field: re.Pattern[str], count: int
+) -> Iterator[tuple[re.Match[str], str]]:
+    """Return which of so many endpoints a refusal names as invalid, as matches of ``field``, each with the problem.
+
+    None where it names more than half of them: that is no fault of single endpoints, and to leave them out would
+    withdraw the service.
+    """
+    details = error.status.details if isinstance(error, InvalidError) else None
+    found: dict[tuple[str, ...], tuple[re.Match[str], str]] = {}
+    for cause in (details.causes if details is not None else None) or ():
+        match = field.match(cause.field or "")
+        if match is not None:
+            found.setdefault(match.groups(), (match, " ".join((cause.message or "invalid").split())))
+    if len(found) == 1 or 2 * len(found) <= count:
+        yield from found.values()
+
+
+def rejection_families(rejections: Iterable[tuple[str, Rejections]]) -> list[Family]:
+    """Return how many endpoints are left out, controller by controller."""
+    return [
+        Family(
+            "endpointd_rejected_endpoints",
+            "gauge",
+            "Pods that are left out of a service because the API server rejects their endpoint.",
+            tuple(Sample(len(found), (("controller", name),)) for name, found in rejections),
+        )
+    ]
