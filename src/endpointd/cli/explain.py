@@ -10,6 +10,7 @@ import msgspec
 
 from endpointd.api.meta import ObjectKey
 from endpointd.cli.questions import (
+    CannotAskError,
     Query,
     Source,
     answer,
@@ -176,20 +177,20 @@ async def _one_pod(source: Source, query: Query, name: str) -> _Answer:
     return _Answer(found, text, text)
 
 
-async def _not_found(source: Source, error: Any) -> click.UsageError:
+async def _not_found(source: Source, error: Any) -> CannotAskError:
     """Return the error with the namespaces that have such an object, where it has no hint yet."""
     hint = ""
     if not error.has_hint:
         namespaces = await source.namespaces_with(error.kind, error.key.name)
         hint = f"; there is one in namespace {', '.join(namespaces[:5])}" if namespaces else ""
-    return click.UsageError(f"{error}{hint}")
+    return CannotAskError(f"{error}{hint}")
 
 
 def _tell(query: Query, ask: Callable[[Source], Awaitable[_Answer]], output: str, *, watch: bool) -> None:
     if watch and (output not in ("text", "wide") or query.files):
         raise click.UsageError("--watch is for a cluster, and for -o text and wide")
     if watch:
-        answer(query, lambda source: _watch(source, ask, output))
+        answer(query, lambda source: _watch(source, ask, output), is_single=False)
         return
     found = answer(query, ask)
     if output in ("text", "wide"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import difflib
+import gc
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -138,12 +139,19 @@ def _output_option(choices: Sequence[str]) -> Callable[[F], F]:
     )
 
 
-def answer(query: Query, work: Callable[[Source], Awaitable[R]]) -> R:
-    """Open the cluster or the files, and return what ``work`` makes of them.
+def answer(query: Query, work: Callable[[Source], Awaitable[R]], *, is_single: bool = True) -> R:
+    """Open the cluster or the files, and return what ``work`` makes of them; ``is_single`` unless it goes on asking.
 
     Raises :class:`CannotAskError` with one clear line where they cannot be read.
     """
-    return asyncio.run(_answer(query, work))
+    was_enabled = gc.isenabled()
+    if is_single:
+        gc.disable()  # a tenth of the time would go to looking for cycles among the objects read, which all stay
+    try:
+        return asyncio.run(_answer(query, work))
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def _answer(query: Query, work: Callable[[Source], Awaitable[R]]) -> R:

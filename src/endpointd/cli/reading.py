@@ -20,12 +20,12 @@ from endpointd.cli.manifests import Manifest, ManifestError
 from endpointd.client.errors import ClientError, ForbiddenError, NotFoundError
 from endpointd.client.rest import Client
 from endpointd.diagnose.details import PODS_WITH_DETAILS
-from endpointd.diagnose.offline import WORKLOADS, OfflineSettings, complete
+from endpointd.diagnose.offline import WORKLOADS, OfflineSettings, complete, defaulted_service
 from endpointd.diagnose.snapshot import Snapshot, Unread
 
 T = TypeVar("T", bound=KubernetesObject)
 
-_PAGE = 500
+_PAGE = 2000
 _MOST_EVENTS_READ = 50
 
 
@@ -190,7 +190,10 @@ def snapshot_of(
         if manifest.kind != "Node":
             metadata.setdefault("namespace", default_namespace)
         metadata.setdefault("uid", f"{manifest.kind.lower()}-{metadata.get('namespace', '')}-{manifest.name}")
-        document = msgspec.json.encode({**manifest.document, "metadata": metadata})
+        whole = {**manifest.document, "metadata": metadata}
+        if manifest.kind == "Service" and not is_complete:
+            whole = _as_stored(whole, manifest)
+        document = msgspec.json.encode(whole)
         try:
             found[field].append(resource.decode(document))
         except msgspec.ValidationError as error:
@@ -207,6 +210,17 @@ def snapshot_of(
         unread=unread,
         assumed=assumed,
     )
+
+
+def _as_stored(service: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
+    """Return a service as a server would store it: one that has not been on a server has no family and no address yet."""
+    spec = service.get("spec") or {}
+    try:
+        if spec.get("clusterIP") or spec.get("ipFamilies"):
+            return service
+        return defaulted_service(service, OfflineSettings())
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ManifestError(f"{manifest.place}: Service {manifest.name}: {error}") from error
 
 
 def _unread(found: dict[str, list[Any]]) -> tuple[Unread, ...]:

@@ -35,6 +35,7 @@ from endpointd.diagnose.traffic import (
     as_reason,
     expected_state,
     is_meant_to_serve,
+    is_of_the_api_servers,
     near_misses,
     node_of,
     traffic_problems,
@@ -50,8 +51,6 @@ ServiceVerdict = Literal["works", "degraded", "no traffic", "alias", "unknown"]
 
 _MOST_NEAR_MISSES = 10
 _MOST_EVENTS = 3
-_KUBERNETES = ObjectKey("default", "kubernetes")
-"""The service of the API server, which writes its own addresses."""
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
@@ -248,7 +247,7 @@ class _Explainer:
         self._world = world
         self._service = service
         self._now = now
-        self._translator = PodTranslator(service, world.zone_of)
+        self._outcomes = world.outcomes_of(service)
         self._service_reasons = tuple(service_reasons(service))
         self._endpoints = world.endpoints.get(key_of(service))
         self._in_endpoints = (
@@ -275,7 +274,7 @@ class _Explainer:
         pod = self._world.pods.get(key)
         held = self.held.get(key, [])
         selected = pod is not None and is_selected(self._service, pod)
-        outcome = self._translator.outcome(pod) if pod is not None and selected else None
+        outcome = self._outcomes.get(key) if selected else None
         reasons: list[Reason] = []
         details = self._world.details.get(key)
         if pod is None:
@@ -332,8 +331,8 @@ class _Explainer:
         is_wanted = outcome is not None and any(one is not None for one in outcome.endpoints)
         if not world.could_read("endpointslices"):
             expected: Verdict = "out"
-            if pod is not None and is_wanted:
-                expected = expected_state(self._translator, pod)
+            if pod is not None and outcome is not None and is_wanted:
+                expected = expected_state(outcome)
                 if expected == "ready" and not has_reachable_port(service, pod):
                     expected = "unreachable"
             return "unknown", expected
@@ -346,9 +345,8 @@ class _Explainer:
             return ("out" if not held else _state(service, held)), None
         if held:
             return _state(service, held), None
-        assert pod is not None  # noqa: S101 - only a pod is wanted
-        if self._may_lack_its_node(pod):
-            return "unknown", expected_state(self._translator, pod)
+        if pod is not None and outcome is not None and self._may_lack_its_node(pod):
+            return "unknown", expected_state(outcome)
         return "missing", None
 
     def _may_lack_its_node(self, pod: Pod) -> bool:
@@ -552,6 +550,8 @@ def _summed_up(
         if not world.could_read("endpoints", "endpointslices") and not addresses:
             return "unknown", "has no selector, and its endpoints could not all be read"
         ready = sum(one.is_ready for one in addresses)
+        if is_of_the_api_servers(service):
+            return "works", f"belongs to the API servers: {ready:,} of {len(addresses):,} addresses are ready"
         text = f"has no selector; {ready:,} of {len(addresses):,} addresses written for it are ready"
         if worst is not None and worst.severity == "error":
             return "degraded", f"{text}, but {worst.cause}"
@@ -568,8 +568,7 @@ def _of_pods(
     worst: TrafficProblem | None,
     pods: Sequence[PodExplanation],
 ) -> tuple[ServiceVerdict, str]:
-    translator = PodTranslator(service, world.zone_of)
-    ready = sum(expected_state(translator, pod) == "ready" for pod in selected)
+    ready = sum(expected_state(outcome) == "ready" for outcome in world.outcomes_of(service).values())
     missing = sum(pod.verdict == "missing" for pod in pods)
     stale = sum(
         pod.verdict == "left over" or any(reason.code == "Stale" for reason in pod.reasons) for pod in pods
@@ -604,7 +603,7 @@ def _of_service(
     world: World, service: Service, problems: Sequence[TrafficProblem], settings: Settings
 ) -> Iterator[Reason]:
     key = key_of(service)
-    if key == _KUBERNETES and not service.selector:
+    if is_of_the_api_servers(service):
         yield Reason(
             "ApiServer",
             "note",
@@ -614,6 +613,14 @@ def _of_service(
         for reason in service_reasons(service):
             yield msgspec.structs.replace(reason, weight="note")
     yield from map(as_reason, sorted(problems, key=lambda one: _SEVERITIES.index(one.severity)))
+    item = world.endpoints.get(key)
+    if item is not None and OVER_CAPACITY_ANNOTATION in (item.metadata.annotations or {}):
+        yield Reason(
+            "Truncated",
+            "note",
+            "the Endpoints hold 1,000 addresses, and the service has more: consumers of Endpoints do not see all",
+            "have consumers read EndpointSlices",
+        )
     strangers = {managed_by(piece) or "nobody" for piece in world.slices_by_service.get(key, ())}
     strangers -= {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     if service.selector and not service.is_external_name:

@@ -43,9 +43,9 @@ def complete(documents: Iterable[Mapping[str, Any]], settings: OfflineSettings) 
     for item in objects:
         if item["kind"] in WORKLOADS:
             pods += _pods_of(item, nodes, settings.most_pods_each)
-    running = [_running(pod, number, nodes) for number, pod in enumerate(pods)]
+    running = [running_pod(pod, number, nodes) for number, pod in enumerate(pods)]
     done = [item for item in objects if item["kind"] not in ("Pod", "Node")]
-    services = [_defaulted(item, settings) if item["kind"] == "Service" else item for item in done]
+    services = [defaulted_service(item, settings) if item["kind"] == "Service" else item for item in done]
     return [*services, *nodes, *running]
 
 
@@ -60,7 +60,7 @@ def _placed(document: Mapping[str, Any], settings: OfflineSettings) -> Json:
     return {**document, "metadata": metadata}
 
 
-def _defaulted(service: Json, settings: OfflineSettings) -> Json:
+def defaulted_service(service: Json, settings: OfflineSettings) -> Json:
     """Return a service with what the API server fills in, as far as endpoints depend on it."""
     spec = dict(service.get("spec") or {})
     kind = spec.setdefault("type", "ClusterIP")
@@ -140,7 +140,8 @@ def _pods_of(workload: Json, nodes: Sequence[Json], most: int | None) -> list[Js
     return pods
 
 
-def _running(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
+def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
+    """Return the ``number``-th pod with an address and a node; one with a status as it is. Raises ValueError beyond 768,000."""
     if pod.get("status"):
         return pod
     spec = dict(pod.get("spec") or {})

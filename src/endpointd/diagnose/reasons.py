@@ -127,7 +127,8 @@ def distance(service: Service, pod: Pod) -> float:
         if found == wanted:
             continue
         if found is not None:
-            missing += 0.4 if _is_similar(found, wanted) else 1.0
+            likeness = _likeness(found, wanted)
+            missing += 0.4 * (2 - likeness) if likeness >= _NEAR else 1.0
         elif _similar_label(key, wanted, pod.labels) is not None:
             missing += 0.5
         else:
@@ -136,8 +137,8 @@ def distance(service: Service, pod: Pod) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_similar(one: str, other: str) -> bool:
-    return difflib.SequenceMatcher(None, one, other).ratio() >= _NEAR
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 _NEAR = 0.6
@@ -260,7 +261,8 @@ def _node_disappeared(pod: Pod) -> Reason:
         "note",
         f"there is no Node {pod.node_name}: the pod stays published for a minute after its Node disappeared "
         "(--missing-node-grace-period)",
-        "if the machine is gone, delete the pod; if not, restart its kubelet, which registers the Node again",
+        "if the machine is gone, the pod garbage collector removes the pod; if not, restart its kubelet, which registers the Node "
+        "again",
     )
 
 
@@ -434,7 +436,12 @@ def _doing_briefly(status: ContainerStatus) -> str:
 
 
 def _logs(details: PodDetails, status: ContainerStatus) -> str:
-    return f"kubectl -n {details.metadata.namespace} logs {details.metadata.name} -c {status.name}"
+    previous = " --previous" if status.restart_count and not _is_running(status) else ""
+    return f"kubectl -n {details.metadata.namespace} logs {details.metadata.name} -c {status.name}{previous}"
+
+
+def _is_running(status: ContainerStatus) -> bool:
+    return status.state is not None and status.state.running is not None
 
 
 def _because(details: PodDetails | None) -> str:

@@ -15,7 +15,7 @@ from endpointd.api.discovery import (
 from endpointd.api.endpoints import Endpoints
 from endpointd.api.events import Event
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
-from endpointd.controllers.endpointslice.desired import service_of
+from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator, service_of
 from endpointd.controllers.endpointslice.node_zones import published_zones
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.details import PodDetails
@@ -92,7 +92,6 @@ class World:
         self.slices_by_service: Mapping[ObjectKey, Sequence[EndpointSlice]] = _by_service(snapshot.slices)
         self.membership = Membership(self.services, self.pods)
         self.membership.start()
-
         self._unread = frozenset(unread.resource for unread in snapshot.unread)
         self._published_nodes: frozenset[str] | None = None
         self._missing_zones = (
@@ -100,6 +99,16 @@ class World:
             if snapshot.missing_zones is None
             else snapshot.missing_zones
         )
+        self._outcomes: tuple[ObjectKey, dict[ObjectKey, PodOutcome]] | None = None
+
+    def outcomes_of(self, service: Service) -> Mapping[ObjectKey, PodOutcome]:
+        """Return what every pod that a service selects means for it, as the controllers decide; of the last service cached."""
+        key = key_of(service)
+        if self._outcomes is None or self._outcomes[0] != key:
+            translator = PodTranslator(service, self.zone_of)
+            pods = self.membership.pods_of(key)
+            self._outcomes = (key, {key_of(pod): translator.outcome(pod) for pod in pods})
+        return self._outcomes[1]
 
     def zone_of(self, node_name: str) -> str | None:
         """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node.

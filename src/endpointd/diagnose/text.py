@@ -55,6 +55,8 @@ _MOST_ADDRESSES = 5
 _MOST_GROUPS = 6
 _MOST_SINGLE = 3
 _NAMED = 3
+_TOLD_OF_THE_SERVICE = frozenset({"Truncated"})
+"""Notes that depend on where a pod is in a list: the service's say it once."""
 
 
 class PodGroup(msgspec.Struct, frozen=True):
@@ -72,7 +74,8 @@ def grouped(pods: Sequence[PodExplanation]) -> list[PodGroup]:
     """Return pods by verdict and reasons: the worst verdict first, then the largest group."""
     found: dict[object, list[PodExplanation]] = {}
     for pod in pods:
-        key = (pod.verdict, pod.expected, tuple(reason.group for reason in pod.reasons))
+        reasons = tuple(reason.group for reason in pod.reasons if reason.code not in _TOLD_OF_THE_SERVICE)
+        key = (pod.verdict, pod.expected, reasons)
         found.setdefault(key, []).append(pod)
     groups = [PodGroup(tuple(members)) for members in found.values()]
     return sorted(groups, key=lambda group: (_rank(group.example), -len(group.pods)))
@@ -124,12 +127,8 @@ def _lines(found: ServiceExplanation, style: Style, *, wide: bool) -> Iterator[s
 
 
 def _headline(found: ServiceExplanation, style: Style) -> Iterator[str]:
-    name = f"{found.namespace}/{found.name}"
-    body = style.wrapped(f"{name} {found.summary}", "  ", "")
-    head, rest = body[0], body[1:]
-    yield style.paint(head, _SERVICE_COLOURS[found.verdict])
-    for line in rest:
-        yield style.paint(line, _SERVICE_COLOURS[found.verdict])
+    # One line however long it is: it is what people search for and paste.
+    yield style.paint(f"{found.namespace}/{found.name} {found.summary}", _SERVICE_COLOURS[found.verdict])
     yield f"  type      {found.type}, {' '.join(found.families) or 'no address family'}"
 
 
@@ -168,14 +167,14 @@ def _groups(pods: Sequence[PodExplanation], style: Style, *, separated: bool = T
     for group in groups[:_MOST_GROUPS]:
         if separated:
             yield ""
-        yield from _group(group, style)
+        yield from _group(group, style, is_alone=len(pods) == 1)
     rest = [pod for group in groups[_MOST_GROUPS:] for pod in group.pods]
     if rest:
         yield ""
         yield f"and {len(rest):,} pods with {len(groups) - _MOST_GROUPS:,} other combinations of reasons: see -o wide"
 
 
-def _group(group: PodGroup, style: Style) -> Iterator[str]:
+def _group(group: PodGroup, style: Style, *, is_alone: bool) -> Iterator[str]:
     pods = group.pods
     first = group.example
     words, colour = _VERDICTS[first.verdict]
@@ -192,7 +191,8 @@ def _group(group: PodGroup, style: Style) -> Iterator[str]:
         more = f" and {len(pods) - _NAMED:,} more" if len(pods) > _NAMED else ""
         yield f"{style.paint(f'{len(pods):,} pods', 'bold')}  {verdict}: {names}{more}"
     for reason in first.reasons:
-        yield from _reason(reason, style, "    ")
+        if reason.code not in _TOLD_OF_THE_SERVICE or is_alone:
+            yield from _reason(reason, style, "    ")
     if any(reason.weight != "note" for reason in first.reasons):
         yield from _about(first, style, of_many=len(pods) > 1)
 

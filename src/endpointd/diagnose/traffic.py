@@ -13,7 +13,7 @@ import msgspec
 from endpointd.api.core import Node, Pod, Service
 from endpointd.api.discovery import SKIP_MIRROR_LABEL
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.controllers.endpointslice.desired import PodTranslator
+from endpointd.controllers.endpointslice.desired import PodOutcome
 from endpointd.controllers.pods import TERMINAL_PHASES
 from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.ports import PortProblem, port_name, port_problems
@@ -57,14 +57,20 @@ def node_of(world: World, pod: Pod) -> Node | Unknown | None:
     return world.nodes.get(ObjectKey("", pod.node_name))
 
 
-def expected_state(translator: PodTranslator, pod: Pod) -> PodState:
+def expected_state(outcome: PodOutcome) -> PodState:
     """Return how a selected pod should be published."""
-    wanted = [one.endpoint for one in translator.outcome(pod).endpoints if one is not None]
-    if not wanted:
-        return "out"
-    if wanted[0].conditions.ready:
-        return "ready"
-    return "terminating" if wanted[0].conditions.terminating else "not ready"
+    for wanted in outcome.endpoints:
+        if wanted is not None:
+            conditions = wanted.endpoint.conditions
+            if conditions.ready:
+                return "ready"
+            return "terminating" if conditions.terminating else "not ready"
+    return "out"
+
+
+def is_of_the_api_servers(service: Service) -> bool:
+    """Tell whether it is ``default/kubernetes``: the API servers write its endpoints, and none where they listen on loopback."""
+    return key_of(service) == ObjectKey("default", "kubernetes") and not service.selector
 
 
 def is_meant_to_serve(pod: Pod) -> bool:
@@ -89,7 +95,7 @@ def near_misses(world: World, service: Service) -> list[Pod]:
 
 def traffic_problems(world: World, service: Service) -> list[TrafficProblem]:
     """Return what keeps traffic from a service; nothing is said of what depends on an unknown collection."""
-    if service.is_external_name or service.terminating:
+    if service.is_external_name or service.terminating or is_of_the_api_servers(service):
         return []
     if not service.selector:
         return list(_of_written_endpoints(world, service))
@@ -98,8 +104,8 @@ def traffic_problems(world: World, service: Service) -> list[TrafficProblem]:
     pods = sorted(world.membership.pods_of(key_of(service)), key=lambda pod: pod.metadata.name)
     if not pods:
         return [_nothing_selected(world, service)]
-    translator = PodTranslator(service, world.zone_of)
-    states = [expected_state(translator, pod) for pod in pods]
+    outcomes = world.outcomes_of(service)
+    states = [expected_state(outcomes[key_of(pod)]) for pod in pods]
     ready = [pod for pod, state in zip(pods, states, strict=True) if state == "ready"]
     found: list[TrafficProblem] = []
     others = [pod for pod, state in zip(pods, states, strict=True) if state != "ready"]
@@ -120,8 +126,9 @@ def _nothing_selected(world: World, service: Service) -> TrafficProblem:
     near = near_misses(world, service)
     if near:
         first = next(iter(selector_reasons(service, near[0])))
-        more = f" (and {len(near) - 1} more)" if len(near) > 1 else ""
-        hint = f"; pod {near[0].metadata.name}{more} nearly matches: {first.text}"
+        alike = sum(pod.labels == near[0].labels for pod in near)
+        more = f" (and {alike - 1:,} more)" if alike > 1 else ""
+        hint = f"; pod {near[0].metadata.name}{more} nearly {'match' if more else 'matches'}: {first.text}"
         fix = first.fix
     else:
         elsewhere = sorted(
@@ -150,20 +157,25 @@ def _not_ready(
     draining: Sequence[Pod],
     others: Sequence[Pod],
 ) -> Iterator[TrafficProblem]:
-    causes: Counter[tuple[str, str]] = Counter()
+    causes: Counter[str] = Counter()
+    fixes: dict[str, str] = {}
     for pod in others:
         reasons = pod_reasons(service, pod, world.details.get(key_of(pod)), node_of(world, pod), _ANY_TIME)
         first = next((one for one in reasons if one.weight in ("out", "not ready")), None)
-        causes[(first.cause or first.text, first.fix) if first else ("not ready", "")] += 1
+        cause = (first.cause or first.text) if first is not None else "not ready"
+        causes[cause] += 1
+        fixes.setdefault(cause, first.fix if first is not None else "")
     told = [
         f"{cause}" if len(causes) == 1 else f"{count:,} {'pod' if count == 1 else 'pods'}: {cause}"
-        for (cause, _), count in causes.most_common(_MOST_CAUSES)
+        for cause, count in causes.most_common(_MOST_CAUSES)
     ]
     if len(causes) > _MOST_CAUSES:
         told.append(f"{len(causes) - _MOST_CAUSES} other causes")
     why = "; ".join(told)
-    (_, fix), _ = causes.most_common(1)[0]
-    fix = fix or f"endpointd explain service {service.metadata.namespace}/{service.metadata.name}"
+    fix = (
+        fixes[causes.most_common(1)[0][0]]
+        or f"endpointd explain service {service.metadata.namespace}/{service.metadata.name}"
+    )
     if ready:
         yield TrafficProblem(
             "SomeNotReady",

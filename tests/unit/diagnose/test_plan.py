@@ -15,7 +15,7 @@ from endpointd.cli.manifests import parse_manifests
 from endpointd.cli.reading import snapshot_of
 from endpointd.diagnose.changes import Settings, changes_of_all
 from endpointd.diagnose.check import check
-from endpointd.diagnose.offline import OfflineSettings, complete
+from endpointd.diagnose.offline import OfflineSettings, complete, running_pod
 from endpointd.diagnose.plan import planned
 from endpointd.diagnose.snapshot import Snapshot, World
 from endpointd.testing.builders import make_pod, make_service
@@ -158,3 +158,89 @@ def test_documents_are_valid_for_an_api_server_that_reads_them_back() -> None:
         assert set(item) >= {"apiVersion", "kind", "metadata"}
         (manifest,) = parse_manifests(msgspec.json.encode(item), "plan")
         snapshot_of([manifest])
+
+
+@pytest.mark.parametrize("count", [3000, 5000])
+def test_every_pod_of_a_large_workload_has_a_name_and_an_endpoint_of_its_own(count: int) -> None:
+    """Generated names were drawn twice: 5,000 replicas had 4,996 endpoints."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": count, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+    documents = complete([workload, service], OfflineSettings())
+    snapshot = snapshot_of(
+        parse_manifests(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": documents}), "x")
+    )
+    slices = [item for item in planned(snapshot) if isinstance(item, EndpointSlice)]
+    targets = {
+        endpoint.target_ref.name
+        for item in slices
+        for endpoint in item.endpoints or ()
+        if endpoint.target_ref
+    }
+    assert len(targets) == count
+    assert sum(len(item.endpoints or ()) for item in slices) == count
+
+
+def test_more_pods_than_addresses_are_refused() -> None:
+    with pytest.raises(ValueError, match="more pods than there are addresses"):
+        running_pod({"metadata": {"name": "x"}}, 768_000, [])
+
+
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: "
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (SERVICE + "{selctor: {app: web}, ports: [{port: 80}]}", 'unknown field "spec.selctor"'),
+        (SERVICE + "{ports: [{port: 99999}]}", "spec.ports[0].port: Invalid value: 99999"),
+        (
+            "apiVersion: v1\nkind: Servise\nmetadata: {name: web}\n",
+            "there is no such kind; did you mean Service?",
+        ),
+        (
+            "apiVersion: v1\nkind: Deployment\nmetadata: {name: web}\n",
+            "apiVersion v1 has no such kind; did you mean apps/v1?",
+        ),
+    ],
+)
+def test_a_manifest_that_an_api_server_refuses_is_refused_with_its_place(
+    manifest: str, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(manifest)
+    result = CliRunner().invoke(cli, ["plan", "-f", str(path)])
+    assert (result.exit_code, words in result.output) == (2, True), result.output
+    assert f"{path}:1: " in result.output
+
+
+def test_kinds_that_the_embedded_server_does_not_know_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n---\n"
+        "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: b}\nspec: {template: {}}\n---\n"
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: c}\n"
+    )
+    result = CliRunner().invoke(cli, ["plan", "-f", str(path)])
+    assert (result.exit_code, result.output) == (0, ""), result.output
+
+
+def test_services_of_the_plan_that_would_get_no_traffic_are_warned_of_on_standard_error(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(SERVICE + "{selector: {app: web}, ports: [{port: 80}]}")
+    result = CliRunner().invoke(cli, ["plan", "-f", str(path)])
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: service default/web: the selector app=web matches no pod")
+    assert "warning" not in result.stdout
