@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from endpointd.cli.options import BY_KEY, Kind, Setting
-from endpointd.cli.yaml_loader import ManifestLoader
+from endpointd.yaml_reader import Document, Limits, YamlError, read_document
 
 API_VERSION = "endpointd.dev/v1alpha1"
 KIND = "EndpointdConfiguration"
 
-_LARGEST_BYTES = 1024 * 1024
+_LIMITS = Limits(max_bytes=1024 * 1024)
 _HEADER = {"apiVersion": API_VERSION, "kind": KIND}
 _WORDS: dict[Kind, str] = {
     "string": "a text",
@@ -35,24 +34,11 @@ def read_config_file(path: Path) -> dict[str, Any]:
     Keys that nobody knows, values of the wrong type or out of range, and headers of another kind are refused, all of them
     at once. Raises :class:`ConfigFileError`.
     """
-    root = _parse(path)
-    problems: list[tuple[int, str]] = []
-    found: dict[str, tuple[int, Any]] = {}
-    loader = ManifestLoader("")
-    for key_node, value_node in root.value:
-        line = key_node.start_mark.line + 1
-        key = str(key_node.value)
-        if key in found:
-            problems.append((line, f"{key} stands here twice, first in line {found[key][0]}"))
-            continue
-        try:
-            value = loader.construct_object(value_node, deep=True)
-        except (yaml.YAMLError, ValueError) as error:
-            problems.append((line, f"{key}: {_in_one_line(error)}"))
-            value = None
-        found[key] = (line, value)
+    document = _parse(path)
+    problems = [(line, f"{key} is set twice") for line, key in document.duplicates]
     values: dict[str, Any] = {}
-    for key, (line, value) in found.items():
+    for key, value in document.value.items():
+        line = document.key_lines.get(key, document.line)
         setting = BY_KEY.get(key)
         if key in _HEADER:
             if value != _HEADER[key]:
@@ -64,34 +50,29 @@ def read_config_file(path: Path) -> dict[str, Any]:
             if problem:
                 problems.append((line, f"{key}: {problem}"))
             values[setting.name] = str(value) if setting.kind == "duration" else value
-    missing = (key for key in _HEADER if key not in found)
+    missing = (key for key in _HEADER if key not in document.value)
     problems += [(1, f"{key} is missing: it has to be {_HEADER[key]}") for key in missing]
     if problems:
         raise ConfigFileError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(problems)))
     return values
 
 
-def _parse(path: Path) -> Any:
+def _parse(path: Path) -> Document:
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
+            content = file.read(_LIMITS.max_bytes + 1)
     except OSError as error:
         raise ConfigFileError(f"cannot read {path}: {error.strerror}") from error
-    if len(content) > _LARGEST_BYTES:
-        raise ConfigFileError(f"{path} is larger than {_LARGEST_BYTES} bytes: that is no configuration")
     try:
-        root = yaml.compose(content, Loader=ManifestLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = mark.line + 1 if mark is not None else 1
-        raise ConfigFileError(f"{path}:{line}: {_in_one_line(error.problem)}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigFileError(f"{path}: {_in_one_line(error)}") from error
-    if not isinstance(root, yaml.MappingNode):
+        document = read_document(content, _LIMITS)
+    except YamlError as error:
+        line = "" if error.line is None else f":{error.line}"
+        raise ConfigFileError(f"{path}{line}: {error.problem}") from error
+    if not isinstance(document.value, dict):
         raise ConfigFileError(
             f"{path}:1: there have to be fields: apiVersion: {API_VERSION}, kind: {KIND}, …"
         )
-    return root
+    return document
 
 
 def _problem(setting: Setting, value: Any) -> str:
@@ -146,7 +127,3 @@ def _nearest(key: str) -> str:
     plain = key.lower().replace("-", "").replace("_", "")
     near = difflib.get_close_matches(plain, by_letters, n=1, cutoff=0.6)
     return f" (did you mean {by_letters[near[0]]}?)" if near else ""
-
-
-def _in_one_line(error: object) -> str:
-    return " ".join(str(error).split())

@@ -84,12 +84,12 @@ def parse_manifests(text: bytes, source: str) -> list[Manifest]:
 def _texts(paths: Sequence[str], stdin: IO[bytes] | None) -> Iterator[tuple[str, bytes]]:
     for path in paths:
         if path == STDIN:
-            yield "stdin", (stdin or sys.stdin.buffer).read()
+            yield "stdin", _read(stdin or sys.stdin.buffer)
             continue
         try:
             place = Path(path)
             if not place.is_dir():
-                yield path, place.read_bytes()
+                yield path, _read_file(place)
                 continue
             files = sorted(
                 file
@@ -99,30 +99,35 @@ def _texts(paths: Sequence[str], stdin: IO[bytes] | None) -> Iterator[tuple[str,
             if not files:
                 raise ManifestError(f"{path}: there is no .yaml, .yml or .json file in this folder")
             for file in files:
-                yield str(file), file.read_bytes()
+                yield str(file), _read_file(file)
         except OSError as error:
             raise ManifestError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
 def _documents(text: bytes, source: str) -> Iterator[tuple[int, Any]]:
-    import yaml
+    from endpointd.yaml_reader import YamlError, read_documents
 
-    from endpointd.cli.yaml_loader import ManifestLoader
-
-    loader = ManifestLoader(text)
     try:
-        while loader.check_node():
-            node = loader.get_node()
-            yield node.start_mark.line + 1, loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark is not None else ""
-        problem = " ".join(part for part in (error.context, error.problem) if part)
-        raise ManifestError(f"{source}{line}: {problem}") from error
-    except yaml.YAMLError as error:  # bytes that are no text
-        raise ManifestError(f"{source}: this is not YAML or JSON: {error}") from error
-    finally:
-        loader.dispose()
+        for document in read_documents(text):
+            for line, key in document.duplicates:
+                raise ManifestError(f"{source}:{line}: the key {key!r} is already set above")
+            yield document.line, document.value
+    except YamlError as error:
+        if error.line is None:
+            raise ManifestError(f"{source}: this is not YAML or JSON: {error.problem}") from error
+        raise ManifestError(f"{source}:{error.line}: {error.problem}") from error
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """Read a file, or the first byte too many of one that is too large: the reader refuses it."""
+    from endpointd.yaml_reader import DEFAULT_LIMITS
+
+    return file.read(DEFAULT_LIMITS.max_bytes + 1)
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return _read(file)
 
 
 def _items(document: Any, place: str) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,8 @@ from endpointd.client.errors import ConfigError
 
 E = TypeVar("E")
 
+_LARGEST_BYTES = 16 * 1024 * 1024
+
 
 class _Quiet(msgspec.Struct, frozen=True):
     """A struct whose repr shows nothing: it may hold secrets."""
@@ -145,7 +147,8 @@ class _File(_Quiet, frozen=True, rename="kebab"):
 def read_kubeconfig(path: Path) -> Kubeconfig:
     """Read one file. Raises ConfigError that names the file and the place in it."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as opened:
+            content = opened.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path} cannot be read: {error.strerror}") from None
     try:
@@ -197,28 +200,12 @@ def _by_name(path: Path, section: str, named: Iterable[tuple[str, E]]) -> dict[s
 def _parse(path: Path, content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # YAML, then: nearly every kubeconfig is
-    import yaml
+    from endpointd.yaml_reader import Limits, YamlError, read_document
 
     try:
-        return yaml.load(content, _loader())  # noqa: S506 - a safe loader, with one thing less
-    except yaml.YAMLError as error:
-        # The parser's own text may quote the file.
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise ConfigError(f"kubeconfig {path} is neither YAML nor JSON{where}: {problem}") from None
-
-
-def _loader() -> Any:
-    """Return a safe loader that leaves dates as they are written: no value of a kubeconfig is one."""
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        yaml_implicit_resolvers = {  # noqa: RUF012 - the library's name and kind
-            first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    return Loader
+        return read_document(content, Limits(max_bytes=_LARGEST_BYTES)).value
+    except YamlError as error:  # it quotes nothing of the file
+        where = "" if error.line is None else f" in line {error.line}"
+        raise ConfigError(f"kubeconfig {path} is neither YAML nor JSON{where}: {error.problem}") from None

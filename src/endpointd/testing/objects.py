@@ -146,15 +146,15 @@ def documents_of(manifests: Manifests) -> Sequence[Json]:
     """Return the objects of some manifests. Raises ValueError, in one line, for what is none."""
     if isinstance(manifests, Mapping):
         return [dict(manifests)]
-    import yaml
+    from endpointd.yaml_reader import YamlError, read_documents
 
     source, text = "the text", manifests
     if isinstance(manifests, Path):
         source, text = str(manifests), manifests.read_text()
     try:
-        found = [document for document in yaml.safe_load_all(str(text)) if document is not None]
-    except yaml.YAMLError as error:
-        raise ValueError(f"{source} is no YAML: {' '.join(str(error).split())}") from error
+        found = [document.value for document in read_documents(str(text)) if document.value is not None]
+    except YamlError as error:
+        raise ValueError(f"{source} is no YAML: {error}") from error
     for document in found:
         if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
             raise ValueError(f"{source} holds something without apiVersion and kind: it is no manifest")

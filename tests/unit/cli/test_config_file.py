@@ -138,7 +138,7 @@ def test_a_file_with_every_key_at_its_default_changes_nothing(
         ("controllers:\n- '*'\n- 7\n", "3: controllers: [1] has to be a text, not 7"),
         ("controllers: [nobody]\n", "3: controllers: 'nobody' is not in the list of known controllers"),
         ("loggingFormat: xml\n", "3: loggingFormat: 'xml' is not one of 'text', 'json'"),
-        ("leaderElect: true\nleaderElect: false\n", "4: leaderElect stands here twice, first in line 3"),
+        ("leaderElect: true\nleaderElect: false\n", "4: leaderElect is set twice"),
         ("kubeconfig: {a: b}\n", "3: kubeconfig: has to be a text, not a mapping"),
         ("a: [\n", "4: "),
     ],

@@ -60,7 +60,7 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
         "true": True,  # YAML 1.1: a bare "on" is true, as a key too; and keys are texts
         "is": "=",
         "v": 1.27,
-        "n": -3,
+        "false": -3,
     }
 
 
@@ -69,7 +69,7 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
     [
         (b"a: [1", "f:2: while parsing a flow sequence did not find expected ',' or ']'"),
         (SERVICE + b"---\n- 1\n", "f:5: a manifest is a mapping with apiVersion and kind, not a list"),
-        (SERVICE + b"kind: Pod\n", "f:4: the key 'kind' stands here twice"),
+        (SERVICE + b"kind: Pod\n", "f:4: the key 'kind' is already set above"),
         (b"kind: Service\nmetadata: {name: x}\n", "f:1: apiVersion is missing"),
         (b"apiVersion: v1\nkind: 3\n", "f:1: kind must be a text"),
         (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", "f:1: the Service has no metadata.name"),

@@ -87,7 +87,10 @@ def test_entries_may_be_empty(tmp_path: Path) -> None:
         ("clusters: hunter2", "Expected `array | null`, got `str` - at `$.clusters`"),
         ("kind: Pod", "its kind is not Config"),
         ("users: [{name: a}, {name: a}]", "has two users named 'a': keep one"),
-        ("key: !!python/object:os.system hunter2", "is neither YAML nor JSON in line 1"),
+        ("key: !!int hunter2", "is neither YAML nor JSON in line 1"),
+        ("users: &hunter2 [*hunter2]", "is neither YAML nor JSON in line 1"),
+        ("[" * 5_000, "is neither YAML nor JSON in line 1: exceeded max depth"),
+        ('{"a":' * 100_000, "is neither YAML nor JSON in line 1: exceeded max depth"),
     ],
 )
 def test_a_bad_file_is_told_by_name_and_place_and_its_content_is_not(
@@ -124,7 +127,7 @@ def test_the_first_file_that_has_an_entry_has_all_of_it(tmp_path: Path) -> None:
         tmp_path,
         "current-context: b\n"
         "users: [{name: red, user: {token: two, username: more}}, {name: blue, user: {token: two}}]\n"
-        "contexts: [{name: a, context: {cluster: y, user: z}}, {name: b, context: {cluster: y}}]",
+        "contexts: [{name: a, context: {cluster: yy, user: z}}, {name: b, context: {cluster: yy}}]",
         "two/config",
     )
     third = file_of(tmp_path, "current-context: c", "three/config")
