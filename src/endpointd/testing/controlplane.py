@@ -16,14 +16,16 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from endpointd.apiserver.certificates.files import write_private
 from endpointd.client.config import ClusterConfig, TlsConfig
 from endpointd.client.credentials import Credential, StaticCredentials, bearer
 from endpointd.clock import Clock, SystemClock
 from endpointd.testing.certificates import CertificateAuthority, KeyPair, new_signing_key
-from endpointd.testing.kubeconfig import write_kubeconfig, write_private
+from endpointd.testing.kubeconfig import write_kubeconfig
 from endpointd.testing.processes import ChildProcess, ProcessError
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
@@ -155,6 +157,13 @@ class ControlPlane:
     def url(self) -> str:
         """The address of the API server, the same over its restarts."""
         return f"https://{_HOST}:{self._ports[0]}"
+
+    @cached_property
+    def minor_version(self) -> int:
+        """The minor version of Kubernetes that its programs are of: 36 for v1.36.3."""
+        command = [str(self.assets / "kube-apiserver"), "--version"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - of the assets
+        return int(text.rpartition("v")[2].split(".")[1])
 
     @property
     def kubeconfig_path(self) -> Path:

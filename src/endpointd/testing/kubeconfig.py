@@ -1,12 +1,12 @@
 """Write a kubeconfig for one server and one user, readable by its owner alone."""
 
 import base64
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from endpointd.apiserver.certificates.files import write_private
 from endpointd.testing.certificates import KeyPair
 
 
@@ -39,13 +39,6 @@ def write_kubeconfig(
     }
     write_private(path, msgspec.json.format(msgspec.json.encode(config)))
     return path
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from the first byte on."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
 
 
 def _base64(value: bytes) -> str:

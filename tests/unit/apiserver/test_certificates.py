@@ -1,5 +1,6 @@
 """Certificates made of nothing but the standard library, judged by one that others trust."""
 
+import os
 import ssl
 from datetime import timedelta
 from pathlib import Path
@@ -86,3 +87,24 @@ def test_a_private_file_is_its_owners_alone_and_leaves_no_half(tmp_path: Path) -
 def test_a_certificate_does_not_print_its_key() -> None:
     made = make_certificate(HOSTS, FakeClock())
     assert "PRIVATE" not in repr(made)
+
+
+def test_a_file_that_lies_in_wait_is_never_written_to(tmp_path: Path) -> None:
+    bait, linked = tmp_path / f".secret.{os.getpid()}", tmp_path / "elsewhere"
+    bait.touch()
+    bait.chmod(0o666)
+    (tmp_path / "secret").symlink_to(linked)
+    write_private(tmp_path / "secret", b"x")
+    assert bait.read_bytes() == b""
+    assert not linked.exists()
+    assert not (tmp_path / "secret").is_symlink()
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == [bait.name, "secret"]
+
+
+def test_a_file_of_another_user_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_bytes(b"theirs")
+    monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "secret").stat().st_uid + 1)
+    with pytest.raises(PermissionError, match="it belongs to user"):
+        write_private(tmp_path / "secret", b"x")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"theirs"]

@@ -1,5 +1,7 @@
 """A server's certificate, its key and its authority: made when they are missing, kept in the data directory."""
 
+import contextlib
+import errno
 import os
 import ssl
 import tempfile
@@ -84,15 +86,28 @@ def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> Serv
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Write a file that only its owner may read, whole or not at all.
+
+    It is written under a name that nobody can guess, and made then: a file or a link that lies in wait is never opened. Raises
+    PermissionError where the file at ``path``, or the one that was made, belongs to another user (root may replace any).
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _check_owner(path, path.lstat())
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            _check_owner(path, os.fstat(descriptor))
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    user = os.geteuid()
+    if user not in (0, found.st_uid):
+        raise PermissionError(errno.EPERM, f"it belongs to user {found.st_uid}, not to {user}", str(path))
