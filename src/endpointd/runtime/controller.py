@@ -10,15 +10,13 @@ import msgspec
 
 from endpointd.clock import Clock
 from endpointd.runtime.failures import ReconcileError, describe, is_expected, retry_after_seconds
+from endpointd.runtime.pacing import LoopPacer
 from endpointd.runtime.permissions import advised
 from endpointd.runtime.queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
-
-# A reconcile that never waits must not keep the loop from reading its sockets for longer than this.
-_LONGEST_STRETCH_SECONDS = 0.01
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
@@ -101,6 +99,7 @@ class Controller(Generic[K]):
         clock: Clock,
         timeout_seconds: float | None = None,
         observer: SyncObserver | None = None,
+        pacer: LoopPacer | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
@@ -109,6 +108,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile if observer is None else _observed(name, reconcile, observer)
         self._worker_count = workers
         self._clock = clock
+        self._pacer = pacer or LoopPacer(clock)
         self._timeout_seconds = timeout_seconds
         self._state: Literal["new", "running", "stopping", "stopped"] = "new"
         self._tasks: list[asyncio.Task[None]] = []
@@ -200,7 +200,6 @@ class Controller(Generic[K]):
         )
 
     async def _work(self) -> None:
-        yielded_at = self._clock.monotonic()
         while True:
             try:
                 key = await self.queue.get()
@@ -210,9 +209,8 @@ class Controller(Generic[K]):
                 await self._attempt(key)
             finally:
                 self.queue.done(key)
-            if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
-                await self._clock.sleep(0)
-                yielded_at = self._clock.monotonic()
+            if self._pacer.spend():  # a reconcile that never waits must not keep the loop from its sockets
+                await self._pacer.next_turn()
 
     async def _attempt(self, key: K) -> None:
         """Reconcile once, and see to what comes of it. Raises nothing but a cancellation of the worker."""
