@@ -10,7 +10,7 @@ from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
-from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers, in_one_step
+from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers
 from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
 from endpointd.cli.run_settings import ElectionSettings, RunSettings
@@ -36,8 +36,8 @@ from endpointd.runtime.leader_election_fence import Fence, FencedWriter
 from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.metrics import QueueTimes
-from endpointd.runtime.pacing import LoopPacer, Steps
 from endpointd.runtime.queue import QueueObserver, WorkQueue
+from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import ReflectorSettings
 from endpointd.runtime.writer import Writer
 
@@ -61,16 +61,14 @@ class Assembly:
         self._client = client
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
+        self._reachability = Reachability(clock=clock, rng=self._rng, server=client.server)
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
         self._outlets = outlets
         self._metrics = Metrics(clock) if outlets.listener is not None else None
         self._health = Health(clock)
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
-        self._pacer = LoopPacer(clock)
-        self._auditor = Auditor(
-            clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS, pacer=self._pacer
-        )
+        self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
         self._services = self._informer(SERVICES)
         # What is written is watched: the answers need not repeat it.
         self._writing = client.terse()
@@ -91,6 +89,7 @@ class Assembly:
             clock=self._clock,
             rng=self._rng,
             recorder=self._events.recorder(ELECTION_COMPONENT),
+            reachability=self._reachability,
         )
         self._gate = elector
         self._health.add_election(pulse, elector.statistics)
@@ -177,18 +176,14 @@ class Assembly:
             part.reconcile,
             1,
             reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
-            begins=[
-                self._membership_begin(),
-                Begin(self._members(), lambda: in_one_step(part.start), self._pacer),
-            ],
+            begins=[self._membership_begin(), Begin(self._members(), part.start)],
         )
 
     def _following_since(self) -> float | None:
         """Return since when every cache has been following its server, None while one does not."""
-        reflectors = [informer.statistics().reflector for informer in self._informers.values()]
-        if any(reflector.phase != "watching" for reflector in reflectors):
-            return None
-        return max(reflector.since for reflector in reflectors)
+        moments = [informer.statistics().reflector.following_since for informer in self._informers.values()]
+        known = [moment for moment in moments if moment is not None]
+        return max(known) if len(known) == len(moments) else None
 
     def _add_endpoints(self) -> None:
         queue = self._queue(endpoints.QUEUE_NAME, endpoints.RETRY_BACKOFF)
@@ -201,11 +196,10 @@ class Assembly:
             recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
-            pacer=self._pacer,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(endpoints.NAME, controller.rejections)
-        begin = Begin(controller, controller.start_steps, self._pacer)
+        begin = Begin(controller, controller.start)
         self._auditor.add(endpoints.NAME, begin)
         self._work(
             endpoints.NAME,
@@ -238,11 +232,10 @@ class Assembly:
                 missing_node_grace_seconds=self._settings.missing_node_grace_seconds,
             ),
             observer=observer,
-            pacer=self._pacer,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(slices.NAME, controller.rejections)
-        begin = Begin(controller, controller.start_steps, self._pacer)
+        begin = Begin(controller, controller.start)
         self._auditor.add(slices.NAME, begin)
         self._work(
             slices.NAME,
@@ -273,7 +266,7 @@ class Assembly:
             ),
             observer=observer,
         )
-        begin = Begin(controller, controller.start_steps, self._pacer)
+        begin = Begin(controller, controller.start)
         self._auditor.add(mirroring.NAME, begin)
         self._work(
             mirroring.NAME,
@@ -308,12 +301,12 @@ class Assembly:
             pods = self._informer(PODS)
             membership = self._membership = Membership(self._services.store, pods.store)
 
-            def start() -> Steps[None]:
+            def start() -> None:
+                membership.start()
                 self._services.store.subscribe(membership.service_changed)
                 pods.store.subscribe(membership.pod_changed)
-                yield from membership.start_steps()
 
-            self._begin_membership = Begin(membership, start, self._pacer)
+            self._begin_membership = Begin(membership, start)
             self._auditor.add("membership", self._begin_membership)
         return self._membership
 
@@ -334,6 +327,7 @@ class Assembly:
             clock=self._clock,
             rng=self._rng,
             settings=FOLLOWING,
+            reachability=self._reachability,
         )
         self._informers[resource.full_name] = informer
         self._health.add_informer(informer)
@@ -370,7 +364,7 @@ class Assembly:
             workers,
             clock=self._clock,
             observer=self._outlets.tracing,
-            pacer=self._pacer,
+            reachability=self._reachability,
         )
         self._health.add_controller(controller)
         self._workers.append(Workers(controller, [resource.full_name for resource in reads], begins))

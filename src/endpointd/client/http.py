@@ -42,6 +42,10 @@ _WRITE_AT_ONCE_BYTES = 512 * 1024
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _READING = frozenset({"GET", "HEAD"})
 _TIMEOUT_DEFAULT_SECONDS = 60.0
+# Sessions whose connections are distrusted and may still be read; more than a few have no reader left.
+_RETIRED_SESSIONS = 3
+# Enough for a server that is alive to answer what was sent before its connections were distrusted.
+_DISTRUSTED_ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ class Transport:
         self._peer = _peer(self._base, self._proxy)
         self._headers = _default_headers(user_agent, config.impersonation)
         self._session: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession] = []
+        self._unanswered: set[asyncio.Timeout] = set()
         self._closed = False
 
     @property
@@ -207,17 +213,37 @@ class Transport:
         finally:
             hang_up(response)
 
+    async def _close_retired(self) -> None:
+        while len(self._retired) > _RETIRED_SESSIONS:
+            await self._retired.pop(0).close()
+
+    def distrust_connections(self) -> None:
+        """Use no open connection for another request: one of them turned out to be dead, and others may be.
+
+        Requests that wait for an answer get a short time more; a connection that is still read goes on.
+        """
+        if self._session is not None:
+            self._retired.append(self._session)
+            self._session = None
+        deadline = asyncio.get_running_loop().time() + _DISTRUSTED_ANSWER_SECONDS
+        for limit in self._unanswered:
+            when = limit.when()
+            if not limit.expired() and when is not None and when > deadline:
+                limit.reschedule(deadline)
+
     async def aclose(self) -> None:
         """Close all connections; requests under way fail. Closing twice is fine."""
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
+        for session in (*self._retired, self._session):
+            if session is not None:
+                await session.close()
 
     # ------------------------------------------------------------------------------------------ the exchange
 
     async def _exchange(self, request: _Request) -> aiohttp.ClientResponse:
         credentials = self._config.credentials
         credential = await credentials.current()
+        await self._close_retired()
         waits = 0
         may_renew = may_look = True
         while True:
@@ -262,17 +288,23 @@ class Transport:
         error: ApiError | None = None
         body = _sendable(request.body, request.guard)
         try:
-            async with asyncio.timeout(request.timeout_seconds):
-                response = await self._send(request, body, credential, tls)
-                if response.status >= 300:
-                    error = await failure_of(response, request.method, request.path, self._clock)
-                elif request.read_body:
-                    await response.read()
+            async with asyncio.timeout(request.timeout_seconds) as limit:
+                self._unanswered.add(limit)
+                planned = limit.when()
+                try:
+                    response = await self._send(request, body, credential, tls)
+                    if response.status >= 300:
+                        error = await failure_of(response, request.method, request.path, self._clock)
+                    elif request.read_body:
+                        await response.read()
+                finally:
+                    self._unanswered.discard(limit)
         except TimeoutError as timeout:
             self._log(request, "no answer in time", started)
-            raise timed_out(
-                timeout, request.method, request.path, self._peer, request.timeout_seconds
-            ) from None
+            seconds = request.timeout_seconds
+            if limit.when() != planned:  # cut short: its connection is distrusted
+                seconds = round(self._clock.monotonic() - started, 1)
+            raise timed_out(timeout, request.method, request.path, self._peer, seconds) from None
         except HTTP_ERRORS as problem:
             if isinstance(body, GuardedBody) and body.refusal is not None:
                 raise body.refusal from None

@@ -39,6 +39,10 @@ class ResourceSource(Generic[T]):
     def __repr__(self) -> str:
         return f"ResourceSource({self.resource.full_name} of {self._client.server})"
 
+    def distrust_connections(self) -> None:
+        """Send later requests on new connections: :meth:`Client.distrust_connections`."""
+        self._client.distrust_connections()
+
     async def list_page(
         self,
         *,

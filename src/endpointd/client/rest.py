@@ -106,6 +106,13 @@ class Client:
     async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
+    def distrust_connections(self) -> None:
+        """Send later requests on new connections: call it after one has turned out to be dead without a word.
+
+        Requests under way fail unless they are answered shortly; open watches and lists go on.
+        """
+        self._transport.distrust_connections()
+
     async def aclose(self) -> None:
         """Close all connections; requests and watches under way fail. Closing twice is fine."""
         await self._transport.aclose()

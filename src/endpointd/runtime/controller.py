@@ -9,14 +9,24 @@ from typing import Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from endpointd.clock import Clock
-from endpointd.runtime.failures import ReconcileError, describe, is_expected, retry_after_seconds
-from endpointd.runtime.pacing import LoopPacer
+from endpointd.runtime.deferred_retries import DeferredRetries
+from endpointd.runtime.failures import (
+    ReconcileError,
+    describe,
+    is_expected,
+    is_unavailable,
+    retry_after_seconds,
+)
 from endpointd.runtime.permissions import advised
 from endpointd.runtime.queue import QueueClosed, WorkQueue
+from endpointd.runtime.reachability import Reachability
 
 K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
+
+# A reconcile that never waits must not keep the loop from reading its sockets for longer than this.
+_LONGEST_STRETCH_SECONDS = 0.01
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
@@ -43,6 +53,8 @@ class ControllerStatistics(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["new", "running", "stopping", "stopped"] = "new"
     last_end_age_seconds: float | None = None
     """Seconds since a reconcile last ended, well or not, or since the workers began; None before that."""
+    deferred: int = 0
+    """Keys that wait for the server to answer again."""
     failing_since_success: bool = False
     """Whether the last reconcile to end has failed."""
 
@@ -82,6 +94,7 @@ class Controller(Generic[K]):
     * A reconcile that raises is tried again after the queue's backoff, for ever. An expected error
       (:class:`~endpointd.runtime.failures.ReconcileError`, any error of :mod:`endpointd.client`, or a group of nothing but those) costs one line
       in the log, anything else a traceback. ``retry_after_seconds`` of an error is honoured as the least wait.
+    * With a ``reachability``, keys whose server cannot be reached wait for it instead (:class:`DeferredRetries`).
     * ``observer``, where given, surrounds each reconcile and sees what it raises; without one it costs nothing.
     * ``timeout_seconds``, where given, bounds each reconcile: beyond it the reconcile is cancelled and has failed.
 
@@ -99,7 +112,7 @@ class Controller(Generic[K]):
         clock: Clock,
         timeout_seconds: float | None = None,
         observer: SyncObserver | None = None,
-        pacer: LoopPacer | None = None,
+        reachability: Reachability | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
@@ -108,8 +121,10 @@ class Controller(Generic[K]):
         self._reconcile = reconcile if observer is None else _observed(name, reconcile, observer)
         self._worker_count = workers
         self._clock = clock
-        self._pacer = pacer or LoopPacer(clock)
         self._timeout_seconds = timeout_seconds
+        self._deferred = (
+            None if reachability is None else DeferredRetries(f"{name} writes", queue, reachability)
+        )
         self._state: Literal["new", "running", "stopping", "stopped"] = "new"
         self._tasks: list[asyncio.Task[None]] = []
         self._succeeded = 0
@@ -130,10 +145,16 @@ class Controller(Generic[K]):
         self._state = "running"
         self._last_end_at = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
+            retries = None
+            if self._deferred is not None:
+                retries = group.create_task(self._deferred.run(), name=f"{self.name}-retries")
             self._tasks += [
                 group.create_task(self._work(), name=f"{self.name}-worker-{number}")
                 for number in range(self._worker_count)
             ]
+            await asyncio.wait(self._tasks)
+            if retries is not None:
+                retries.cancel()
         self._state = "stopped"
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
@@ -197,20 +218,24 @@ class Controller(Generic[K]):
             state=self._state,
             last_end_age_seconds=None if self._last_end_at is None else now - self._last_end_at,
             failing_since_success=self._last_failed,
+            deferred=0 if self._deferred is None else len(self._deferred),
         )
 
     async def _work(self) -> None:
+        yielded_at = self._clock.monotonic()
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
             try:
-                await self._attempt(key)
+                if self._deferred is None or not self._deferred.pauses(key):
+                    await self._attempt(key)
             finally:
                 self.queue.done(key)
-            if self._pacer.spend():  # a reconcile that never waits must not keep the loop from its sockets
-                await self._pacer.next_turn()
+            if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
+                await self._clock.sleep(0)
+                yielded_at = self._clock.monotonic()
 
     async def _attempt(self, key: K) -> None:
         """Reconcile once, and see to what comes of it. Raises nothing but a cancellation of the worker."""
@@ -247,7 +272,12 @@ class Controller(Generic[K]):
         self._succeeded += 1
         self._last_success_at = self._last_end_at = self._clock.monotonic()
         self._last_failed = False
+        failures = self.queue.failures(key)
+        if failures:
+            logger.info("reconcile recovered: controller=%s key=%s failures=%d", self.name, key, failures)
         self.queue.forget(key)
+        if self._deferred is not None:
+            self._deferred.ended(key)
         if result is not None:
             self._requeued += 1
             self.queue.add_after(key, result.seconds)
@@ -256,10 +286,22 @@ class Controller(Generic[K]):
         self._failed += 1
         self._last_end_at = self._clock.monotonic()
         self._last_failed = True
-        expected = is_expected(error)
-        delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
         text = describe(error)
         self._last_failure = f"{key}: {text}"
+        if self._deferred is not None and is_unavailable(error) and not self.queue.closed:
+            is_first = self._deferred.failed(key, text, retry_after_seconds(error))
+            logger.log(
+                logging.WARNING if is_first else logging.DEBUG,
+                "reconcile failed, tried again when the API server answers: controller=%s key=%s error=%s",
+                self.name,
+                key,
+                advised(text),
+            )
+            return
+        if self._deferred is not None:
+            self._deferred.ended(key)
+        expected = is_expected(error)
+        delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
         logger.log(
             logging.WARNING if expected else logging.ERROR,
             "reconcile failed: controller=%s key=%s attempt=%d next_try_seconds=%s error=%s",

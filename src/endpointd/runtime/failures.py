@@ -2,7 +2,24 @@
 
 from collections.abc import Iterator
 
-from endpointd.client.errors import ClientError
+from endpointd.client.errors import (
+    ClientError,
+    ConnectionFailedError,
+    RequestTimedOutError,
+    ResponseTruncatedError,
+    ServerTimeoutError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+)
+
+_UNAVAILABLE = (
+    ConnectionFailedError,
+    RequestTimedOutError,
+    ResponseTruncatedError,
+    ServerTimeoutError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+)
 
 
 class ReconcileError(Exception):
@@ -28,6 +45,11 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def is_expected(error: BaseException) -> bool:
     """Tell whether the error, or each one of a group, needs no traceback to be understood."""
     return all(isinstance(leaf, ReconcileError | ClientError) for leaf in leaves(error))
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Return whether the error, or each one of a group, says only that the server cannot be reached or serve us now."""
+    return all(isinstance(leaf, _UNAVAILABLE) for leaf in leaves(error))
 
 
 def retry_after_seconds(error: BaseException) -> float:

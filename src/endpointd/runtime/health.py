@@ -111,7 +111,6 @@ def longest_quiet_seconds(settings: ReflectorSettings) -> float:
         settings.request_seconds,
         settings.longest_stream_seconds,
         settings.silence_seconds,
-        settings.longest_watch_seconds + settings.end_margin_seconds,
     )
 
 

@@ -11,6 +11,7 @@ from endpointd.api.meta import KubernetesObject
 from endpointd.clock import Clock
 from endpointd.runtime.listeners import Handler
 from endpointd.runtime.lister import Lister
+from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector import Reflector
 from endpointd.runtime.reflector_settings import NotSyncedError, ReflectorSettings, ReflectorStatistics
 from endpointd.runtime.source import Source
@@ -48,9 +49,12 @@ class Informer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         settings: ReflectorSettings | None = None,
+        reachability: Reachability | None = None,
     ) -> None:
         self.store: Store[T] = Store(name)
-        self._reflector = Reflector(source, self.store, clock=clock, rng=rng, settings=settings)
+        self._reflector = Reflector(
+            source, self.store, clock=clock, rng=rng, settings=settings, reachability=reachability
+        )
 
     @property
     def name(self) -> str:
@@ -93,6 +97,10 @@ class Informer(Generic[T]):
     async def wait_following(self) -> None:
         """Return once changes are being watched, too: a list can be allowed where a watch is not."""
         await self._reflector.wait_following()
+
+    async def wait_current(self) -> None:
+        """Return once the store is as new as this call: :meth:`Reflector.wait_current`."""
+        await self._reflector.wait_current()
 
     def statistics(self) -> InformerStatistics:
         """Return how the informer is."""

@@ -20,6 +20,7 @@ from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.leader_election_clock import SinceBoot, since_boot
 from endpointd.runtime.leader_election_fence import Fence
 from endpointd.runtime.leader_election_machine import JITTER_FACTOR, Moment, Rules, Step
+from endpointd.runtime.reachability import Reachability
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -108,6 +109,7 @@ class LeaderElector:
       last successful renewal was **sent**. Everything that is guarded has to go through the fence.
     * :meth:`run` raises :class:`LeaseLostError` when the lease is lost, with the fence closed before. What was the
       leader once is not a candidate again: make a new program of it.
+    * What it is answered wakes the watches that wait for the same server (``reachability``).
     * :meth:`stop` gives the lease back, so that the next one need not wait. Call it when nothing is under way that the
       lease guards; where a write got no answer it is not given back, as the write may still come.
 
@@ -127,6 +129,7 @@ class LeaderElector:
         rng: random.Random,
         recorder: EventRecorder | None = None,
         lease_clock: SinceBoot = since_boot,
+        reachability: Reachability | None = None,
     ) -> None:
         problem = check(rules.lease_seconds, rules.renew_deadline_seconds, rules.retry_seconds)
         if problem is not None:
@@ -142,6 +145,7 @@ class LeaderElector:
         self._rng = rng
         self._recorder = recorder
         self._lease_clock = lease_clock
+        self._reachability = reachability
         self._state: machine.State = machine.begin().state
         self._meta = ObjectMeta(name=key.name, namespace=key.namespace)
         self._led = asyncio.Event()
@@ -337,7 +341,11 @@ class LeaderElector:
             return machine.Failed()
         finally:
             self._limit = None
+        if self._told_error:
+            logger.info("the lease is answered again: lease=%s", self._lease)
         self._last_error = self._told_error = ""
+        if self._reachability is not None:
+            self._reachability.answered(self.name)
         return event
 
     def _complain(self, problem: str) -> None:

@@ -11,7 +11,15 @@ from endpointd.clock import Clock
 from endpointd.runtime.controller import ControllerStop
 from endpointd.runtime.failures import describe, is_expected
 from endpointd.runtime.informer import Informer
-from endpointd.runtime.parts import Explaining, Needing, Part, Readiable, Stoppable, as_informer
+from endpointd.runtime.parts import (
+    Explaining,
+    Needing,
+    Part,
+    Readiable,
+    Stoppable,
+    WaitsForCurrent,
+    as_informer,
+)
 
 # Part is what those who name a manager's parts need with it.
 __all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Part", "PartFailedError"]
@@ -83,7 +91,9 @@ class Manager:
       caches are warm by then), then the controllers: each one when the gate is open and the informers that it
       :class:`~endpointd.runtime.parts.Needing` names are complete, all of them where it names none. So an informer that may
       not read holds up those controllers alone that need it. The gate waits for all informers; but once one
-      controller could begin, for 10 s at most, so that who cannot do everything still takes its turn. While a part is not
+      controller could begin, for 10 s at most, so that who cannot do everything still takes its turn. A controller also
+      waits until each informer that it needs has followed its server without a gap since the gate opened, or was listed
+      again since: a standby that lost its connection must not act on what it knew before. While a part is not
       ready, a line in the log says what is waited for and why: soon at first, then at growing intervals.
       ``sync_timeout_seconds`` bounds the wait for informers; without it they may take as long as they need, as what
       keeps them (permissions, an API server that is down) can heal.
@@ -125,6 +135,7 @@ class Manager:
         for part in controllers:
             if unknown := set(self._needs(part)).difference(self._complete):
                 raise ValueError(f"{part.name} needs {', '.join(sorted(unknown))}: there is no such informer")
+        self._current = {part.name: asyncio.Event() for part in self._informers.parts}
         self._phase: Phase = "new"
         self._waiting_for: list[str] = []
         self._ending = asyncio.Event()
@@ -205,6 +216,8 @@ class Manager:
             self._launch_all(self._gate, group)
             await self._all_ready(self._gate)
         async with asyncio.TaskGroup() as starting:
+            for part in self._informers.parts:
+                starting.create_task(self._informer_current(part), name=f"{part.name}-current")
             for part in self._controllers.parts:
                 starting.create_task(self._start_controller(part, group), name=f"{part.name}-start")
         await self._all_ready(self._controllers)
@@ -212,8 +225,18 @@ class Manager:
         self._phase = "running"
         logger.info("running: controllers=%s", ",".join(part.name for part in self._controllers.parts))
 
+    async def _informer_current(self, part: Part) -> None:
+        """Note when a cache is as new as the opening of the gate; without a gate there was nothing to miss."""
+        await self._complete[part.name].wait()
+        if self._gate.parts and isinstance(part, WaitsForCurrent):
+            await self._ready(part.name, _Current(part), self._informers)
+        self._current[part.name].set()
+
     async def _start_controller(self, part: Part, group: asyncio.TaskGroup) -> None:
-        await self._wait_complete(self._needs(part))
+        needs = self._needs(part)
+        await self._wait_complete(needs)
+        for name in needs:
+            await self._current[name].wait()
         self._launch(part, self._controllers, group)
         if len(self._controllers.started) < len(self._controllers.parts):
             logger.info("controller started: controller=%s", part.name)
@@ -344,6 +367,20 @@ class Manager:
             task.cancel()
             await asyncio.wait((task,))
         return outcome
+
+
+class _Current:
+    """What is waited for after the gate, in the form of what is waited for before it."""
+
+    def __init__(self, part: WaitsForCurrent) -> None:
+        self._part = part
+
+    async def wait_ready(self) -> None:
+        await self._part.wait_current()
+
+    def why_not_ready(self) -> str:
+        cause = self._part.why_not_ready() if isinstance(self._part, Explaining) else ""
+        return f"it has lost its watch and is listed again: {cause}" if cause else ""
 
 
 def _where(task: asyncio.Task[None]) -> str:

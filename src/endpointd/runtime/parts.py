@@ -37,6 +37,15 @@ class Readiable(Protocol):
 
 
 @runtime_checkable
+class WaitsForCurrent(Protocol):
+    """A cache that can tell whether it has missed something, and catch up."""
+
+    async def wait_current(self) -> None:
+        """Return once the cache is as new as this call. May be cancelled and called again at any time."""
+        ...
+
+
+@runtime_checkable
 class Needing(Protocol):
     """A controller that needs some of the informers only: those alone have to be complete before it begins."""
 
@@ -83,6 +92,10 @@ class InformerPart:
         """Return once the store is complete, and a watch keeps it so: what is only listed would go stale."""
         await self._informer.wait_synced()
         await self._informer.wait_following()
+
+    async def wait_current(self) -> None:
+        """Return once nothing that happened before this call is missing."""
+        await self._informer.wait_current()
 
     def why_not_ready(self) -> str:
         """Return what went wrong last, and what to do where that is known."""

@@ -6,22 +6,29 @@ store, and tells the machine what came of it. All waiting, timing and chance of 
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import AsyncIterator
 from typing import Generic, NoReturn, TypeVar, assert_never, cast
 
-from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
+from endpointd.api.meta import KubernetesObject, ObjectKey, key_of, version_number
 from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.errors import ApiError, UndecodableEventError
+from endpointd.client.errors import (
+    ApiError,
+    ConnectionFailedError,
+    ResponseTruncatedError,
+    UndecodableEventError,
+)
 from endpointd.clock import Clock
 from endpointd.runtime.permissions import advised
+from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import (
     NotSyncedError,
     Phase,
     ReflectorSettings,
     ReflectorStatistics,
 )
-from endpointd.runtime.source import Batch, Source, StreamsLists
+from endpointd.runtime.source import Batch, PoolsConnections, Source, StreamsLists
 from endpointd.runtime.store import Store
 from endpointd.runtime.watch_faults import SURVIVABLE, Fault, FaultKind, classify, classify_status
 from endpointd.runtime.watch_machine import begin, step
@@ -44,6 +51,7 @@ from endpointd.runtime.watch_states import (
     OpenWatch,
     PageCame,
     ReadWatch,
+    RelistWanted,
     ReplaceStore,
     Say,
     State,
@@ -61,7 +69,11 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubernetesObject)
 
+BOOKMARKS_BEHIND = 3
+"""So many bookmarks in a row may name older versions than ours, as from a replica that has yet to catch up."""
+
 _EVENTS_BETWEEN_YIELDS = 500
+_LONGEST_LIST_REST_SECONDS = 30.0
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -75,6 +87,8 @@ class Reflector(Generic[T]):
     * While the source can be reached, the store lags behind by no more than the network, and a connection that died
       unnoticed is found out after ``silence_seconds``. Nothing has to be restarted, ever; the watch machine says what
       is done in which case.
+    * Reflectors of one server that share a ``reachability`` recover together: the first one that is answered wakes
+      the others.
     * :meth:`run` ends by being cancelled, or by an error that is a bug (none of
       :data:`endpointd.runtime.watch_faults.SURVIVABLE`), and in no other way. It can be cancelled at any time, never
       leaves a part of a batch in the store, and can be run again: it goes on from what the store has.
@@ -90,6 +104,7 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         settings: ReflectorSettings | None = None,
+        reachability: Reachability | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -102,6 +117,18 @@ class Reflector(Generic[T]):
         self._gathered: dict[ObjectKey, T] = {}
         self._in_pages = False
         self._sends_bookmarks = False
+        self._behind = 0
+        self._mute_watches = 0
+        self._list_seconds = 0.0
+        self._reachability = (
+            reachability
+            if reachability is not None
+            else Reachability(clock=clock, rng=rng, server=store.name)
+        )
+        self._following_since: float | None = None
+        self._relist_wanted = False
+        self._caught_up = asyncio.Event()
+        self._backing_off_since: float | None = None
         self._last_contact: float | None = None
         self._last_error = ""
         self._last_error_at: float | None = None
@@ -133,6 +160,8 @@ class Reflector(Generic[T]):
                 await self._perform(self._action)
         finally:
             self._state = None
+            self._following_since = None
+            self._reachability.forget(self.name)
             self._gathered = {}
             self._since = self._clock.monotonic()
 
@@ -152,16 +181,26 @@ class Reflector(Generic[T]):
         """Return once a watch has been answered, ever: from then on what changes is told, or what is wrong is known."""
         await self._following.wait()
 
+    async def wait_current(self) -> None:
+        """Return once the store is as new as this call: at once where a watch has been followed without a gap.
+
+        Else the state is listed again, as soon as the server answers: what was missed meanwhile must not be acted on.
+        """
+        while self._following_since is None:
+            self._relist_wanted = True
+            await self._caught_up.wait()
+
     def statistics(self) -> ReflectorStatistics:
         """Return how the reflector is."""
         return ReflectorStatistics(
             name=self.name,
-            phase=_phase(self._state),
+            phase=self._phase(),
             since=self._since,
             last_contact=self._last_contact,
             resource_version=self._store.resource_version,
             synced=self._store.synced,
-            failures=self._state.memory.failures if self._state is not None else 0,
+            failures=self._failures(),
+            following_since=self._following_since,
             last_error=self._last_error,
             last_error_at=self._last_error_at,
             errors=self._errors,
@@ -170,6 +209,11 @@ class Reflector(Generic[T]):
             undecodable_events=self._undecodable_events,
             followed=self._following.is_set(),
         )
+
+    def _failures(self) -> int:
+        if self._state is None:
+            return 0
+        return self._state.memory.failures + self._state.memory.reconnects
 
     # ----------------------------------------------------------------------------------------- the machine
 
@@ -187,13 +231,14 @@ class Reflector(Generic[T]):
         return isinstance(self._action, ReadWatch)
 
     def _take(self, transition: Transition) -> None:
-        before = _phase(self._state)
+        before = self._phase()
         self._state, self._action = transition.state, transition.action
-        if _phase(self._state) != before:
+        if self._phase() != before:
             self._since = self._clock.monotonic()
         for effect in transition.effects:
             match effect:
                 case ReplaceStore():
+                    self._relist_wanted = False
                     self._store.replace(self._gathered.values(), effect.resource_version)
                 case DropGathered():
                     self._gathered = {}
@@ -201,6 +246,46 @@ class Reflector(Generic[T]):
                     log.log(_LEVELS[effect.level], "watch: resource=%s note=%s", self.name, effect.text)
                 case _:
                     assert_never(effect)
+        self._note_following()
+
+    def _note_following(self) -> None:
+        state = self._state
+        if isinstance(state, Watching) and state.opened:
+            if self._following_since is None and not self._relist_wanted:
+                self._following_since = self._clock.monotonic()
+                self._caught_up.set()
+        elif not (isinstance(state, Watching) and self._following_since is not None):
+            # A watch that ended in good order and is opened again at once leaves no gap.
+            self._following_since = None
+            self._caught_up.clear()
+
+    def _answered(self) -> None:
+        """Take note of a good answer: others need not wait any more."""
+        self._last_contact = self._clock.monotonic()
+        self._reachability.answered(self.name)
+        if self._backing_off_since is not None:
+            log.info(
+                "watch recovered: resource=%s after_seconds=%.1f",
+                self.name,
+                self._last_contact - self._backing_off_since,
+            )
+            self._backing_off_since = None
+
+    def _phase(self) -> Phase:
+        state = self._state
+        match state:
+            case None:
+                return "stopped"
+            case Listing():
+                return "listing"
+            case Streaming():
+                return "streaming" if state.opened else "connecting"
+            case Watching():
+                return "watching" if state.opened or self._following_since is not None else "connecting"
+            case Waiting():
+                return "waiting"
+            case _:
+                assert_never(state)
 
     async def _perform(self, action: Action) -> None:
         match action:
@@ -217,6 +302,16 @@ class Reflector(Generic[T]):
                 assert_never(action)
 
     async def _wait(self, wait: Wait) -> None:
+        if wait.pace == "reconnect":
+            # A list that was cut off is dear to the server: it rests for as long as that took.
+            rest_seconds = min(self._list_seconds, _LONGEST_LIST_REST_SECONDS)
+            await self._reachability.wait_turn(
+                self.name, wait.why, at_least_seconds=max(wait.at_least_seconds, rest_seconds)
+            )
+            return
+        self._reachability.forget(self.name)
+        if self._backing_off_since is None:
+            self._backing_off_since = self._clock.monotonic()
         backoff_seconds = self._settings.backoff.delay_seconds(wait.failures, self._rng)
         delay_seconds = max(backoff_seconds, wait.at_least_seconds)
         # Loud at first; who looks later finds the cause in the statistics.
@@ -244,6 +339,8 @@ class Reflector(Generic[T]):
         whole = source if isinstance(source, StreamsLists) else None
         if action.continue_token or self._in_pages:
             whole = None
+        self._reachability.attempting(self.name)
+        began = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._settings.request_seconds) as watchdog:
                 if whole is not None:
@@ -251,11 +348,14 @@ class Reflector(Generic[T]):
                 else:
                     came = await self._list_page(action)
         except SURVIVABLE as error:
-            if whole is not None and not isinstance(error, ApiError):
+            if isinstance(error, ResponseTruncatedError):
+                self._list_seconds = self._clock.monotonic() - began
+            if whole is not None and not isinstance(error, ApiError | ConnectionFailedError):
                 self._in_pages = True  # something cuts off what takes long: small answers may pass
             fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
             return Failed(fault, self._life(None))
-        self._last_contact = self._clock.monotonic()
+        self._list_seconds = 0.0
+        self._answered()
         return came
 
     async def _list_page(self, action: ListPage) -> PageCame:
@@ -265,9 +365,10 @@ class Reflector(Generic[T]):
             resource_version=action.resource_version,
             resource_version_match=action.resource_version_match,
         )
+        before = len(self._gathered)
         for item in page.items:
             self._gathered[key_of(item)] = item
-        return PageCame(page.resource_version, page.continue_token)
+        return PageCame(page.resource_version, page.continue_token, len(self._gathered) == before)
 
     async def _list_whole(self, source: StreamsLists[T], action: ListPage) -> PageCame:
         async with source.list_stream(
@@ -279,37 +380,50 @@ class Reflector(Generic[T]):
                 await self._clock.sleep(0)  # what has arrived is read without suspending
         return PageCame(stream.resource_version, stream.continue_token)
 
-    def _too_slow(self, what: str) -> Fault:
-        return Fault(
-            FaultKind.UNREACHABLE, f"{what} did not come within {self._settings.request_seconds:g} s"
-        )
+    def _too_slow(self, what: str, *, opening: bool = False) -> Fault:
+        settings = self._settings
+        opening = opening and isinstance(self._state, Watching)
+        seconds = settings.open_seconds if opening else settings.request_seconds
+        return Fault(FaultKind.UNREACHABLE, f"{what} did not come within {seconds:g} s")
 
     # -------------------------------------------------------------------------------------------- watching
 
     async def _watch(self, action: OpenWatch) -> None:
         """Open a watch, and read it until the machine wants something else."""
         settings = self._settings
+        self._reachability.attempting(self.name)
         timeout_seconds = self._rng.randint(settings.shortest_watch_seconds, settings.longest_watch_seconds)
         if action.initial_events:
             self._lists += 1
+            timeout_seconds = max(timeout_seconds, math.ceil(settings.longest_stream_seconds))
         watch: WatchRecord | None = None
         over: Input | None = None
         decided = False  # by what came on the watch; then closing it may fail as it likes
         try:
             async with (
-                asyncio.timeout(settings.request_seconds) as watchdog,
+                asyncio.timeout(
+                    settings.request_seconds if action.initial_events else settings.open_seconds
+                ) as watchdog,
                 self._source.watch(
                     resource_version=action.resource_version,
                     send_initial_events=action.initial_events,
                     timeout_seconds=timeout_seconds,
                 ) as batches,
             ):
-                watch = WatchRecord(self._clock.monotonic(), timeout_seconds, self._store.resource_version)
+                watch = WatchRecord(
+                    self._clock.monotonic(),
+                    timeout_seconds,
+                    self._store.resource_version,
+                    with_state=action.initial_events,
+                )
                 self._watches += 1
-                self._last_contact = watch.last_heard
+                self._answered()
                 self._following.set()
                 self._tell(WatchOpened())
-                over = await self._read(batches, watch, watchdog)
+                if self._relist_wanted and isinstance(self._state, Watching):
+                    over = RelistWanted(self._life(watch))
+                else:
+                    over = await self._read(batches, watch, watchdog)
                 decided = True
         except SURVIVABLE as error:
             if not decided:
@@ -327,13 +441,11 @@ class Reflector(Generic[T]):
         """Read until the watch is over; None where the machine has been told already."""
         while True:
             streaming = isinstance(self._state, Streaming)
-            watchdog.reschedule(
-                watch.deadline(self._settings, streaming=streaming, sends_bookmarks=self._sends_bookmarks)
-            )
+            watchdog.reschedule(watch.deadline(self._settings, streaming=streaming))
             try:
                 batch = await anext(batches)
             except StopAsyncIteration:
-                return WatchEnded(self._life(watch))
+                return WatchEnded(self._life_to_the_end(watch))
             except UndecodableEventError as error:
                 watch.last_heard = self._last_contact = self._clock.monotonic()
                 event = self._unreadable(error, watch)
@@ -355,7 +467,8 @@ class Reflector(Generic[T]):
                 is_behind = False
                 if isinstance(changes[-1], Bookmark):
                     self._sends_bookmarks = True
-                    is_behind = watch.is_behind(changes[-1], self._store.resource_version)
+                    watch.note_bookmark(watch.last_heard)
+                    is_behind = self._is_behind(changes[-1])
                 self._store.apply(changes)
                 if is_behind:
                     return FellBehind(self._life(watch))
@@ -402,30 +515,38 @@ class Reflector(Generic[T]):
         return EventUnreadable(self._life(watch))
 
     def _out_of_time(self, watch: WatchRecord | None) -> Input:
+        if watch is not None and watch.with_state and isinstance(self._state, Watching):
+            # It had the time that initial events may take; the next one ends by itself soon enough to prove life.
+            return WatchEnded(self._life(watch))
+        if isinstance(self._source, PoolsConnections):
+            self._source.distrust_connections()
         if watch is None:
-            return Failed(self._too_slow("the answer to a watch"), self._life(None))
+            return Failed(self._too_slow("the answer to a watch", opening=True), self._life(None))
         if isinstance(self._state, Streaming):
             return InitialEventsStalled()
-        if not watch.heard:
-            self._sends_bookmarks = False  # perhaps it is another server now: find out anew
         return FellSilent(self._life(watch))
+
+    def _is_behind(self, bookmark: Bookmark) -> bool:
+        """Take in a bookmark; return whether the server has been behind us for too long, over several watches."""
+        older = version_number(bookmark.resource_version) < version_number(self._store.resource_version)
+        self._behind = self._behind + 1 if older else 0
+        if self._behind < BOOKMARKS_BEHIND:
+            return False
+        self._behind = 0
+        return True
+
+    def _life_to_the_end(self, watch: WatchRecord) -> Life:
+        life = watch.life(
+            self._store.resource_version, self._clock.monotonic(), sends_bookmarks=self._sends_bookmarks
+        )
+        if life.mute:
+            self._mute_watches += 1
+            if self._mute_watches >= self._settings.rules.silences:
+                self._sends_bookmarks = False  # it may be another server now: learn it again
+        else:
+            self._mute_watches = 0
+        return life
 
     def _life(self, watch: WatchRecord | None) -> Life:
         seen, now = self._store.resource_version, self._clock.monotonic()
         return Life(seen, now) if watch is None else watch.life(seen, now)
-
-
-def _phase(state: State | None) -> Phase:
-    match state:
-        case None:
-            return "stopped"
-        case Listing():
-            return "listing"
-        case Streaming():
-            return "streaming" if state.opened else "connecting"
-        case Watching():
-            return "watching" if state.opened else "connecting"
-        case Waiting():
-            return "waiting"
-        case _:
-            assert_never(state)

@@ -20,20 +20,25 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     :class:`~endpointd.runtime.source.StreamsLists`, in pages elsewhere and after one was cut off. A list takes a server
     half the time and CPU; initial events are kinder to the memory of servers before 1.33."""
     backoff: ExponentialBackoff = ExponentialBackoff(base_seconds=0.8, cap_seconds=30.0, jitter=0.5)
-    """Between tries: 0.8 to 30 s as in client-go, so that a server that is down gets a request in 15 to 30 s."""
-    shortest_watch_seconds: int = 300
-    longest_watch_seconds: int = 600
-    """A watch is asked to end after a time in between, by chance, so that not all end together."""
-    silence_seconds: float = 150.0
-    """A watch that says nothing for so long is dead, where the server sends bookmarks (it does so each minute)."""
-    end_margin_seconds: float = 30.0
-    """How long a watch without bookmarks may be overdue before it is taken for dead."""
+    """Between tries after failures that are not the network's: 0.8 to 30 s as in client-go. How soon a server that
+    cannot be reached is asked again is the business of :mod:`endpointd.runtime.reachability`."""
+    shortest_watch_seconds: int = 28
+    longest_watch_seconds: int = 34
+    """A watch is asked to end after a random time in between. The next one uses the same connection and costs the
+    server one cheap request. A server sends a bookmark before the end, so a quiet watch proves twice a minute that it
+    is alive, where bookmarks otherwise come once a minute."""
+    silence_seconds: float = 42.0
+    """A watch that says nothing for so long, not even that it has ended, is dead."""
+    paced_silence_seconds: float = 15.0
+    """The same where the server sends bookmarks three times as often."""
     stall_seconds: float = 30.0
     """Initial events that brought no further object for so long will not end any more."""
     longest_stream_seconds: float = 300.0
     """Nor will those that have not ended after so long."""
     request_seconds: float = 90.0
-    """How long one answer may take: a page of a list, or the 200 of a watch."""
+    """How long one answer may take: a page of a list, or the 200 of a watch with initial events."""
+    open_seconds: float = 20.0
+    """How long the 200 of any other watch may take."""
     rules: WatchRules = WatchRules()
 
 
@@ -61,6 +66,9 @@ class ReflectorStatistics(msgspec.Struct, frozen=True, kw_only=True):
     undecodable_events: int
     followed: bool = True
     """Whether a watch was ever answered: what was only listed goes stale."""
+    following_since: float | None = None
+    """Since when changes have been followed without a gap; None while no watch is open. A watch that ended in good
+    order and was opened again at once leaves no gap."""
 
 
 class NotSyncedError(Exception):

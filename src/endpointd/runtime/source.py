@@ -65,6 +65,15 @@ class ItemStream(Protocol[T_co]):
 
 
 @runtime_checkable
+class PoolsConnections(Protocol):
+    """A source that keeps connections open between requests."""
+
+    def distrust_connections(self) -> None:
+        """Send later requests on new connections: one was dead without a word, and others may be."""
+        ...
+
+
+@runtime_checkable
 class StreamsLists(Protocol[T_co]):
     """A source that can give a whole list in one answer that is decoded as it comes, at the cost of none of its size."""
 

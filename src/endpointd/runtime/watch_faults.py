@@ -40,7 +40,7 @@ class FaultKind(Enum):
     TOO_LARGE = "too large resource version"
     """The server has not come to the version: wait for it; perhaps it lost history."""
     BUSY = "busy"
-    """The server asks to come later: do so, and change nothing else."""
+    """The server, or a proxy before it, cannot serve us now (429, 502, 503, 504): try again, and change nothing else."""
     DENIED = "denied"
     """We may not, are not known, or the resource is not there: somebody has to act, so ask seldom."""
     REFUSED = "refused"
@@ -48,7 +48,7 @@ class FaultKind(Enum):
     UNREACHABLE = "unreachable"
     """No answer, or a broken one: try again."""
     BROKEN = "broken"
-    """The server failed: try again."""
+    """The server failed: try again, less and less often."""
     UNREADABLE = "unreadable"
     """The answer came, and is not what the resource promises: one bad object may do that."""
 
@@ -90,13 +90,13 @@ def _kind_of_answer(error: ApiError) -> FaultKind:
         return FaultKind.EXPIRED
     if error.is_too_large_resource_version:
         return FaultKind.TOO_LARGE
-    if isinstance(error, TooManyRequestsError):
+    if isinstance(error, TooManyRequestsError | ServiceUnavailableError | ServerTimeoutError):
         return FaultKind.BUSY
     if "sendInitialEvents" in (error.status.message or ""):
         return FaultKind.REFUSED
     if isinstance(error, UnauthorizedError | ForbiddenError | NotFoundError):
         return FaultKind.DENIED
-    if isinstance(error, InternalServerError | ServerTimeoutError | ServiceUnavailableError):
+    if isinstance(error, InternalServerError):
         return FaultKind.BROKEN
     code = error.status.code
     return FaultKind.REFUSED if code is not None and 400 <= code < 500 else FaultKind.BROKEN

@@ -7,7 +7,9 @@ has all of the input and output, the clock and chance. What it brings about:
   the newest at first, and later for no older than what was stored: never back in time.
 * A watch goes on where the last one ended. Few things lead to a relist: the version has expired, the server lost
   it, watches keep failing or saying nothing, an event could not be read, or the store knows better.
-* Whatever fails is tried again, after a backoff that grows until a watch has been healthy. Nothing is given up.
+* A server that cannot be reached, or cannot serve us now, is asked again each second, in turns with the other sources
+  of the client. Other failures are tried again after a backoff that grows until a watch has been healthy. Nothing is
+  given up.
 * There is no loop without a wait in it: what ends at once, having told nothing new, waits.
 """
 
@@ -36,6 +38,7 @@ from endpointd.runtime.watch_states import (
     OpenWatch,
     PageCame,
     ReadWatch,
+    RelistWanted,
     ReplaceStore,
     Say,
     State,
@@ -107,7 +110,11 @@ def _page_came(state: Listing, page: PageCame, rules: WatchRules) -> Transition:
     if state.resource_version and _is_older(page.resource_version, state.memory.seen):
         return _not_there_yet(state, _stale(page.resource_version, state.memory.seen), rules)
     if page.continue_token:
-        return _enter(replace(state, continue_token=page.continue_token), rules)
+        empty_pages = state.empty_pages + 1 if page.is_empty else 0
+        if page.continue_token == state.continue_token or empty_pages >= rules.empty_pages:
+            fault = Fault(FaultKind.BROKEN, "the list does not end: its pages bring nothing new")
+            return _again(state.memory, Listing(state.memory, state.resource_version, paged=False), fault)
+        return _enter(replace(state, continue_token=page.continue_token, empty_pages=empty_pages), rules)
     memory, effects = _accept(state.memory, page.resource_version)
     watching = Watching(memory)
     return Transition(watching, effects, _action_of(watching, rules))
@@ -130,16 +137,20 @@ def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
             return _again(replace(memory, repair_owed=True), Watching(memory), fault)
         case FaultKind.UNREADABLE:
             return _again(memory, _restarted(state), fault)
-        case FaultKind.DENIED | FaultKind.REFUSED:
+        case FaultKind.DENIED:
+            return _denied(memory, _restarted(state), fault, rules)
+        case FaultKind.REFUSED:
             return _again(memory, _restarted(state), fault, rules.slow_retry_seconds)
-        case FaultKind.BUSY | FaultKind.UNREACHABLE | FaultKind.BROKEN:
-            return _again(memory, state, fault)  # the same page: what is gathered stays
+        case FaultKind.BUSY | FaultKind.UNREACHABLE:
+            return _reconnect(memory, state, fault)  # the same page: what is gathered stays
+        case FaultKind.BROKEN:
+            return _again(memory, state, fault)
         case _:
             assert_never(fault.kind)
 
 
 def _restarted(state: Listing) -> Listing:
-    return replace(state, continue_token="")
+    return replace(state, continue_token="", empty_pages=0)
 
 
 # ------------------------------------------------------------------------------------------------- streaming
@@ -192,17 +203,18 @@ def _stream_failed(state: Streaming, fault: Fault, rules: WatchRules) -> Transit
         case FaultKind.TOO_LARGE:
             return _not_there_yet(again, fault, rules)
         case FaultKind.DENIED:
-            return _again(memory, again, fault, rules.slow_retry_seconds)
+            return _denied(memory, again, fault, rules)
         case FaultKind.BUSY:
-            return _again(memory, again, fault)
+            return _reconnect(memory, again, fault)
         case FaultKind.UNREACHABLE if not state.opened:
-            return _again(memory, again, fault)
+            return _reconnect(memory, again, fault)
         case FaultKind.UNREACHABLE | FaultKind.BROKEN | FaultKind.UNREADABLE:
             # A server that lists may still be unable to stream, or a proxy cut what takes long: list, this time.
             memory = replace(memory, interruptions=memory.interruptions + 1)
+            retry = _reconnect if fault.kind is FaultKind.UNREACHABLE else _again
             if state.opened and memory.interruptions < rules.interruptions:
-                return _again(memory, again, fault)
-            return _again(memory, Listing(memory, state.resource_version), fault)
+                return retry(memory, again, fault)
+            return retry(memory, Listing(memory, state.resource_version), fault)
         case _:
             assert_never(fault.kind)
 
@@ -229,7 +241,9 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
             fault = Fault(FaultKind.UNREACHABLE, "the watch has fallen silent")
             if memory.silences >= rules.silences:
                 return _relist(memory, rules, fault)
-            return _again(memory, Watching(memory), fault)
+            return _reconnect(memory, Watching(memory), fault)
+        case RelistWanted():
+            return _take_state(_learn(state.memory, event.life, rules), "", rules)
         case FellBehind():
             memory = _learn(state.memory, event.life, rules)
             fault = Fault(FaultKind.TOO_LARGE, f"the server is behind version {memory.seen}")
@@ -248,10 +262,16 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
 def _watch_ended(memory: Memory, life: Life, rules: WatchRules) -> Transition:
     if memory.repair_owed and life.at_seconds >= memory.repair_not_before:
         return _repair(memory, life.at_seconds, rules)
-    if life.lived_seconds < rules.hasty_seconds and not life.progressed:
-        fault = Fault(FaultKind.BROKEN, "the watch ended at once, and told nothing")
-        return _again(memory, Watching(memory), fault)
-    return _enter(Watching(memory), rules)
+    if life.mute:
+        memory = replace(memory, silences=memory.silences + 1)
+        if memory.silences >= rules.silences:
+            return _relist(memory, rules, Fault(FaultKind.BROKEN, "the watch no longer sends bookmarks"))
+    if life.lived_seconds >= rules.hasty_seconds:
+        return _enter(Watching(memory), rules)
+    if life.progressed:
+        return _reconnect(memory, Watching(memory), Fault(FaultKind.BROKEN, "the watch ended at once"))
+    fault = Fault(FaultKind.BROKEN, "the watch ended at once, and told nothing")
+    return _again(memory, Watching(memory), fault)
 
 
 def _watch_failed(memory: Memory, failed: Failed, rules: WatchRules) -> Transition:
@@ -267,12 +287,13 @@ def _watch_failed(memory: Memory, failed: Failed, rules: WatchRules) -> Transiti
         case FaultKind.TOO_LARGE:
             return _relist(memory, rules, fault)  # the list finds out whether the server only lags
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
-            return _again(memory, Watching(memory), fault)
-        case FaultKind.BROKEN | FaultKind.UNREADABLE | FaultKind.REFUSED | FaultKind.DENIED:
-            slow = fault.kind in (FaultKind.DENIED, FaultKind.REFUSED)
+            return _reconnect(memory, Watching(memory), fault)
+        case FaultKind.DENIED:
+            return _denied(memory, Watching(memory), fault, rules)
+        case FaultKind.BROKEN | FaultKind.UNREADABLE | FaultKind.REFUSED:
             memory = replace(memory, failed_watches=memory.failed_watches + 1)
-            at_least_seconds = rules.slow_retry_seconds if slow else 0.0
-            if fault.kind is not FaultKind.DENIED and memory.failed_watches >= rules.failed_watches:
+            at_least_seconds = rules.slow_retry_seconds if fault.kind is FaultKind.REFUSED else 0.0
+            if memory.failed_watches >= rules.failed_watches:
                 return _relist(memory, rules, fault)
             return _again(memory, Watching(memory), fault, at_least_seconds)
         case _:
@@ -306,11 +327,14 @@ def _learn(memory: Memory, life: Life, rules: WatchRules) -> Memory:
     """Take in what a watch that is over has shown."""
     memory = replace(memory, seen=life.seen)
     if life.heard:
-        memory = replace(memory, silences=0)
+        memory = replace(memory, silences=0, denials=0)
     if life.progressed:
-        memory = replace(memory, expiries=0, failed_watches=0)
+        memory = replace(memory, failed_watches=0)
+        # One event before the next "expired" is no sign of health: relists in a row have to back off.
+        if life.lived_seconds >= rules.settled_seconds:
+            memory = replace(memory, expiries=0)
     if life.lived_seconds >= rules.healthy_seconds and life.heard:
-        memory = replace(memory, failures=0, expiries=0, failed_watches=0)
+        memory = replace(memory, failures=0, reconnects=0, expiries=0, failed_watches=0)
     return memory
 
 
@@ -350,7 +374,9 @@ def _accept(memory: Memory, resource_version: str) -> tuple[Memory, tuple[Effect
             "before; its state is taken as the truth"
         )
         effects = (Say("error", text), *effects)
-    return replace(memory, seen=resource_version, synced=True, refusals=0, interruptions=0), effects
+    return replace(
+        memory, seen=resource_version, synced=True, refusals=0, interruptions=0, denials=0
+    ), effects
 
 
 def _again(
@@ -360,7 +386,23 @@ def _again(
     at_least_seconds: float = 0.0,
 ) -> Transition:
     counted = replace(memory, failures=memory.failures + 1)
-    wait = Wait(memory.failures, max(at_least_seconds, fault.retry_after_seconds), fault.text)
+    wait = Wait(memory.failures, max(at_least_seconds, fault.retry_after_seconds), fault.text, "backoff")
+    return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
+
+
+def _denied(
+    memory: Memory, then: Listing | Streaming | Watching, fault: Fault, rules: WatchRules
+) -> Transition:
+    memory = replace(memory, denials=memory.denials + 1)
+    if memory.synced and memory.denials <= rules.quick_denials:
+        return _reconnect(memory, then, fault)
+    return _again(memory, then, fault, rules.slow_retry_seconds)
+
+
+def _reconnect(memory: Memory, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
+    """Try again in turn with the other sources of the server."""
+    counted = replace(memory, reconnects=memory.reconnects + 1)
+    wait = Wait(memory.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
     return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
 
 

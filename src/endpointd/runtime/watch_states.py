@@ -14,10 +14,12 @@ class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers that decide."""
 
     page_size: int = 500
-    healthy_seconds: float = 120.0
+    healthy_seconds: float = 20.0
     """A watch that lived so long ends a series of failures."""
+    settled_seconds: float = 5.0
+    """A watch that lived so long did not fail because of the list before it."""
     hasty_seconds: float = 1.0
-    """A watch that ended sooner, and told nothing new, counts as failed."""
+    """A watch that ended sooner is not opened again at once; if it told nothing new, it counts as failed."""
     slow_retry_seconds: float = 5.0
     """The shortest wait after what only people can mend: rights, credentials, a missing resource."""
     refusals: int = 4
@@ -30,6 +32,11 @@ class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """So many watches in a row may say nothing at all before it is listed again."""
     repair_seconds: float = 60.0
     """How long after a relist for an undecodable event the next one may come; doubled each time, up to 32 times."""
+    quick_denials: int = 3
+    """So often in a row a synced resource may be denied before it is asked for slowly: a server that has just started
+    denies everything until it has read its roles."""
+    empty_pages: int = 10
+    """So many pages of a list in a row may bring no new object before the list is taken for endless."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +49,14 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to take the state from a watch's initial events; false for good once that has failed."""
     failures: int = 0
     """Since the last healthy watch; what the backoff grows with."""
+    reconnects: int = 0
+    """Failures to reach the server since the last healthy watch; their pace does not grow."""
     refusals: int = 0
     interruptions: int = 0
     expiries: int = 0
     """Watches in a row that were told at once that their version is too old."""
     failed_watches: int = 0
+    denials: int = 0
     silences: int = 0
     repairs: int = 0
     repair_not_before: float = float("-inf")
@@ -63,6 +73,8 @@ class Listing(msgspec.Struct, frozen=True):
     resource_version: str
     continue_token: str = ""
     paged: bool = True
+    empty_pages: int = 0
+    """Pages in a row that brought no new object."""
 
 
 class Streaming(msgspec.Struct, frozen=True):
@@ -105,6 +117,8 @@ class Life(msgspec.Struct, frozen=True):
     """Whether it told of a newer version."""
     heard: bool = False
     """Whether it told anything."""
+    mute: bool = False
+    """Whether it lived to its end without the bookmark that this server otherwise sends before it."""
 
 
 class PageCame(msgspec.Struct, frozen=True):
@@ -112,6 +126,8 @@ class PageCame(msgspec.Struct, frozen=True):
 
     resource_version: str
     continue_token: str
+    is_empty: bool = False
+    """Whether it brought no object that earlier pages had not."""
 
 
 class WatchOpened(msgspec.Struct, frozen=True):
@@ -155,6 +171,12 @@ class LostTrack(msgspec.Struct, frozen=True):
     life: Life
 
 
+class RelistWanted(msgspec.Struct, frozen=True):
+    """Somebody needs the state as it is now, and the watch has not been followed without a gap."""
+
+    life: Life
+
+
 class InitialEventsStalled(msgspec.Struct, frozen=True):
     """The initial events did not end in time: the bookmark that closes them must have been dropped on its way."""
 
@@ -178,6 +200,7 @@ Input: TypeAlias = (
     | FellSilent
     | FellBehind
     | LostTrack
+    | RelistWanted
     | InitialEventsStalled
     | EventUnreadable
     | Waited
@@ -228,11 +251,16 @@ class ReadWatch(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let time pass: a backoff after so many ``failures``, but no less than asked, and give :class:`Waited`."""
+    """Let time pass, but no less than asked, and give :class:`Waited`.
+
+    A backoff grows with ``failures``. A reconnect is paced together with the other sources of the server, and ends
+    early once one of them is answered (:mod:`endpointd.runtime.reconnect`).
+    """
 
     failures: int
     at_least_seconds: float = 0.0
     why: str = ""
+    pace: Literal["backoff", "reconnect"] = "backoff"
 
 
 Action: TypeAlias = ListPage | OpenWatch | ReadWatch | Wait

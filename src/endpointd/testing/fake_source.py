@@ -24,6 +24,8 @@ T = TypeVar("T", bound=KubernetesObject)
 Batch = list[WatchEvent[T] | Bookmark | WatchError]
 Door = Literal["list", "watch", "any"]
 
+_LAST_BOOKMARK_SECONDS = 2.0
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One question that was asked of the source, in the order in which they came."""
@@ -59,7 +61,7 @@ class FakeSource(FakeHistory[T]):
         self.requests: list[Request] = []
         """Everything that was asked."""
         self.bookmark_seconds = bookmark_seconds
-        """How often a watch sends a bookmark; None for a server, or a proxy, that never does."""
+        """How often a watch sends a bookmark, apart from the one before its end; None for a server that never does."""
         self.knows_watch_list = True
         """Whether ``sendInitialEvents`` is known (kube-apiserver 1.27 and later); else it is refused with 422."""
         self.ignores_watch_list = False
@@ -117,6 +119,10 @@ class FakeSource(FakeHistory[T]):
     def hang_next(self, count: int = 1, *, on: Door = "any") -> None:
         """Never answer the next requests."""
         self._faults.extend([(on, None)] * count)
+
+    def clear_faults(self) -> None:
+        """Answer requests well from now on."""
+        self._faults.clear()
 
     def break_watches(self, error: BaseException | None = None) -> None:
         """Break the connection of all open watches, by default as if the server had died."""
@@ -270,7 +276,7 @@ class _FakeWatch(Generic[T]):
         if self._timeout_seconds is not None:
             self._ends_at = loop.time() + self._timeout_seconds
         if source.bookmark_seconds is not None:
-            self._bookmark_at = loop.time() + source.bookmark_seconds
+            self._bookmark_at = self._next_bookmark(loop.time(), source.bookmark_seconds)
         source.opened(self)
         return self
 
@@ -363,11 +369,16 @@ class _FakeWatch(Generic[T]):
         batch: Batch[T] = [*events]
         now = asyncio.get_running_loop().time()
         if now >= self._bookmark_at and source.bookmark_seconds is not None:
-            self._bookmark_at = now + source.bookmark_seconds
+            self._bookmark_at = self._next_bookmark(now, source.bookmark_seconds)
             batch.append(Bookmark(str(source.view_version)))
         if now >= self._ends_at:
             self._over = True
         return source.mangle(batch) if source.mangle is not None and batch else batch
+
+    def _next_bookmark(self, now: float, seconds: float) -> float:
+        """One comes right before the end, as from kube-apiserver."""
+        before_the_end = self._ends_at - _LAST_BOOKMARK_SECONDS
+        return min(now + seconds, before_the_end) if before_the_end > now else now + seconds
 
     async def _wait(self) -> None:
         until = min(self._bookmark_at, self._ends_at)

@@ -332,5 +332,5 @@ def test_sockets_probe_a_silent_peer() -> None:
     with network._probing_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
-            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 14_000
+            assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5

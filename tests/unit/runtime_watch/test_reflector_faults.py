@@ -11,6 +11,7 @@ from tests.unit.runtime_watch.things import Thing, key, modified, thing
 from endpointd.api.meta import ObjectKey
 from endpointd.api.resource import Bookmark, WatchError
 from endpointd.client.errors import ConnectionFailedError, UndecodableEventError, UnexpectedResponseError
+from endpointd.runtime.reflector_settings import ReflectorSettings
 from endpointd.testing.fake_source import FakeSource
 from endpointd.testing.refusals import expired, refusal, refusal_status
 from endpointd.testing.virtual_time import settle
@@ -38,76 +39,84 @@ async def test_a_broken_connection_is_taken_up_where_it_broke(source: FakeSource
         it.assert_alike()
 
 
-async def test_a_server_that_is_down_gets_few_requests_and_is_back_within_half_a_minute(
+async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_two_seconds_after_its_return(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
-        source.fail_next(*[REFUSED] * 100)
+        source.fail_next(*[REFUSED] * 10_000)
         source.break_watches(REFUSED)
-        await asyncio.sleep(100 * 14)
-        assert source.pending_faults > 0, "a server in trouble gets no more than a request in 14 seconds"
-        await asyncio.sleep(100 * 16)
-        assert source.pending_faults == 0
+        await asyncio.sleep(1000)
+        assert 800 <= len(source.watches) <= 1001
+        source.clear_faults()
         source.create(new("d"))
-        await asyncio.sleep(30)
+        await asyncio.sleep(2)
         it.assert_alike()
         assert len([asked for asked in it.asked() if asked.startswith("stream")]) == 1, "no relist"
 
 
-async def test_the_backoff_begins_anew_after_two_healthy_minutes(source: FakeSource[Thing]) -> None:
+async def test_a_healthy_watch_ends_a_series_of_failures(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.fail_next(*[REFUSED] * 8)
         source.break_watches(REFUSED)
-        await asyncio.sleep(200)
+        await asyncio.sleep(15)
         assert it.reflector.statistics().failures == 9
-        await asyncio.sleep(121)
+        await asyncio.sleep(35)
         source.break_watches(REFUSED)
         await settle()
         assert it.reflector.statistics().failures == 1
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(1.0)
         assert it.reflector.statistics().phase == "watching"
 
 
-async def test_a_connection_that_died_without_a_word_is_found_out_by_missing_bookmarks(
-    source: FakeSource[Thing],
+@pytest.mark.parametrize("bookmark_seconds", [60.0, None], ids=["bookmarks", "no bookmarks"])
+@pytest.mark.parametrize("alive_seconds", [0.0, 3.0, 61.0], ids=["at once", "soon", "later"])
+@pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
+async def test_a_connection_that_died_without_a_word_is_found_out_within_45_seconds(
+    alive_seconds: float, bookmark_seconds: float | None, settings: ReflectorSettings | None
 ) -> None:
+    """The bookmark that ends initial events was not counted: it took 396 s in the first minute of a watch."""
+    source = FakeSource([new("a")], bookmark_seconds=bookmark_seconds)
+    async with running(source, settings) as it:
+        await asyncio.sleep(alive_seconds)
+        relists = it.store.statistics().replaces
+        source.abandon_watches()
+        source.modify(new("a", "unheard"))
+        await asyncio.sleep(45)
+        it.assert_alike()
+        assert it.store.statistics().replaces == relists, "no relist"
+
+
+async def test_where_bookmarks_come_each_five_seconds_a_dead_connection_is_found_out_in_15() -> None:
+    source = FakeSource([new("a")], bookmark_seconds=5.0)
     async with running(source) as it:
-        await asyncio.sleep(61)  # a bookmark, at 60: the server sends them
+        await asyncio.sleep(41)
         source.abandon_watches()
         source.modify(new("a", "unheard"))
-        await asyncio.sleep(148)
-        assert len(source.watches) == 1, "it may still only be slow"
-        await asyncio.sleep(3)
-        assert it.reflector.statistics().last_error == "the watch has fallen silent"
-        assert it.asked() == ["stream newest", "watch 103"], "no relist"
+        await asyncio.sleep(16)
         it.assert_alike()
 
 
-async def test_a_connection_that_dies_before_its_first_bookmark_is_found_out_too(
-    source: FakeSource[Thing],
-) -> None:
+@pytest.mark.parametrize("bookmark_seconds", [60.0, 5.0, None])
+async def test_a_quiet_cluster_sees_no_needless_reconnect(bookmark_seconds: float | None) -> None:
+    source = FakeSource([new("a")], bookmark_seconds=bookmark_seconds)
     async with running(source) as it:
-        await asyncio.sleep(61)
-        source.end_watches()
-        await settle()
-        source.abandon_watches()
-        source.modify(new("a", "unheard"))
-        await asyncio.sleep(152)
-        it.assert_alike()
+        await asyncio.sleep(7200)
+        statistics = it.reflector.statistics()
+        assert (statistics.errors, statistics.lists, statistics.following_since) == (0, 1, 0.0)
 
 
-async def test_without_bookmarks_a_watch_is_given_its_whole_time_and_a_margin() -> None:
-    source = FakeSource([new("a")], bookmark_seconds=None)
-    async with running(source, LIST_FIRST) as it:
-        [watch] = source.watches
-        assert watch.timeout_seconds is not None
+async def test_a_silent_watch_takes_the_other_open_connections_with_it() -> None:
+    distrusted = []
+
+    class Pooled(FakeSource[Thing]):
+        def distrust_connections(self) -> None:
+            distrusted.append(now())
+
+    source = Pooled([new("a")])
+    async with running(source, LIST_FIRST):
         source.abandon_watches()
-        source.modify(new("a", "unheard"))
-        await asyncio.sleep(watch.timeout_seconds + 29)
-        assert len(source.watches) == 1
-        await asyncio.sleep(3)
-        assert len(source.watches) == 2
-        it.assert_alike()
+        await asyncio.sleep(45)
+        assert distrusted == [42.0]
 
 
 async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_again_and_again(
@@ -117,10 +126,24 @@ async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_ag
         await asyncio.sleep(61)
         source.bookmark_seconds = None
         source.end_watches()
-        await asyncio.sleep(155)
-        assert it.asked() == ["stream newest", "watch 103", "watch 103"]
-        await asyncio.sleep(299)
-        assert it.asked() == []
+        await asyncio.sleep(300)
+        it.asked()
+        relists = it.store.statistics().replaces
+        assert relists == 2, "it may have lost history"
+        await asyncio.sleep(300)
+        assert it.store.statistics().replaces == relists
+        assert set(it.asked()) == {"watch 103"}
+
+
+async def test_a_watch_that_is_never_answered_is_given_up_after_20_seconds(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.hang_next()
+        source.break_watches(REFUSED)
+        await asyncio.sleep(20.5)
+        assert len(source.watches) == 2
+        await asyncio.sleep(2)
+        assert "did not come within 20 s" in it.reflector.statistics().last_error
+        it.assert_alike()
 
 
 async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[Thing]) -> None:
@@ -233,7 +256,7 @@ async def test_an_expired_version_is_one_relist_with_deletions_derived(
         it.recorder.take()
         it.asked()
         source.end_watches()
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         assert it.recorder.take() == ["-a@101", "b@102->105", "+d@106"]
         assert it.asked()[0] == "watch 103"
         assert it.store.statistics().replaces == 2
@@ -377,8 +400,8 @@ async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(sourc
         source.end_watches()
         await asyncio.sleep(120)
         at = [request.at_seconds for request in source.watches]
-        assert [round(after - before) for before, after in pairwise(at)] == [17] * 4
-        assert it.asked() == ["watch 103"] * 5
+        assert all(17 <= after - before <= 22 for before, after in pairwise(at[:5])), at
+        assert set(it.asked()) == {"watch 103"}
         it.assert_alike()
 
 
@@ -394,17 +417,17 @@ async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]
 
 async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
-        source.fail_next(*[refusal(403, "Forbidden", "RBAC was removed")] * 3)
+        source.fail_next(*[refusal(403, "Forbidden", "RBAC was removed")] * 5)
         source.end_watches()
         source.modify(new("a", "x"))
-        await asyncio.sleep(4)
+        await asyncio.sleep(6)
         statistics = it.reflector.statistics()
         assert (statistics.phase, statistics.last_error) == ("waiting", "RBAC was removed")
         assert statistics.synced, "what was read stays"
         assert len(it.store) == 3
         await asyncio.sleep(60)
         it.assert_alike()
-        assert it.asked() == ["stream newest", *["watch 103"] * 4]
+        assert [asked for asked in it.asked() if not asked.startswith("watch")] == ["stream newest"]
 
 
 # --------------------------------------------------------------------------------------------- broken objects
@@ -440,6 +463,7 @@ async def test_an_object_that_cannot_be_decoded_among_initial_events_stays_as_it
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
+        await asyncio.sleep(2)
         before = it.store.get(key("a"))
         source.modify(new("b", "x"), silently=True)
         source.mangle = lambda batch: []  # the initial events are injected by hand below

@@ -147,3 +147,56 @@ def test_what_does_not_stop_in_time_is_cancelled_and_told_with_what_it_was_doing
         "not stopped in time and cancelled: part=mule grace_seconds=3 at=Stubborn._wait_for_godot (test_manager_needs"
     )
     assert record.exc_info is None
+
+
+class Catching(Cache):
+    """A cache that lost its connection before the election, and catches up at a given time."""
+
+    def __init__(self, name: str, story: Story, *, current_at: float) -> None:
+        super().__init__(name, story, ready_at=1.0)
+        self._current_at = current_at
+
+    async def wait_current(self) -> None:
+        await asyncio.sleep(max(0.0, self._current_at - now()))
+
+    def why_not_ready(self) -> str:
+        return "connection refused"
+
+
+@virtually
+async def test_after_the_election_each_controller_waits_for_its_own_caches_to_be_current(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[
+            Catching("pods", story, current_at=0.0),
+            Catching("nodes", story, current_at=20.0),
+        ],
+        gate=Cache("election", story, ready_at=5.0),
+        controllers=[
+            Reader("slice-controller", story, "pods", "nodes"),
+            Reader("endpoints-controller", story, "pods"),
+        ],
+    )
+    await run_for(100.0, manager)
+    assert starts(story)[2:] == [
+        (1.0, "election"),
+        (5.0, "endpoints-controller"),
+        (20.0, "slice-controller"),
+    ]
+    assert "for=nodes" in caplog.text
+    assert "it has lost its watch and is listed again: connection refused" in caplog.text
+
+
+@virtually
+async def test_without_an_election_nothing_was_missed_and_nothing_is_waited_for_twice() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[Catching("pods", story, current_at=20.0)],
+        controllers=[Reader("endpoints-controller", story, "pods")],
+    )
+    await run_for(100.0, manager)
+    assert (1.0, "endpoints-controller") in starts(story)

@@ -1,0 +1,187 @@
+"""A TLS proxy in front of an API server that fails on request: it refuses, resets, tears, stalls, or answers for it."""
+
+import asyncio
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from endpointd.testing.certificates import CertificateAuthority
+
+Fault = Literal["none", "refused", "reset", "torn", "stalled", "429", "503"]
+
+_HOST = "127.0.0.1"
+_TORN_AFTER_BYTES = 900
+_CHUNK_BYTES = 65536
+_ANSWERS = {
+    "429": b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 4\r\nConnection: close\r\n\r\nbusy",
+    "503": b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 10\r\nConnection: close\r\n\r\nno backend",
+}
+
+
+class _Connection(NamedTuple):
+    near: asyncio.StreamWriter
+    far: asyncio.StreamWriter | None
+
+
+class FaultyProxy:
+    """Runs in a thread of its own; all methods are for the thread that made it."""
+
+    def __init__(self, server: str, server_ca: bytes, folder: Path) -> None:
+        parts = urlsplit(server)
+        self._upstream = (parts.hostname or _HOST, parts.port or 443)
+        self._upstream_tls = ssl.create_default_context(cadata=server_ca.decode())
+        authority = CertificateAuthority("faulty proxy")
+        serving = authority.server([_HOST])
+        certificate, key = folder / "proxy.crt", folder / "proxy.key"
+        certificate.write_bytes(serving.certificate)
+        key.write_bytes(serving.private_key)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(certificate, key)
+        self.certificate_authority = authority.pem
+        self.requests: Counter[str] = Counter()
+        """Requests received, by method and path."""
+        self._fault: Fault = "none"
+        self._passes = asyncio.Event()
+        self._connections: set[_Connection] = set()
+        self._dead: set[_Connection] = set()
+        self._listener: asyncio.Server | None = None
+        self._port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="faulty-proxy", daemon=True)
+        self._thread.start()
+        self._passes.set()
+        self._call(self._listen())
+
+    @property
+    def url(self) -> str:
+        return f"https://{_HOST}:{self._port}"
+
+    def begin(self, fault: Fault) -> None:
+        """Let everything fail in this way until :meth:`end`."""
+        self._call(self._begin(fault))
+
+    def end(self) -> None:
+        """Work again."""
+        self._call(self._begin("none"))
+
+    def abandon(self) -> None:
+        """Forward nothing more on the connections that are open now, and leave them open; new ones work."""
+        self._call(self._abandon())
+
+    def close(self) -> None:
+        """End all connections and the thread."""
+        self._call(self._end_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+        self._loop.close()
+
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+
+    async def _listen(self) -> None:
+        self._listener = await asyncio.start_server(
+            self._serve, _HOST, self._port, ssl=self._tls, ssl_handshake_timeout=30
+        )
+        self._port = self._listener.sockets[0].getsockname()[1]
+
+    async def _begin(self, fault: Fault) -> None:
+        self._fault = fault
+        if fault == "stalled":
+            self._passes.clear()
+        else:
+            self._passes.set()
+        if fault in ("refused", "reset", "429", "503"):
+            for connection in list(self._connections):
+                _abort(connection)
+        if fault == "refused":
+            if self._listener is not None:
+                self._listener.close()
+            self._listener = None
+        elif self._listener is None:
+            await self._listen()
+
+    async def _end_all(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _abandon(self) -> None:
+        self._dead |= self._connections
+
+    async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+        connection = _Connection(near, None)
+        try:
+            if self._fault == "reset":
+                return
+            answer = _ANSWERS.get(self._fault)
+            if answer is not None:
+                await self._answer(reader, near, answer)
+                return
+            await self._passes.wait()
+            far_reader, far = await asyncio.open_connection(*self._upstream, ssl=self._upstream_tls)
+            connection = _Connection(near, far)
+            self._connections.add(connection)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._forward(reader, far, connection))
+                group.create_task(self._back(far_reader, near, connection))
+        except* (OSError, EOFError, ssl.SSLError):
+            pass
+        finally:
+            self._connections.discard(connection)
+            _abort(connection)
+
+    async def _answer(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter, answer: bytes) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self._count(head)
+        near.write(answer)
+        await near.drain()
+        await asyncio.sleep(0.05)
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, far: asyncio.StreamWriter, connection: _Connection
+    ) -> None:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            self._count(chunk)
+            await self._passes.wait()
+            if connection not in self._dead:
+                far.write(chunk)
+                await far.drain()
+        _abort(connection)
+
+    async def _back(
+        self, far_reader: asyncio.StreamReader, near: asyncio.StreamWriter, connection: _Connection
+    ) -> None:
+        sent = 0
+        while chunk := await far_reader.read(_CHUNK_BYTES):
+            await self._passes.wait()
+            if connection in self._dead:
+                continue
+            if self._fault == "torn" and sent + len(chunk) > _TORN_AFTER_BYTES:
+                near.write(chunk[: len(chunk) // 2])
+                await near.drain()
+                break
+            sent += len(chunk)
+            near.write(chunk)
+            await near.drain()
+        if connection not in self._dead:
+            _abort(connection)
+
+    def _count(self, chunk: bytes) -> None:
+        line = chunk.split(b"\r\n", 1)[0].split(b" ")
+        if len(line) == 3 and line[2].startswith(b"HTTP/"):
+            self.requests[f"{line[0].decode()} {line[1].decode().partition('?')[0]}"] += 1
+
+
+def _abort(connection: _Connection) -> None:
+    for writer in connection:
+        if writer is not None:
+            writer.transport.abort()
