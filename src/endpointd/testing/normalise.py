@@ -175,9 +175,16 @@ def _group_lines(
 ) -> Iterable[str]:
     if sizes_are_determined:
         yield f"sizes {sorted(len(item.endpoints or ()) for item in slices)}"
-    metadata = sorted("\n    ".join(_metadata_lines(item.metadata, uids)) for item in slices)
+    metadata = sorted("\n    ".join(_slice_metadata_lines(item.metadata, uids)) for item in slices)
     yield from metadata if sizes_are_determined else sorted(set(metadata))
     yield from sorted(_endpoint_text(endpoint, uids) for item in slices for endpoint in item.endpoints or ())
+
+
+def _slice_metadata_lines(metadata: ObjectMeta, uids: _Uids) -> Iterable[str]:
+    yield from _metadata_lines(metadata, uids)
+    # What mirrors an Endpoints loses it whenever upstream writes it anew, which it does more often (M-32).
+    if (metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+        yield f"generated from {metadata.generate_name}"
 
 
 def _metadata_lines(metadata: ObjectMeta, uids: _Uids) -> Iterable[str]:
