@@ -41,10 +41,12 @@ _UNSET = object()
 class YamlError(ValueError):
     """A text that is no YAML, is out of bounds, or holds what JSON cannot say; in one line that quotes no value."""
 
-    def __init__(self, problem: str, line: int | None = None) -> None:
-        super().__init__(problem if line is None else f"line {line}: {problem}")
-        self.problem = problem
+    def __init__(self, problem: str, line: int | None = None, *, context: str = "") -> None:
+        self.reason = problem
+        """What is wrong, without what the parser was doing."""
+        self.problem = f"{context} {problem}" if context else problem
         self.line = line
+        super().__init__(self.problem if line is None else f"line {line}: {self.problem}")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -86,8 +88,10 @@ def read_documents(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Iterat
                 yield _Reading(limits).document(loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problem = " ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError(problem, None if mark is None else mark.line + 1) from None
+        line = None if mark is None else mark.line + 1
+        if error.problem is None:
+            raise YamlError(error.context or "it cannot be read", line) from None
+        raise YamlError(error.problem, line, context=error.context or "") from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise YamlError(str(error).splitlines()[0]) from None
     finally:
