@@ -29,6 +29,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	$(call set-up,dev)
 
 up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this machine, with an example shop
+	@echo "endpointd is installed as $(BIN)/endpointd; to call it by its name: export PATH=$(CURDIR)/$(BIN):\$$PATH"
 	@$(BIN)/endpointd up -f examples/shop --speed 10
 
 check: $(STAMP) ## format, lint, types and import contracts

@@ -105,7 +105,7 @@ def test_who_may_read_but_a_part_gets_the_answer_with_what_is_missing_in_it(
     reader = control_plane.kubeconfig_for("questions-reader")
     result = invoke(reader, "explain", "service", f"{NAMESPACE}/web")
     assert result.exit_code == 0, result.output
-    assert "endpointslices could not be read" in " ".join(result.output.split())
+    assert "could not be read: endpoints (" in " ".join(result.output.split())
     assert "not looked at: endpointslices" in invoke(reader, "check", "-n", NAMESPACE).output
 
 

@@ -63,7 +63,7 @@ def test_minutes_of_churn_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 def forget_no_member(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_take_from_node", lambda self, pod: None)
+    patch.setattr(Membership, "_take_from", lambda self, node_name, key: None)
 
 
 def remember_every_change(patch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,14 @@ def _with_hints(body: EndpointSlice) -> EndpointSlice:
     return edited(body, endpoints=tuple(hinted))
 
 
+def _with_weights(body: EndpointSlice) -> EndpointSlice:
+    """A newer server: it has a field that we do not know, and a default for it."""
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(body))
+    for endpoint in document["endpoints"] or ():
+        endpoint.setdefault("weight", 1)
+    return ENDPOINT_SLICES.decode(msgspec.json.encode(document))
+
+
 EDITS: list[Callable[[EndpointSlice], EndpointSlice]] = [
     _strip,
     _double,
@@ -158,13 +166,19 @@ class SlicesMachine(RuleBasedStateMachine):
         limit=st.integers(1, 4),
         at_once=st.sampled_from([1, 8]),
         metadata_only=st.booleans(),
-        webhook=st.booleans(),
+        admission=st.sampled_from([None, _with_hints, _with_weights]),
     )
-    def start(self, limit: int, at_once: int, metadata_only: bool, webhook: bool) -> None:
+    def start(
+        self,
+        limit: int,
+        at_once: int,
+        metadata_only: bool,
+        admission: Callable[[EndpointSlice], EndpointSlice] | None,
+    ) -> None:
         self.limit = limit
         server = MemoryServer()
         server.metadata_only = metadata_only
-        server.admission = _with_hints if webhook else None
+        server.admission = admission
         self.loop = asyncio.new_event_loop()
         self.world = SliceWorld(
             settings=EndpointSliceSettings(max_endpoints_per_slice=limit, writes_at_once=at_once),
@@ -450,10 +464,11 @@ class SlicesMachine(RuleBasedStateMachine):
     def check_state(self, service: Service, *, at_rest: bool) -> None:
         controller = self.world.controller
         state = controller._states.get(key_of(service))
-        if state is None:
-            assert service.is_external_name or not service.selector
+        if state is None or not state.is_complete:
+            selects = bool(service.selector) and not service.is_external_name
+            assert not selects or self.world.queue.is_pending(key_of(service))
             return
-        rebuilt = controller._rebuilt(service)
+        rebuilt = controller.rebuilt(service)
         mine, theirs = state.snapshot(), rebuilt.snapshot()
         for part, value in theirs.items():
             if part.endswith("without a slice") and state.needs_plan:

@@ -51,6 +51,7 @@ def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> Non
         "api": 9,
         "basket": 3,
         "cache": 3,
+        "coupons": 2,
         "kubernetes": 0,
         "mail": 0,
         "metrics": 3,

@@ -38,7 +38,7 @@ from endpointd.apiserver.registry.definition import Registry, Strategy
 from endpointd.apiserver.schema.decoder import TypedDecoder
 from endpointd.apiserver.schema.openapi import TypeOpenApi
 from endpointd.apiserver.schema.service import TypeSchema
-from endpointd.apiserver.settings import ServerSettings
+from endpointd.apiserver.settings import ServerSettings, is_token
 from endpointd.apiserver.storage.store import ObjectStorage, open_storage
 from endpointd.apiserver.verbs.context import Backend, Caller, new_request
 from endpointd.apiserver.verbs.reviews import REVIEWS
@@ -187,6 +187,7 @@ class ApiServer:
             version=_version(),
             rng=self._rng,
             is_ready=lambda: self._is_ready,
+            storage_problem=lambda: backend.storage.problem,
         )
 
     def _note_stored(self, backend: Backend) -> None:
@@ -216,11 +217,13 @@ class ApiServer:
             return secrets.token_hex(_TOKEN_BYTES)
         path = settings.data_dir / _TOKEN_FILE
         try:
-            return path.read_text().strip()
+            token = path.read_text("ascii", errors="replace").strip()
         except FileNotFoundError:
+            token = ""
+        if not is_token(token):  # missing, or damaged
             token = secrets.token_hex(_TOKEN_BYTES)
             write_private(path, token.encode())
-            return token
+        return token
 
     # ------------------------------------------------------------------------------------- how it is reached
 

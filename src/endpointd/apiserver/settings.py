@@ -7,6 +7,8 @@ import msgspec
 
 from endpointd.apiserver.storage.model import StorageSettings
 
+_SHORTEST_TOKEN = 16
+
 
 class SettingsError(ValueError):
     """Settings that cannot be; one line that says which, and what to do."""
@@ -50,8 +52,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"the server would listen on {self.host}, for others than this machine: "
                 "use 127.0.0.1, or allow it explicitly"
             )
-        if self.token is not None and (len(self.token) < 16 or not self.token.isalnum()):
+        if self.token is not None and not is_token(self.token):
             raise SettingsError("the token must be at least 16 letters and digits")
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text can be a token."""
+    return len(text) >= _SHORTEST_TOKEN and text.isalnum()
 
 
 def is_loopback(host: str) -> bool:

@@ -10,7 +10,7 @@ from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.endpoints import ENDPOINTS
 from endpointd.api.meta import KubernetesObject, ObjectKey
 from endpointd.api.resource import Resource
-from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers
+from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers, in_one_step
 from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
 from endpointd.cli.run_settings import ElectionSettings, RunSettings
@@ -36,6 +36,7 @@ from endpointd.runtime.leader_election_fence import Fence, FencedWriter
 from endpointd.runtime.leader_election_machine import Rules
 from endpointd.runtime.manager import Manager, Part
 from endpointd.runtime.metrics import QueueTimes
+from endpointd.runtime.pacing import LoopPacer, Steps
 from endpointd.runtime.queue import QueueObserver, WorkQueue
 from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import ReflectorSettings
@@ -68,7 +69,10 @@ class Assembly:
         self._health = Health(clock)
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
-        self._auditor = Auditor(clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS)
+        self._pacer = LoopPacer(clock)
+        self._auditor = Auditor(
+            clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS, pacer=self._pacer
+        )
         self._services = self._informer(SERVICES)
         # What is written is watched: the answers need not repeat it.
         self._writing = client.terse()
@@ -176,7 +180,10 @@ class Assembly:
             part.reconcile,
             1,
             reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
-            begins=[self._membership_begin(), Begin(self._members(), part.start)],
+            begins=[
+                self._membership_begin(),
+                Begin(self._members(), lambda: in_one_step(part.start), self._pacer),
+            ],
         )
 
     def _following_since(self) -> float | None:
@@ -196,10 +203,11 @@ class Assembly:
             recorder=self._events.recorder(endpoints.EVENT_COMPONENT),
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
+            pacer=self._pacer,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(endpoints.NAME, controller.rejections)
-        begin = Begin(controller, controller.start)
+        begin = Begin(controller, controller.start_steps, self._pacer)
         self._auditor.add(endpoints.NAME, begin)
         self._work(
             endpoints.NAME,
@@ -232,10 +240,11 @@ class Assembly:
                 missing_node_grace_seconds=self._settings.missing_node_grace_seconds,
             ),
             observer=observer,
+            pacer=self._pacer,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(slices.NAME, controller.rejections)
-        begin = Begin(controller, controller.start)
+        begin = Begin(controller, controller.start_steps, self._pacer)
         self._auditor.add(slices.NAME, begin)
         self._work(
             slices.NAME,
@@ -266,7 +275,7 @@ class Assembly:
             ),
             observer=observer,
         )
-        begin = Begin(controller, controller.start)
+        begin = Begin(controller, controller.start_steps, self._pacer)
         self._auditor.add(mirroring.NAME, begin)
         self._work(
             mirroring.NAME,
@@ -301,12 +310,12 @@ class Assembly:
             pods = self._informer(PODS)
             membership = self._membership = Membership(self._services.store, pods.store)
 
-            def start() -> None:
-                membership.start()
+            def start() -> Steps[None]:
                 self._services.store.subscribe(membership.service_changed)
                 pods.store.subscribe(membership.pod_changed)
+                yield from membership.start_steps()
 
-            self._begin_membership = Begin(membership, start)
+            self._begin_membership = Begin(membership, start, self._pacer)
             self._auditor.add("membership", self._begin_membership)
         return self._membership
 
@@ -365,6 +374,7 @@ class Assembly:
             clock=self._clock,
             observer=self._outlets.tracing,
             reachability=self._reachability,
+            pacer=self._pacer,
         )
         self._health.add_controller(controller)
         self._workers.append(Workers(controller, [resource.full_name for resource in reads], begins))

@@ -1,5 +1,6 @@
 """The small parts of an assembly: what begins when, what needs which cache, what tells others."""
 
+import asyncio
 import gc
 import socket
 from collections.abc import Callable, Collection
@@ -10,6 +11,7 @@ from endpointd.cli.serving_secrets import ServingSecrets
 from endpointd.cli.tracing import Tracing
 from endpointd.controllers.audit import Audited, Auditor
 from endpointd.runtime.controller import Controller, ControllerStop
+from endpointd.runtime.pacing import LoopPacer, Steps
 
 
 class Outlets(NamedTuple):
@@ -23,27 +25,36 @@ class Outlets(NamedTuple):
 _NO_OUTLETS = Outlets()
 
 
-class Begin:
-    """Something that is built from the caches once they are complete, once; the audit leaves it alone until then."""
+def in_one_step(begin: Callable[[], None]) -> Steps[None]:
+    """Return work that is done in one step."""
+    begin()
+    yield 1
 
-    def __init__(self, audited: Audited, begin: Callable[[], None]) -> None:
+
+class Begin:
+    """State that is built from the caches once they are complete, once; the audit leaves it alone until then."""
+
+    def __init__(self, audited: Audited, begin: Callable[[], Steps[None]], pacer: LoopPacer) -> None:
         self._audited = audited
         self._begin = begin
+        self._pacer = pacer
+        self._lock = asyncio.Lock()
         self._has_begun = False
 
-    def __call__(self) -> None:
-        """Begin, unless it has begun."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._begin()
+    async def __call__(self) -> None:
+        """Build the state, unless that was done before; return once it is complete."""
+        async with self._lock:
+            if not self._has_begun:
+                await self._pacer.run(self._begin())
+                self._has_begun = True
 
     def audited_keys(self) -> Collection[ObjectKey]:
-        """Return what there is to audit: nothing before the beginning."""
+        """Return the keys to audit: none before the beginning."""
         return self._audited.audited_keys() if self._has_begun else ()
 
-    def audit(self, key: ObjectKey) -> str | None:
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
         """Audit one key."""
-        return self._audited.audit(key)
+        return self._audited.audit_steps(key)
 
 
 class Workers:
@@ -60,7 +71,7 @@ class Workers:
     async def run(self) -> None:
         """Begin what has not begun, then work until stopped."""
         for begin in self._begins:
-            begin()
+            await begin()
         gc.freeze()
         await self._controller.run()
 

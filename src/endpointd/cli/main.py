@@ -8,7 +8,7 @@ import click
 from endpointd import __version__
 
 # Name, module and attribute, one line of help: listing the commands imports none of them.
-_COMMANDS: dict[str, tuple[str, str]] = {
+COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("endpointd.cli.run:run", "Run the controllers against a cluster."),
     "up": (
         "endpointd.cli.up:up",
@@ -31,11 +31,11 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the table."""
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
-        entry = _COMMANDS.get(cmd_name)
+        entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry[0].partition(":")
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table alone."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.group(

@@ -1,8 +1,9 @@
-"""The reference pages of flags and configuration file, from the one table: ``python -m endpointd.cli.reference``."""
+"""The reference pages of flags and configuration file, and the man page, from the one table: ``python -m endpointd.cli.reference``."""
 
 from pathlib import Path
 
 from endpointd.cli.config_file import API_VERSION, KIND
+from endpointd.cli.main import COMMANDS
 from endpointd.cli.options import SETTINGS, Kind, Setting
 
 _TYPES: dict[Kind, str] = {
@@ -65,6 +66,56 @@ def configuration_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def man_page() -> str:
+    """Return ``docs/reference/endpointd.1``, in the macros of man(7)."""
+    lines = [
+        '.\\" Made by python -m endpointd.cli.reference from the tables that the program itself reads.',
+        ".TH ENDPOINTD 1",
+        ".SH NAME",
+        "endpointd \\- keep the EndpointSlices and Endpoints of a Kubernetes cluster right",
+        ".SH SYNOPSIS",
+        ".B endpointd",
+        ".I COMMAND",
+        "[\\fIOPTIONS\\fR]",
+        ".SH DESCRIPTION",
+        "endpointd stands in for the endpoints, endpointslice and endpointslice\\-mirroring controllers of",
+        "kube\\-controller\\-manager. Its flags are named as there, wherever there is one.",
+        ".SH COMMANDS",
+        "Each command has \\fB\\-\\-help\\fR.",
+    ]
+    for name, (_, text) in COMMANDS.items():
+        lines += [".TP", f".B {name}", _roff(text)]
+    lines += [
+        ".SH OPTIONS OF RUN",
+        "Flags are read by pflag's rules, as in kube\\-controller\\-manager: \\fB\\-v2\\fR, \\fB\\-v=2\\fR and \\fB\\-\\-v 2\\fR are the same.",
+        ".TP",
+        "\\fB\\-\\-config\\fR \\fIFILE\\fR",
+        "Read the settings from a file; flags win over it.",
+    ]
+    for setting in SETTINGS:
+        names = ", ".join([*setting.extra_flags, f"--{setting.flag}"])
+        value = (
+            "" if setting.kind == "boolean" else f" \\fI{_roff(setting.metavar or setting.kind.upper())}\\fR"
+        )
+        default = f" Default: {setting.default_text}." if setting.default_text else ""
+        lines += [".TP", f"\\fB{_roff(names)}\\fR{value}", _roff(setting.help + default)]
+    lines += [
+        ".SH ENVIRONMENT",
+        ".TP",
+        ".B KUBECONFIG",
+        "Kubeconfig files, separated by colons, where \\fB\\-\\-kubeconfig\\fR is not given.",
+        ".SH EXIT STATUS",
+        "0: done. 1: something wrong was found, or the Lease was lost. 2: cannot work with what it was given.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _roff(text: str) -> str:
+    """Return a text that roff prints as it is, on one line."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
 def _default(setting: Setting) -> str:
     return f"`{setting.default_text}`" if setting.default_text else ""
 
@@ -73,7 +124,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("'*'", "`*`").replace("'-name'", "`-name`")
 
 
-PAGES = {"flags.md": flags_page, "configuration.md": configuration_page}
+PAGES = {"flags.md": flags_page, "configuration.md": configuration_page, "endpointd.1": man_page}
 
 if __name__ == "__main__":
     folder = Path("docs/reference")

@@ -126,6 +126,7 @@ def up(
                 speed=speed,
                 seed=seed,
                 crash_rate=crash_rate,
+                restarts=not once,  # what is rolled out again and again never settles
             )
         except ValueError as error:
             raise click.UsageError(str(error)) from error

@@ -5,30 +5,60 @@ and mended within one round.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NoReturn, Protocol
 
 import msgspec
 
 from endpointd.api.meta import ObjectKey
 from endpointd.clock import Clock
+from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps
 
 log = logging.getLogger(__name__)
 
 
 class Audited(Protocol):
-    """What can be checked key by key."""
+    """State that can be checked key by key."""
 
     def audited_keys(self) -> Collection[ObjectKey]:
         """Return what there is to check now."""
         ...
 
-    def audit(self, key: ObjectKey) -> str | None:
-        """Check one key and mend it; return in a few words what was wrong, None where nothing was.
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        """Check one key and repair it; return in a few words what was wrong, None if nothing was.
 
-        A key that has gone since is no error. It runs in one go, so it must not take long.
+        Other work runs between the steps, so changes may come meanwhile. A key that has gone since is no error.
         """
         ...
+
+
+def differences(mine: dict[str, object], rebuilt: dict[str, object]) -> Steps[list[str]]:
+    """Compare copies of two states, part by part; return the names of the parts that differ."""
+    found: list[str] = []
+    for part, value in rebuilt.items():
+        if (yield from _differ(mine.get(part), value)):
+            found.append(part)
+    return found
+
+
+def _differ(mine: object, theirs: object) -> Steps[bool]:
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        if mine.keys() != theirs.keys():
+            return True
+        pairs = ((value, theirs[key]) for key, value in mine.items())
+    elif isinstance(mine, list) and isinstance(theirs, list):
+        if len(mine) != len(theirs):
+            return True
+        pairs = zip(mine, theirs, strict=True)
+    else:
+        return mine != theirs
+    for count, (one, other) in enumerate(pairs, 1):
+        if one is not other and one != other:
+            return True
+        if count % STEPS_A_YIELD == 0:
+            yield STEPS_A_YIELD
+    return False
 
 
 class AuditCounts(msgspec.Struct, frozen=True):
@@ -76,12 +106,14 @@ class Auditor:
         least_pause_seconds: float = 0.1,
         round_seconds: float = 60.0,
         first_round_after_seconds: float = 0.0,
+        pacer: LoopPacer | None = None,
     ) -> None:
         if not 0 < share <= 1:
             raise ValueError(
                 f"the share of an audit is a part of the time, above 0 and up to 1, not {share:g}"
             )
         self._clock = clock
+        self._pacer = pacer or LoopPacer(clock)
         self._rest_factor = 1 / share - 1
         self._least_pause_seconds = least_pause_seconds
         self._round_seconds = round_seconds
@@ -107,7 +139,7 @@ class Auditor:
             started = self._clock.monotonic()
             for name, audited in list(self._parts.items()):
                 for key in self._keys(name, audited):
-                    await self._rest(self._audit(name, audited, key))
+                    await self._rest(await self._audit(name, audited, key))
             took = self._clock.monotonic() - started
             self._rounds += 1
             self._last_round_seconds = took
@@ -131,11 +163,11 @@ class Auditor:
             self._count(name, errors=1)
             return ()
 
-    def _audit(self, name: str, audited: Audited, key: ObjectKey) -> float:
-        """Audit one key; return the seconds it took."""
-        started = self._clock.monotonic()
+    async def _audit(self, name: str, audited: Audited, key: ObjectKey) -> float:
+        """Audit one key, in slices of loop turns; return the seconds spent on it."""
+        timed = _Timed(self._clock, audited.audit_steps(key))
         try:
-            finding = audited.audit(key)
+            finding = await self._pacer.run(timed.steps())
         except Exception:
             log.exception("the audit of %s failed on %s", name, key)
             self._count(name, audits=1, errors=1)
@@ -144,9 +176,8 @@ class Auditor:
             if finding is not None:
                 self._last_mismatch = f"{name} {key}: {finding}"
                 log.error("the audit of %s found %s wrong and mended it: %s", name, key, finding)
-        seconds = self._clock.monotonic() - started
-        self._worked_seconds += seconds
-        return seconds
+        self._worked_seconds += timed.worked_seconds
+        return timed.worked_seconds
 
     async def _rest(self, worked_seconds: float) -> None:
         await self._clock.sleep(max(worked_seconds * self._rest_factor, self._least_pause_seconds))
@@ -156,3 +187,24 @@ class Auditor:
         self._counts[name] = AuditCounts(
             counts.audits + audits, counts.mismatches + mismatches, counts.errors + errors
         )
+
+
+class _Timed:
+    """Bulk work, and the time it took without that of other work between its steps."""
+
+    def __init__(self, clock: Clock, steps: Steps[str | None]) -> None:
+        self._clock = clock
+        self._steps = steps
+        self.worked_seconds = 0.0
+
+    def steps(self) -> Steps[str | None]:
+        while True:
+            started = self._clock.monotonic()
+            try:
+                spent = next(self._steps)
+            except StopIteration as end:
+                finding: str | None = end.value
+                return finding
+            finally:
+                self.worked_seconds += self._clock.monotonic() - started
+            yield spent

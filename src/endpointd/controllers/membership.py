@@ -5,14 +5,22 @@ under. A pod looks up its own pairs and verifies the candidates, so that its cha
 O(services in the namespace). A new or re-selected service looks through its namespace once.
 """
 
+import itertools
+import logging
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from endpointd.api.core import Labels, Pod, Service
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.api.selectors import matches
+from endpointd.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
+
+log = logging.getLogger(__name__)
 
 LabelPair = tuple[str, str]
+
+PODS_BY_NODE = ObjectKey("", "pods by node")
+"""The key under which the audit handles the table of pods by node. No service has an empty namespace."""
 
 
 class PodLister(Protocol):
@@ -44,7 +52,10 @@ class ServiceLister(Protocol):
 
 
 class MembershipListener(Protocol):
-    """Who is told; each call comes in the same loop turn as the change, after the membership has changed."""
+    """Is told of changes; each call comes in the same loop turn as the change, after the membership has changed.
+
+    A listener that raises has to see to its own state: it is not told again.
+    """
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
         """Hear of a service that came, went or changed in more than its version: look at all its pods anew."""
@@ -116,26 +127,40 @@ class Membership:
         self._members: dict[ObjectKey, set[str]] = {}
         self._on_node: dict[str, set[ObjectKey]] = {}
         self._listeners: list[MembershipListener] = []
+        self.listener_failures = 0
+        """How often a listener raised. It is logged, and the other listeners are told all the same."""
 
     def subscribe(self, listener: MembershipListener) -> None:
         """Tell a listener of all that changes from now on."""
         self._listeners.append(listener)
 
     def start(self) -> None:
+        """Do all of :meth:`start_steps` at once."""
+        run_at_once(self.start_steps())
+
+    def start_steps(self) -> Steps[None]:
         """Take in what the listers hold: services first, then each pod once, O(pods) in all.
 
-        Nobody is told: a listener builds from :meth:`pods_of` when it starts.
+        Where other work runs between the steps, feed the changes of the stores from before the first step on. Nobody is
+        told of what is found: a listener builds from :meth:`pods_of` when it starts.
         """
         self._indexes.clear()
         self._members.clear()
         self._on_node.clear()
-        for service in self._services.values():
-            if service.selector:
+        for count, each in enumerate(self._services.values(), 1):
+            service = self._services.get(key_of(each))
+            if service is not None and service.selector and key_of(service) not in self._members:
                 self._file(key_of(service), service.selector)
-        for pod in self._pods.values():
-            self._place_on_node(pod)
-            for service_key in self.services_of(pod):
-                self._members[service_key].add(pod.metadata.name)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        for count, listed in enumerate(self._pods.values(), 1):
+            pod = self._pods.get(key_of(listed))
+            if pod is not None:
+                self._place_on_node(pod)
+                for service_key in self.services_of(pod):
+                    self._members[service_key].add(pod.metadata.name)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -144,13 +169,21 @@ class Membership:
         index = self._indexes.get(pod.metadata.namespace)
         return index.matching(pod.labels) if index is not None else []
 
+    def is_member(self, service: ObjectKey, pod: str) -> bool:
+        """Return whether a service has a member of this name."""
+        return pod in self._members.get(service, ())
+
     def pods_of(self, service: ObjectKey) -> Iterator[Pod]:
-        """Return the members of a service, in no order."""
+        """Yield the members of a service, in no order.
+
+        Each is looked up when it is asked for, so the caller may pause: pods that have left meanwhile are left out, and
+        of those that have joined the listeners are told.
+        """
         get = self._pods.get
         namespace = service.namespace
-        for name in self._members.get(service, ()):
+        for name in tuple(self._members.get(service, ())):
             pod = get(ObjectKey(namespace, name))
-            if pod is not None:
+            if pod is not None and name in self._members.get(service, ()):
                 yield pod
 
     def pods_on(self, node_name: str) -> Iterator[Pod]:
@@ -181,7 +214,11 @@ class Membership:
         elif not new.differs_from(old):
             return
         for listener in self._listeners:
-            listener.service_changed(old, new)
+            try:
+                listener.service_changed(old, new)
+            except Exception:
+                self.listener_failures += 1
+                log.exception("a listener failed: %s on service %s", type(listener).__name__, _key(old, new))
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of the pod store, then tell the listeners, service by service.
@@ -210,21 +247,73 @@ class Membership:
                     changes.append((service, old, None))
         for listener in self._listeners:
             for service, was, now in changes:
-                listener.pod_changed(service, was, now)
+                try:
+                    listener.pod_changed(service, was, now)
+                except Exception:
+                    self.listener_failures += 1
+                    name = type(listener).__name__
+                    log.exception(
+                        "a listener failed: %s on pod %s of service %s", name, _key(old, new), service
+                    )
 
     # ----------------------------------------------------------------------------------------- auditing
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services that have members, or should."""
+        """Return the services that have members, or should, and the table of pods by node."""
         selecting = {key_of(service) for service in self._services.values() if service.selector}
-        return list(selecting | self._members.keys())
+        return [PODS_BY_NODE, *(selecting | self._members.keys())]
 
-    def audit(self, service: ObjectKey) -> str | None:
-        """Mend a service's members as :meth:`repair` does; return what was wrong.
+    def audit(self, key: ObjectKey) -> str | None:
+        """Do all of :meth:`audit_steps` at once."""
+        return run_at_once(self.audit_steps(key))
 
-        Listeners are not told: each audits what it made of the members by itself.
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        """Compare a service's members with its namespace, O(pods of the namespace), or the pods by node with all pods.
+
+        Repairs what is wrong, in one step, and returns what it was. Listeners are not told: each audits by itself what it
+        made of the members.
         """
-        return "the members" if self.repair(service) else None
+        if key == PODS_BY_NODE:
+            return (yield from self._audit_nodes())
+        return "the members" if (yield from self._is_wrong(key)) and self.repair(key) else None
+
+    def _is_wrong(self, service: ObjectKey) -> Steps[bool]:
+        current = self._services.get(service)
+        if current is None or not current.selector or service not in self._members:
+            return True  # there is next to nothing to compare
+        listed = (pod.metadata.name for pod in self._pods.in_namespace(service.namespace))
+        names = itertools.chain(listed, tuple(self._members[service]))
+        for count, name in enumerate(names, 1):
+            current = self._services.get(service)
+            members = self._members.get(service)
+            if current is None or not current.selector or members is None:
+                return True
+            pod = self._pods.get(ObjectKey(service.namespace, name))
+            belongs = pod is not None and matches(current.selector, pod.labels)
+            if belongs is not (name in members):
+                return True
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        index = self._indexes.get(service.namespace)
+        return index is None or index.selector_of(service) != current.selector
+
+    def _audit_nodes(self) -> Steps[str | None]:
+        wrong = False
+        for count, listed in enumerate(self._pods.values(), 1):
+            pod = self._pods.get(key_of(listed))
+            if pod is not None and pod.node_name and key_of(pod) not in self._on_node.get(pod.node_name, ()):
+                self._place_on_node(pod)
+                wrong = True
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        for node_name in tuple(self._on_node):
+            for key in tuple(self._on_node.get(node_name, ())):
+                pod = self._pods.get(key)
+                if pod is None or pod.node_name != node_name:
+                    self._take_from(node_name, key)
+                    wrong = True
+            yield STEPS_A_YIELD
+        return "the pods by node" if wrong else None
 
     def repair(self, service: ObjectKey) -> bool:
         """Compare a service's members with its namespace, O(pods of the namespace); mend and tell whether wrong."""
@@ -265,12 +354,20 @@ class Membership:
             self._on_node.setdefault(pod.node_name, set()).add(key_of(pod))
 
     def _take_from_node(self, pod: Pod) -> None:
-        pods = self._on_node.get(pod.node_name)
+        self._take_from(pod.node_name, key_of(pod))
+
+    def _take_from(self, node_name: str, key: ObjectKey) -> None:
+        pods = self._on_node.get(node_name)
         if pods is not None:
-            pods.discard(key_of(pod))
+            pods.discard(key)
             if not pods:
-                del self._on_node[pod.node_name]
+                del self._on_node[node_name]
 
 
 def _same_labels(old: Pod | None, new: Pod | None) -> bool:
     return old is not None and new is not None and (old.labels is new.labels or old.labels == new.labels)
+
+
+def _key(old: Pod | Service | None, new: Pod | Service | None) -> ObjectKey | None:
+    item = new if new is not None else old
+    return key_of(item) if item is not None else None

@@ -67,8 +67,11 @@ class WriteRecorder(Generic[T]):
             if old is not None and self._answers:
                 self._answers.pop(key_of(old), None)
             return False
+        if self._store.lost_history:  # the same version may be that of another write
+            self._answers.pop(key_of(new), None)
+            return False
         version = new.metadata.resource_version
-        if old is not None and old.metadata.resource_version == version and not self._store.lost_history:
+        if old is not None and old.metadata.resource_version == version:
             key = key_of(new)
             known = self._answers.get(key)
             sent = known.sent if known is not None and known.resource_version == version else old

@@ -1,7 +1,7 @@
 """Endpoints that are left out because the API server rejects them: told in Events, counted in a metric."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from endpointd.api.core import SERVICES, Service
 from endpointd.api.meta import ObjectKey, key_of
@@ -47,13 +47,11 @@ class Rejections:
             f"Pod {key.namespace}/{pod} is left out, as the API server rejects its endpoint: {problem}",
         )
 
-    def replace(self, service: Service, problems: Iterable[tuple[str, str | None]]) -> None:
-        """Take note of all pods of a service; those not named are not left out any more."""
-        now = {pod: problem for pod, problem in problems if problem is not None}
-        for pod in set(self._problems.get(key_of(service), ())) - now.keys():
-            self.note(service, pod, None)
-        for pod, problem in now.items():
-            self.note(service, pod, problem)
+    def retain(self, service: Service, is_member: Callable[[str], bool]) -> None:
+        """Drop the pods of a service that are no members any more: O(pods left out)."""
+        for pod in tuple(self._problems.get(key_of(service), ())):
+            if not is_member(pod):
+                self.note(service, pod, None)
 
     def forget(self, service: ObjectKey) -> None:
         """Forget a service that is not looked after any more."""

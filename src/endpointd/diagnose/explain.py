@@ -640,12 +640,9 @@ def _of_service(
             f"{objects} not as the controllers would write them: see endpointd diff -n {key.namespace}",
             "check that the controllers run",
         )
-    for unread in world.snapshot.unread:
-        yield Reason(
-            "Unread",
-            "note",
-            f"{unread.resource} could not be read: {unread.why}; nothing is said of what depends on them",
-        )
+    if world.snapshot.unread:
+        names = ", ".join(f"{unread.resource} ({unread.why})" for unread in world.snapshot.unread)
+        yield Reason("Unread", "note", f"could not be read: {names}; nothing is said of what depends on them")
 
 
 _SEVERITIES = ("error", "warning", "note")

@@ -37,7 +37,7 @@ def rollout_text(title: str, found: Rollout, consumers: int, style: Style) -> st
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         style.paint(title, "bold"),
-        f"{found.pods:,} pods replaced in {found.seconds:.1f} s; never fewer than {found.lowest_ready:,} ready",
+        f"{found.pods:,} {'pod' if found.pods == 1 else 'pods'} replaced in {found.seconds:.1f} s; never fewer than {found.lowest_ready:,} ready",
         "",
     ]
     for row in rows:

@@ -94,15 +94,13 @@ def service_text(found: ServiceExplanation, style: Style, *, wide: bool = False)
 
 def _lines(found: ServiceExplanation, style: Style, *, wide: bool) -> Iterator[str]:
     yield from _headline(found, style)
-    yield f"  selector  {found.selector or '(none)'}"
-    yield f"  ports     {found.ports or '(none)'}"
-    yield from _slices(found, style)
-    if found.assumed:
-        yield f"  assumed   {found.assumed}"
+    below = [reason for reason in found.reasons if reason.text not in found.summary]
     for reason in found.reasons:
-        is_on_top = reason.text in found.summary
-        if not (is_on_top and reason.weight == "note"):
-            yield from _reason(reason, style, "  ", only_fix=is_on_top)
+        if reason.fix and reason not in below and reason.weight != "note":
+            yield from _fix(reason, style, "  ")
+    yield from _facts(found, style)
+    for reason in below:
+        yield from _reason(reason, style, "  ")
     if found.addresses:
         yield ""
         yield from _addresses(found, style)
@@ -129,7 +127,15 @@ def _lines(found: ServiceExplanation, style: Style, *, wide: bool) -> Iterator[s
 def _headline(found: ServiceExplanation, style: Style) -> Iterator[str]:
     # One line however long it is: it is what people search for and paste.
     yield style.paint(f"{found.namespace}/{found.name} {found.summary}", _SERVICE_COLOURS[found.verdict])
+
+
+def _facts(found: ServiceExplanation, style: Style) -> Iterator[str]:
     yield f"  type      {found.type}, {' '.join(found.families) or 'no address family'}"
+    yield f"  selector  {found.selector or '(none)'}"
+    yield f"  ports     {found.ports or '(none)'}"
+    yield from _slices(found, style)
+    if found.assumed:
+        yield f"  assumed   {found.assumed}"
 
 
 def _slices(found: ServiceExplanation, style: Style) -> Iterator[str]:
@@ -193,7 +199,7 @@ def _group(group: PodGroup, style: Style, *, is_alone: bool) -> Iterator[str]:
     for reason in first.reasons:
         if reason.code not in _TOLD_OF_THE_SERVICE or is_alone:
             yield from _reason(reason, style, "    ")
-    if any(reason.weight != "note" for reason in first.reasons):
+    if first.is_selected and any(reason.weight != "note" for reason in first.reasons):
         yield from _about(first, style, of_many=len(pods) > 1)
 
 
@@ -223,16 +229,18 @@ def _about(pod: PodExplanation, style: Style, *, of_many: bool) -> Iterator[str]
             yield style.paint(line, "yellow" if event.type == "Warning" else "dim")
 
 
-def _reason(reason: Reason, style: Style, indent: str, *, only_fix: bool = False) -> Iterator[str]:
+def _reason(reason: Reason, style: Style, indent: str) -> Iterator[str]:
     mark, colour = _WEIGHTS[reason.weight]
-    inner = indent + "  "
-    if not only_fix:
-        lines = style.wrapped(reason.text, inner, "")
-        yield f"{indent}{style.paint(mark, colour)} {lines[0]}"
-        yield from lines[1:]
+    lines = style.wrapped(reason.text, indent + "  ", "")
+    yield f"{indent}{style.paint(mark, colour)} {lines[0]}"
+    yield from lines[1:]
     if reason.fix:
-        for line in style.wrapped(f"-> {reason.fix}", inner + "   ", inner):
-            yield style.paint(line, "dim")
+        yield from _fix(reason, style, indent + "  ")
+
+
+def _fix(reason: Reason, style: Style, indent: str) -> Iterator[str]:
+    for line in style.wrapped(f"-> {reason.fix}", indent + "   ", indent):
+        yield style.paint(line, "dim")
 
 
 def _table(pods: Sequence[PodExplanation], style: Style) -> Iterator[str]:

@@ -17,6 +17,7 @@ from endpointd.runtime.failures import (
     is_unavailable,
     retry_after_seconds,
 )
+from endpointd.runtime.pacing import LoopPacer
 from endpointd.runtime.permissions import advised
 from endpointd.runtime.queue import QueueClosed, WorkQueue
 from endpointd.runtime.reachability import Reachability
@@ -24,9 +25,6 @@ from endpointd.runtime.reachability import Reachability
 K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
-
-# A reconcile that never waits must not keep the loop from reading its sockets for longer than this.
-_LONGEST_STRETCH_SECONDS = 0.01
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
@@ -113,6 +111,7 @@ class Controller(Generic[K]):
         timeout_seconds: float | None = None,
         observer: SyncObserver | None = None,
         reachability: Reachability | None = None,
+        pacer: LoopPacer | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name!r} needs at least 1 worker, got {workers}")
@@ -121,6 +120,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile if observer is None else _observed(name, reconcile, observer)
         self._worker_count = workers
         self._clock = clock
+        self._pacer = pacer or LoopPacer(clock)
         self._timeout_seconds = timeout_seconds
         self._deferred = (
             None if reachability is None else DeferredRetries(f"{name} writes", queue, reachability)
@@ -222,7 +222,6 @@ class Controller(Generic[K]):
         )
 
     async def _work(self) -> None:
-        yielded_at = self._clock.monotonic()
         while True:
             try:
                 key = await self.queue.get()
@@ -233,9 +232,8 @@ class Controller(Generic[K]):
                     await self._attempt(key)
             finally:
                 self.queue.done(key)
-            if self._clock.monotonic() - yielded_at > _LONGEST_STRETCH_SECONDS:
-                await self._clock.sleep(0)
-                yielded_at = self._clock.monotonic()
+            if self._pacer.spend():  # a reconcile that never waits must not keep the loop from its sockets
+                await self._pacer.next_turn()
 
     async def _attempt(self, key: K) -> None:
         """Reconcile once, and see to what comes of it. Raises nothing but a cancellation of the worker."""

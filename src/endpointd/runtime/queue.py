@@ -277,6 +277,10 @@ class WorkQueue(Generic[K]):
             self._release_due(self._clock.monotonic())
         return len(self._ready)
 
+    def is_pending(self, key: K) -> bool:
+        """Return whether the key is due, delayed or held: whether somebody is going to look at it, or is doing so."""
+        return key in self._due or key in self._delayed or key in self._held
+
     def held(self) -> tuple[K, ...]:
         """Return the keys that workers hold, the longest-held first."""
         return tuple(self._held)

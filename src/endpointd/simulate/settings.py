@@ -31,6 +31,9 @@ class SimulateSettings(msgspec.Struct, frozen=True, kw_only=True):
     crash_rate: float = 0.0
     """Crashes of a container per hour of its running, on average."""
 
+    restarts: bool = True
+    """Whether Deployments with the annotation ``restart-every`` are rolled out again and again."""
+
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if self.nodes < 0 or self.nodes > 2000:

@@ -89,8 +89,11 @@ class Simulation:
                 lambda queue: daemonset_controller.DaemonSetController(world, queue).reconcile,
                 2,
             ),
-            self._made(restarts.NAME, lambda queue: restarts.Restarts(world, queue).reconcile, 1),
         ]
+        if world.settings.restarts:
+            controllers.append(
+                self._made(restarts.NAME, lambda queue: restarts.Restarts(world, queue).reconcile, 1)
+            )
         return SimulationParts(world.informers(), controllers)
 
     def _made(

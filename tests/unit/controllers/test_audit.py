@@ -9,6 +9,7 @@ import pytest
 
 from endpointd.api.meta import ObjectKey
 from endpointd.controllers.audit import AuditCounts, Auditor
+from endpointd.runtime.pacing import Steps
 from endpointd.testing.virtual_time import FakeClock, VirtualTimeLoop, run_virtual
 
 
@@ -28,7 +29,8 @@ class Part:
     def audited_keys(self) -> list[ObjectKey]:
         return [key(name) for name in self.names]
 
-    def audit(self, key: ObjectKey) -> str | None:
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        yield 1
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
         self.audits.append((key.name, loop.time()))

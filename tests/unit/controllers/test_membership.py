@@ -6,7 +6,7 @@ import msgspec
 
 from endpointd.api.core import Labels, Pod, Service
 from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
-from endpointd.controllers.membership import Membership, SelectorIndex
+from endpointd.controllers.membership import PODS_BY_NODE, Membership, SelectorIndex
 from endpointd.testing.builders import make_pod, make_service
 
 
@@ -284,7 +284,7 @@ def test_a_sound_membership_passes_its_audit() -> None:
     world.put_service(make_service("none", selector=None))
     world.put_pod(make_pod("a"))
     key = ObjectKey("default", "web")
-    assert set(world.membership.audited_keys()) == {key}
+    assert set(world.membership.audited_keys()) == {PODS_BY_NODE, key}
     assert world.membership.audit(key) is None
     assert world.membership.audit(ObjectKey("default", "none")) is None
     assert not world.membership.repair(key)

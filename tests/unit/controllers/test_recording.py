@@ -130,9 +130,10 @@ def test_of_a_deleted_object_nothing_is_remembered() -> None:
 
 def test_the_same_version_in_another_history_is_no_answer() -> None:
     world = Recording(version="4")
-    world.recorder.record(SENT, SENT)
-    world.watch(SENT)
+    world.recorder.record(SENT, MADE)
+    world.watch(MADE)
     world.store.apply([WatchEvent("MODIFIED", make_slice(make_service(), "other", resource_version="8"))])
-    world.store.replace([MADE], "6")
-    assert world.store.get(KEY) == MADE
+    restored = edited(MADE, labels={"restored": "from a backup"})
+    world.store.replace([restored], "6")
+    assert world.store.get(KEY) == restored
     assert (world.counts_as, world.answers) == (None, 0)

@@ -25,6 +25,7 @@ from endpointd.api.status import Status
 from endpointd.client.errors import ConnectionFailedError, api_error
 from endpointd.controllers.endpoints import plan as plan_module
 from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsSettings
+from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.testing.memory_server import Call
 
 pytestmark = pytest.mark.usefixtures("both_answers")
@@ -827,7 +828,7 @@ async def test_an_audit_finds_and_repairs_a_state_that_went_wrong() -> None:
     world = await running(pod(1), pod(2))
     state = world.controller._states[KEY]
     state.desired.set("p2", None)  # as if a change had been missed
-    assert world.controller.audit(KEY) == "its endpoints"
+    assert world.controller.audit(KEY) == "its endpoints, its endpoints in order"
     assert await world.work() == [KEY]
     assert world.writes() == []  # what was published was right
     assert world.controller.audit(KEY) is None
@@ -872,3 +873,55 @@ async def test_an_audit_passes_over_what_is_due_anyway_and_what_is_gone() -> Non
     assert world.controller.audit(KEY) is None
     assert world.controller.audit(ObjectKey("ns", "other")) is None
     assert await world.work() == [KEY]
+
+
+def _lose_wake_ups(world: World) -> None:
+    while (key := world.queue.get_nowait()) is not None:
+        world.queue.done(key)
+
+
+async def test_an_audit_finds_a_change_whose_wake_up_was_lost() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(pod(1, ready=False))
+    _lose_wake_ups(world)
+    assert world.controller.audit(KEY) == "a lost wake-up"
+    await world.settle()
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    assert world.controller.audit(KEY) is None
+
+
+async def test_an_audit_finds_a_service_whose_state_and_wake_up_were_lost() -> None:
+    world = await running(pod(1), pod(2))
+    world.put(pod(1, ready=False))
+    _lose_wake_ups(world)
+    del world.controller._states[KEY]
+    assert world.controller.audited_keys() == [KEY]
+    assert world.controller.audit(KEY) == "no state"
+    await world.settle()
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
+    assert world.controller.audit(KEY) is None
+
+
+async def test_an_audit_finds_an_address_that_was_lost_from_the_sorted_list() -> None:
+    world = await running(pod(1), pod(2))
+    (group,) = world.controller._states[KEY].desired._groups.values()
+    del group.ready[0]
+    assert world.controller.audit(KEY) == "its endpoints in order"
+    world.put(pod(3))
+    await world.settle()
+    assert world.ips() == (["10.0.0.1", "10.0.0.2", "10.0.0.3"], [])
+
+
+async def test_a_change_that_raised_half_way_is_repaired_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await running(pod(1), pod(2))
+    change_pod = ServiceState.pod_changed
+
+    def raises(state: ServiceState, old: Pod | None, new: Pod | None) -> bool:
+        change_pod(state, old, new)
+        raise RuntimeError("a mistake")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ServiceState, "pod_changed", raises)
+        world.put(pod(1, ready=False))
+    await world.settle()
+    assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])

@@ -4,6 +4,7 @@ import pytest
 
 from endpointd.api.discovery import ENDPOINT_SLICES
 from endpointd.api.meta import ObjectKey
+from endpointd.controllers.endpointslice.controller import ZONES
 from endpointd.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_slice
 from endpointd.testing.slice_world import SliceWorld
 
@@ -24,7 +25,7 @@ async def world_at_rest(pods: int = 3) -> SliceWorld:
 @pytest.mark.parametrize("pods", [0, 1, 3])
 async def test_a_sound_service_passes(pods: int) -> None:
     world = await world_at_rest(pods)
-    assert list(world.controller.audited_keys()) == [WEB]
+    assert list(world.controller.audited_keys()) == [ZONES, WEB]
     assert world.controller.audit(WEB) is None
     world.put(make_service())  # another version of the same
     world.put(*make_pods(pods))

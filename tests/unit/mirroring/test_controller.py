@@ -730,3 +730,14 @@ async def test_a_refusal_to_read_is_one_of_a_clean_up() -> None:
     await world.settle()
     assert "cannot get resource" in world.failures[0]
     assert len(world.slices_of()) == 1
+
+
+async def test_an_audit_finds_an_endpoints_whose_wake_up_was_lost() -> None:
+    world = await mirrored_world()
+    world.put(make_endpoints(subset("10.0.0.9")))
+    while (key := world.queue.get_nowait()) is not None:
+        world.queue.done(key)
+    assert world.controller.audit(WEB) == "a lost wake-up, the slices"
+    await world.rest()
+    assert world.published() == {"10.0.0.9": True}
+    assert world.controller.audit(WEB) is None

@@ -69,20 +69,33 @@ def make_certificate(hosts: Sequence[str], clock: Clock) -> ServingCertificate:
 
 
 def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> ServingCertificate:
-    """Return the certificate kept in a directory; made anew where it is missing, soon over, or for other hosts.
+    """Return the certificate kept in a directory, or make another one.
 
-    The file is 0600: it holds the key.
+    That is if it is missing or damaged, for other hosts, not valid yet, or not for much longer. The file is 0600: it holds the key.
     """
     path = data_dir / _FILE
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=ServingCertificate)
     except (FileNotFoundError, msgspec.MsgspecError):
         kept = None
-    if kept is not None and kept.hosts == tuple(hosts) and kept.expires - clock.wall() > _RENEW_BEFORE:
+    if kept is not None and kept.hosts == tuple(hosts) and _is_usable(kept, clock):
         return kept
     made = make_certificate(hosts, clock)
     write_private(path, msgspec.json.encode(made))
     return made
+
+
+def _is_usable(kept: ServingCertificate, clock: Clock) -> bool:
+    left = kept.expires - clock.wall()
+    if (
+        not _RENEW_BEFORE < left <= _LIFETIME
+    ):  # more than a lifetime: made while the clock was ahead, and not yet valid
+        return False
+    try:
+        kept.context()
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -41,6 +41,7 @@ class Dispatcher:
         version: JsonObject,
         rng: random.Random,
         is_ready: Callable[[], bool],
+        storage_problem: Callable[[], str],
     ) -> None:
         self._registry = registry
         self._resources = resources
@@ -50,6 +51,7 @@ class Dispatcher:
         self._version = encode_json(version)
         self._rng = rng
         self._is_ready = is_ready
+        self._storage_problem = storage_problem
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. What nobody foresaw is logged and told as 500; cancellation passes."""
@@ -129,19 +131,21 @@ class Dispatcher:
 
     def _health(self, asked: Asked, check: str, names: list[str]) -> web.Response:
         """Answer ``ok`` or what is not; ``?verbose`` lists the checks, a name below the path asks for one of them."""
-        results = {"ping": True, "storage": True}
+        results = {"ping": ""}
+        if check != "livez":
+            results["storage"] = self._storage_problem()  # a restart would not help
         if check == "readyz":
-            results["serving"] = self._is_ready()
+            results["serving"] = "" if self._is_ready() else "the server is starting, or stopping"
         if names:
             if len(names) > 1 or names[0] not in results:
                 return text(404, "404 page not found\n", audit_id=asked.audit_id)
             results = {names[0]: results[names[0]]}
-        passed = all(results.values())
+        passed = not any(results.values())
         if passed and (names or not boolean(asked.query, "verbose")):
             return text(200, "ok", audit_id=asked.audit_id)
         lines = [
-            f"[+]{name} ok" if good else f"[-]{name} failed: the server is starting, or stopping"
-            for name, good in results.items()
+            f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
+            for name, problem in results.items()
         ]
         lines.append(f"{check} check {'passed' if passed else 'failed'}\n")
         return text(200 if passed else 500, "\n".join(lines), audit_id=asked.audit_id)

@@ -10,6 +10,8 @@ from pathlib import Path
 from endpointd.apiserver.storage.model import DataDirectoryInUseError, StorageOpenError
 
 DATABASE_NAME = "endpointd.db"
+MARKER_NAME = "marker"
+RESERVE_NAME = "reserve"
 _LOCK_NAME = "lock"
 
 
@@ -23,6 +25,8 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.database = path / DATABASE_NAME
+        self.marker = path / MARKER_NAME
+        self.reserve = path / RESERVE_NAME
         with _told(path):
             if not path.exists():
                 path.mkdir(mode=0o700, parents=True)
@@ -47,12 +51,17 @@ class DataDirectory:
         text = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
         return int(text) if text.isdecimal() else 0
 
-    def prepare_database(self) -> None:
-        """Make the database's file, private, where it is missing (SQLite gives its companions the same mode)."""
+    def prepare_database(self) -> bool:
+        """Create the database's file, private, if it is missing (SQLite gives its companions the same mode).
+
+        Return whether it was missing, or empty.
+        """
         with _told(self.path):
+            is_new = not self.database.exists() or not self.database.stat().st_size
             os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self.database.chmod(0o600)
             _sync_directory(self.path)
+        return is_new
 
     def close(self) -> None:
         """Let another server have it."""
@@ -64,7 +73,7 @@ class DataDirectory:
 def _make_private(path: Path) -> None:
     if not stat.S_IMODE(path.stat().st_mode) & 0o077:
         return
-    ours = (DATABASE_NAME, _LOCK_NAME)
+    ours = (DATABASE_NAME, MARKER_NAME, RESERVE_NAME, _LOCK_NAME)
     if any(not entry.name.startswith(ours) for entry in path.iterdir()):
         # Closing somebody's home, or /tmp, to everybody else is not for us to do.
         raise StorageOpenError(

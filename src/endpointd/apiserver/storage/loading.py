@@ -8,8 +8,8 @@ import msgspec
 from endpointd.apiserver.objects import GroupResource, StorageKey, metadata_of
 from endpointd.apiserver.storage.collection import Collection
 from endpointd.apiserver.storage.encoding import at_revision, describe_stored
-from endpointd.apiserver.storage.log import Log, Row
-from endpointd.apiserver.storage.model import Change, Describe, StorageOpenError, Stored
+from endpointd.apiserver.storage.log import Log, Row, damaged
+from endpointd.apiserver.storage.model import Change, Describe, Stored
 
 
 def load(log: Log, collection_of: Callable[[GroupResource], Collection], describe: Describe) -> Iterable[int]:
@@ -56,16 +56,8 @@ def _change(resource: GroupResource, row: Row, before: Stored | None, describe: 
     try:
         document = msgspec.json.decode(row.value, type=dict)
     except msgspec.DecodeError as error:
-        raise _damaged(row, str(error)) from None
+        raise damaged(row, str(error)) from None
     if metadata_of(document).get("resourceVersion") != str(row.revision):
-        raise _damaged(row, "its content is of another revision")
+        raise damaged(row, "its content is of another revision")
     stored = describe_stored(key, document, row.revision, row.value, row.item_offset, describe, before)
     return Change("ADDED" if before is None else "MODIFIED", stored, before)
-
-
-def _damaged(row: Row, why: str) -> StorageOpenError:
-    what = f"{row.plural} {row.namespace}/{row.name}" if row.namespace else f"{row.plural} {row.name}"
-    return StorageOpenError(
-        f"the log is damaged at revision {row.revision} ({what}): {why}; restore it from a copy, or move it away to "
-        "start empty"
-    )

@@ -1,12 +1,14 @@
 """What the storage writes to, and starts from: a log of revisions. Here what one is, and the one without a disk."""
 
 import asyncio
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from endpointd.apiserver.objects import GroupResource
+from endpointd.apiserver.storage.model import StorageOpenError
 
 
 class Row(NamedTuple):
@@ -22,6 +24,23 @@ class Row(NamedTuple):
     value: bytes | None
 
 
+def checksum_of(row: Row) -> int:
+    """Return what tells a damaged row from a sound one. Raises TypeError for one that is damaged so far that it has none."""
+    head = f"{row.revision}\0{row.group}\0{row.plural}\0{row.namespace}\0{row.name}\0{row.previous}\0{row.item_offset}"
+    if row.value is None:
+        return zlib.crc32(head.encode())
+    return zlib.crc32(row.value, zlib.crc32(f"{head}\0".encode()))
+
+
+def damaged(row: Row, why: str) -> StorageOpenError:
+    """Return the error of a row that does not say what was written."""
+    what = f"{row.plural} {row.namespace}/{row.name}" if row.namespace else f"{row.plural} {row.name}"
+    return StorageOpenError(
+        f"the log is damaged at revision {row.revision} ({what}): {why}; restore it from a copy, or move it away to "
+        "start empty"
+    )
+
+
 class Batch(msgspec.Struct):
     """What is written in one transaction: new rows, old ones that nobody needs, and where histories now begin."""
 
@@ -29,6 +48,8 @@ class Batch(msgspec.Struct):
     rows: list[Row]
     deletions: list[int]
     compacted: dict[GroupResource, int]
+    makes_room: bool = False
+    """Whether it only deletes objects, or what leads to their deletion: it may use the space that is kept for that."""
 
 
 Done = Callable[[Exception | None], None]
@@ -51,6 +72,15 @@ class Log(Protocol):
         """Iterate over all that is there, by revision. Raises StorageOpenError where it cannot be read."""
         ...
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk was full at the last write: only batches that make room are of use."""
+        ...
+
+    def try_recover(self) -> bool:
+        """Return whether the disk has room again, if it was full."""
+        ...
+
     def append(self, batch: Batch, done: Done) -> None:
         """Write a batch; ``done`` is called on the running loop once it is on disk, or with what has failed."""
         ...
@@ -68,6 +98,7 @@ class MemoryLog:
     """A log that forgets: all is durable at once, and gone with the process. It has no thread and no file."""
 
     high_water = 0
+    is_full = False
 
     def __init__(self) -> None:
         self.compacted: dict[GroupResource, int] = {}
@@ -75,6 +106,10 @@ class MemoryLog:
     def rows(self) -> Iterable[Row]:
         """There is never anything to start from."""
         return ()
+
+    def try_recover(self) -> bool:
+        """Memory has room as long as there is a process."""
+        return True
 
     def append(self, batch: Batch, done: Done) -> None:
         """Call ``done`` in the loop's next turn."""

@@ -278,6 +278,11 @@ class Storage(Protocol):
         """
         ...
 
+    @property
+    def problem(self) -> str:
+        """Why writes are refused at the moment, ``""`` if they are not."""
+        ...
+
     async def wait_for_revision(self, revision: int, timeout_seconds: float) -> bool:
         """Wait until :attr:`revision` has come that far; tell whether it has."""
         ...

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from endpointd.apiserver.objects import GroupResource, StorageKey
+from endpointd.apiserver.objects import GroupResource, StorageKey, metadata_of
 from endpointd.apiserver.storage.collection import Collection, CollectionSnapshot
 from endpointd.apiserver.storage.compaction import Compaction
 from endpointd.apiserver.storage.encoding import at_revision, describe_stored, encode_stored
@@ -31,6 +31,7 @@ from endpointd.clock import Clock
 _LOG = logging.getLogger(__name__)
 
 _COMMITS_A_GROUP = 1_000
+_DISK_FULL = "the disk is full: delete objects, or make room on it; until then only deletions are stored"
 
 
 class _Commit(msgspec.Struct, gc=False):
@@ -38,6 +39,7 @@ class _Commit(msgspec.Struct, gc=False):
 
     changes: tuple[Change, ...]
     done: asyncio.Future[None]
+    makes_room: bool
 
 
 def open_storage(
@@ -85,6 +87,7 @@ class ObjectStorage:
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._closed = False
         self._commits = self._groups = self._failures = 0
+        self._last_error = ""
 
     # ---------------------------------------------------------------- reading
 
@@ -147,6 +150,13 @@ class ObjectStorage:
             self._revision_waiters.pop(waiter, None)
         return revision <= self._revision
 
+    @property
+    def problem(self) -> str:
+        """Why writes are refused at the moment, ``""`` if they are not."""
+        if self._log.is_full and not self._log.try_recover():
+            return _DISK_FULL
+        return self._last_error
+
     def statistics(self) -> StorageStatistics:
         """Say how the storage is. Counts all objects: not for hot paths."""
         collections = self._collections.values()
@@ -183,9 +193,12 @@ class ObjectStorage:
             return ()
         if self._closed:
             raise StorageFailedError("the storage is closed")
+        makes_room = all(map(_makes_room, writes))
+        if self._log.is_full and not makes_room and not self._log.try_recover():
+            raise StorageFailedError(_DISK_FULL)
         changes = self._decide(writes)
         loop = asyncio.get_running_loop()
-        commit = _Commit(changes, loop.create_future())
+        commit = _Commit(changes, loop.create_future(), makes_room)
         for change in changes:
             self._collections[change.after.key.resource].accept(change)
         self._accepted_revision = changes[-1].revision
@@ -262,7 +275,8 @@ class ObjectStorage:
             # What is replaced within the group need not be written at all.
             gone = set(superseded)
             rows = [row for row in rows if row.revision not in gone]
-        batch = Batch(group[-1].changes[-1].revision, rows, superseded, {})
+        makes_room = all(commit.makes_room for commit in group)
+        batch = Batch(group[-1].changes[-1].revision, rows, superseded, {}, makes_room)
         self._compaction.fill(batch)
         return batch
 
@@ -293,6 +307,7 @@ class ObjectStorage:
         self._revision = group[-1].changes[-1].revision
         self._commits += len(group)
         self._groups += 1
+        self._last_error = ""
         for resource, first in firsts.items():
             collections[resource].history.wake(first)
         for commit in group:
@@ -309,6 +324,7 @@ class ObjectStorage:
     def _fail(self, group: Sequence[_Commit], error: Exception) -> None:
         """Take back all that is not durable: what was queued may have been decided on what has failed."""
         self._failures += 1
+        self._last_error = f"the log cannot be written: {error}"
         failed = [*group, *self._queued]
         _LOG.error("the storage cannot be written, refused %d commits: %s", len(failed), error)
         self._queued.clear()
@@ -358,6 +374,11 @@ class ObjectStorage:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+
+def _makes_room(write: Write) -> bool:
+    """Return whether a write deletes an object, or is a step on the way there (a finalizer that goes, say)."""
+    return write.document is None or "deletionTimestamp" in metadata_of(write.document)
 
 
 def _resolve(waiters: list[asyncio.Future[None]]) -> None:

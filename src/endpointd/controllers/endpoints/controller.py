@@ -4,15 +4,18 @@ It is told of every change in the loop turn in which it is stored, keeps the sta
 services whose Endpoints may be wrong into the queue. A worker then makes one plan and carries it out.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from endpointd.api.core import Pod, Service
 from endpointd.api.endpoints import Endpoints
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.clock import Clock
+from endpointd.controllers.audit import differences
 from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
 from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_without_service
-from endpointd.controllers.endpoints.state import ServiceState, contributions_may_differ
+from endpointd.controllers.endpoints.state import ServiceState
 from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder
@@ -21,6 +24,7 @@ from endpointd.controllers.repair_pace import RepairPace
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder
 from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
@@ -76,6 +80,7 @@ class EndpointsController:
         recorder: EventRecorder,
         clock: Clock,
         settings: EndpointsSettings,
+        pacer: LoopPacer | None = None,
     ) -> None:
         self._services = services
         self._endpoints = endpoints
@@ -87,23 +92,35 @@ class EndpointsController:
         self._applier = EndpointsApplier(writer, self)
         # A published service has a state from its first sync on; before that it is in the queue.
         self._states: dict[ObjectKey, ServiceState] = {}
+        self._pacer = pacer or LoopPacer(clock)
+        # What the audit is rebuilding: it must hear of the changes that come meanwhile.
+        self._audited: tuple[ObjectKey, ServiceState] | None = None
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._writes = WriteRecorder(endpoints, _content)
         self.rejections = Rejections(recorder)
 
     def start(self) -> None:
-        """Put into the queue every service, and what has lost its service while nobody looked; listen from now on.
+        """Do all of :meth:`start_steps` at once."""
+        run_at_once(self.start_steps())
+
+    def start_steps(self) -> Steps[None]:
+        """Listen from now on, and put into the queue every service, and every Endpoints that lost its service.
 
         Costs O(services + endpoints): states are built by the workers, service by service.
         """
-        for service in self._services.values():
-            if is_published(service):
-                self._queue.add(key_of(service))
-        for endpoints in self._endpoints.values():  # E-5
-            if self._services.get(key_of(endpoints)) is None:
-                self._queue.add_after(key_of(endpoints), self._settings.orphan_grace_seconds)
         self._membership.subscribe(self)
         self._endpoints.subscribe(self.endpoints_changed)
+        for count, key in enumerate(self._services.keys(), 1):
+            service = self._services.get(key)
+            if service is not None and is_published(service):
+                self._queue.add(key)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        for count, key in enumerate(self._endpoints.keys(), 1):  # E-5
+            if self._services.get(key) is None:
+                self._queue.add_after(key, self._settings.orphan_grace_seconds)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
 
     # ------------------------------------------------------------------------------------------ changes
 
@@ -121,32 +138,47 @@ class EndpointsController:
             return
         state = self._states.get(key)
         if state is not None:
-            before = state.service
-            state.service_changed(new, self._membership.pods_of(key))
-            if contributions_may_differ(before, new):
-                self._note_rejections(key, state)
+            state.service_changed(new)
         self._queue.add(key)
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         """Look at one pod of one service, after the batch period (E-2), and not while the service rests."""
-        state = self._states.get(service)
-        delay_seconds = self._settings.batch_period_seconds
+        state = self._states.get(service) or self._begin(service)
         if state is None:
-            current = self._services.get(service)
-            if current is not None and is_published(current):
-                self._queue.add_after(service, delay_seconds)
             return
-        touched = state.pod_changed(old, new)
         pod = new if new is not None else old
-        if pod is not None:
-            self.rejections.note(
-                state.service, pod.metadata.name, state.rejection_of(new) if new is not None else None
-            )
+        try:
+            touched = state.pod_changed(old, new)
+            if self._audited is not None and self._audited[0] == service:
+                self._audited[1].pod_changed(old, new)
+            if pod is not None:
+                self._note_rejection(state, pod.metadata.name, new)
+        except Exception:  # the change may have been applied in part
+            self._distrust(service)
+            raise
         if touched:
+            delay_seconds = self._settings.batch_period_seconds
             self._queue.add_after(service, max(delay_seconds, self._rest_seconds(state)))
         elif not state.needs_plan:
             # Nothing published depends on this change: a later, unrelated write must not carry its time (0.6).
             state.trigger_times.take()
+
+    def _begin(self, key: ObjectKey) -> ServiceState | None:
+        """Return a new, incomplete state of a service, None if it is not published."""
+        service = self._services.get(key)
+        if service is None or not is_published(service):
+            return None
+        state = self._states[key] = ServiceState(service)
+        return state
+
+    def _distrust(self, key: ObjectKey) -> None:
+        """Have a service's next sync build its state again from the caches."""
+        before = self._states.pop(key, None)
+        state = self._begin(key)
+        if state is not None:
+            if before is not None:
+                state.take_over(before)
+            self._queue.add(key)
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
         """Look at an Endpoints that somebody else wrote or deleted, and repair it if that is due.
@@ -161,7 +193,7 @@ class EndpointsController:
         if service is None or not is_published(service):
             return
         state = self._states.get(key)
-        if state is None:
+        if state is None or not state.is_complete:
             self._queue.add(key)
             return
         if new is not None and isinstance(state.plan(new, None), Nothing):
@@ -191,10 +223,6 @@ class EndpointsController:
             return 0.0
         return state.written_at + rest_seconds - self._clock.monotonic()
 
-    def _note_rejections(self, key: ObjectKey, state: ServiceState) -> None:
-        pods = self._membership.pods_of(key)
-        self.rejections.replace(state.service, ((pod.metadata.name, state.rejection_of(pod)) for pod in pods))
-
     def _forget(self, key: ObjectKey) -> None:
         self._states.pop(key, None)
         self.rejections.forget(key)
@@ -218,6 +246,25 @@ class EndpointsController:
             self._recorder.event(failure.regarding, "Warning", failure.reason, failure.text)
         raise ReconcileError(failure.text, retry_after_seconds=failure.retry_after_seconds)
 
+    async def _complete(self, key: ObjectKey) -> ServiceState | None:
+        """Return the state of a service once it is complete, None if the service is not published any more."""
+        while True:
+            state = self._states.get(key) or self._begin(key)
+            if state is None or state.is_complete:
+                return state
+            await self._pacer.run(state.fill(self._members(key, state)))
+            if self._states.get(key) is state:
+                self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))
+
+    def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
+        """Yield the members of a service, and note after each one whether its address is rejected."""
+        for pod in self._membership.pods_of(key):
+            yield pod
+            self._note_rejection(state, pod.metadata.name, pod)
+
+    def _note_rejection(self, state: ServiceState, name: str, pod: Pod | None) -> None:
+        self.rejections.note(state.service, name, state.rejection_of(pod) if pod is not None else None)
+
     async def _sync(self, key: ObjectKey) -> WriteFailure | None:
         service = self._services.get(key)
         observed = self._observed(key)
@@ -225,10 +272,10 @@ class EndpointsController:
             return await self._applier.apply(plan_without_service(observed), observed)
         if not is_published(service):
             return None
-        state = self._states.get(key)
+        state = await self._complete(key)
         if state is None:
-            state = self._states[key] = ServiceState(service, self._membership.pods_of(key))
-            self._note_rejections(key, state)
+            return None
+        observed = self._observed(key)  # as it is now: completing the state may have taken a while
         taken = state.trigger_times.take()  # E-14: consumed even where nothing is written
         state.needs_plan = False
         plan = state.plan(observed, taken)
@@ -252,6 +299,7 @@ class EndpointsController:
         left_out = False
         for address, problem in failure.rejected:
             pod = state.reject(address, problem) if state is not None else None
+            self._audited = None  # a rebuilt state knows nothing of it
             if pod is not None and state is not None:
                 self.rejections.note(state.service, pod, problem)
                 left_out = True
@@ -278,26 +326,49 @@ class EndpointsController:
 
     def audited_keys(self) -> list[ObjectKey]:
         """Return the services there are to audit."""
-        return list(self._states)
+        published = {key_of(service) for service in self._services.values() if is_published(service)}
+        return list(self._states.keys() | published)
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Rebuild one service from the listers; where it differs, put it in place and return what was wrong.
+        """Do all of :meth:`audit_steps` at once."""
+        return run_at_once(self.audit_steps(key))
 
-        One that is due for a sync anyway is passed over. Costs O(the service).
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        """Rebuild one service from the caches; where its state differs, have it built again, and return what was wrong.
+
+        One that needs a sync that nobody has queued is queued. Costs O(the service).
         """
         state = self._states.get(key)
         service = self._services.get(key)
-        if state is None or service is None or state.needs_plan:
+        if service is None or not is_published(service):
+            if state is None:
+                return None
+            self._forget(key)
+            return "a state where there should be none"
+        if state is None or not state.is_complete:
+            if self._queue.is_pending(key):
+                return None
+            self._queue.add(key)
+            return "no state" if state is None else "a lost wake-up"
+        rebuilt = ServiceState(service, rejected=state.rejected)
+        self._audited = key, rebuilt
+        try:
+            yield from rebuilt.fill(self._membership.pods_of(key))
+            was_fed = self._audited is not None
+        finally:
+            self._audited = None
+        if not was_fed or self._states.get(key) is not state or not state.is_complete:
             return None
-        rebuilt = ServiceState(service, self._membership.pods_of(key), state.rejected)
         mine, theirs = state.snapshot(), rebuilt.snapshot()
-        wrong = [part for part, value in theirs.items() if mine[part] != value]
-        if not wrong and isinstance(rebuilt.plan(self._observed(key), None), Nothing):
-            return None
-        rebuilt.take_over(state)
-        self._states[key] = rebuilt
-        self._queue.add(key)
-        return ", ".join(wrong) or "what is stored"
+        is_looked_at = state.needs_plan and self._queue.is_pending(key)
+        is_lost = not is_looked_at and not isinstance(rebuilt.plan(self._observed(key), None), Nothing)
+        lost = "a lost wake-up" if state.needs_plan else "what is stored"
+        wrong = yield from differences(mine, theirs)
+        if is_lost and not wrong:
+            wrong.append(lost)
+        if wrong:
+            self._distrust(key)
+        return ", ".join(wrong) or None
 
 
 def _content(item: Endpoints) -> tuple[object, ...]:

@@ -5,7 +5,6 @@ removing one is a binary search. What a plan needs of a large service is then th
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
 
 from endpointd.api.canonical import sort_ports_core, sort_subsets
 from endpointd.api.endpoints import EndpointAddress, EndpointPort, EndpointSubset
@@ -44,15 +43,9 @@ class DesiredEndpoints:
     binary search; :meth:`wanted` takes O(addresses written) as long as all pods have the same ports, O(pods) otherwise.
     """
 
-    def __init__(self, entries: Iterable[tuple[str, Entry]] = ()) -> None:
-        self._entries: dict[str, Entry] = dict(entries)
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
         self._groups: dict[Ports, _Group] = {}
-        for entry in self._entries.values():
-            group = self._groups.setdefault(entry.ports, _Group())
-            (group.ready if entry.is_ready else group.not_ready).append(entry.address)
-        for group in self._groups.values():
-            group.ready.sort(key=address_order)
-            group.not_ready.sort(key=address_order)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -61,10 +54,17 @@ class DesiredEndpoints:
         """Return what a pod contributes."""
         return self._entries.get(pod)
 
-    def snapshot(self) -> object:
-        """Return all that is kept, to compare with another snapshot: for checking one state by another."""
-        lists = {ports: (tuple(group.ready), tuple(group.not_ready)) for ports, group in self._groups.items()}
-        return dict(self._entries), lists
+    def snapshot(self) -> dict[str, object]:
+        """Return a copy of all that is kept, part by part, to compare with another: for checking one state by another."""
+        return {
+            "its endpoints": dict(self._entries),
+            "the ports of its endpoints": set(self._groups),
+            "its endpoints in order": [
+                address
+                for _, group in sorted(self._groups.items(), key=lambda item: str(item[0]))
+                for address in (*group.ready, None, *group.not_ready)
+            ],
+        }
 
     def set(self, pod: str, entry: Entry | None) -> bool:
         """Say what a pod contributes, None for nothing; tell whether that is a change."""

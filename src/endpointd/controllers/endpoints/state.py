@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from endpointd.api.core import Pod, Service
+from endpointd.api.core import Labels, Pod, Service
 from endpointd.api.endpoints import EndpointAddress, Endpoints
 from endpointd.api.selectors import matches
 from endpointd.controllers.endpoints.desired import DesiredEndpoints
@@ -15,16 +15,22 @@ from endpointd.controllers.endpoints.entries import Entry, PodTranslator
 from endpointd.controllers.endpoints.plan import Plan, plan_for_service
 from endpointd.controllers.pods import rejection_of
 from endpointd.controllers.trigger_time import TriggerTimes
+from endpointd.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
 
 
 class ServiceState:
     """One service that is published: its desired endpoints, and the trigger times not yet told.
 
-    :meth:`pod_changed` costs a binary search, :meth:`service_changed` O(pods) if it changes what pods contribute.
+    A state made without pods is incomplete until :meth:`fill` has taken them in, in steps; so is one whose service has
+    changed what its pods contribute. Changes of pods may be given to it before and meanwhile. No plan may be made before
+    it is complete. :meth:`pod_changed` costs a binary search.
     """
 
     def __init__(
-        self, service: Service, pods: Iterable[Pod], rejected: Mapping[str, tuple[Entry, str]] | None = None
+        self,
+        service: Service,
+        pods: Iterable[Pod] | None = None,
+        rejected: Mapping[str, tuple[Entry, str]] | None = None,
     ) -> None:
         self.rejected: dict[str, tuple[Entry, str]] = dict(rejected or {})
         """By pod: entries that the API server has rejected, and why. They are left out."""
@@ -35,14 +41,36 @@ class ServiceState:
         """When the last write was begun, by the controller's clock."""
         self.needs_plan = True
         """Whether something may be different since the last plan that was carried out."""
-        self._build(service, pods)
+        self._selector_before: Labels | None = None
+        self._begin(service, pods)
 
-    def _build(self, service: Service, pods: Iterable[Pod]) -> None:
+    def _begin(self, service: Service, pods: Iterable[Pod] | None) -> None:
         self.service = service
         self._translator = PodTranslator(service)
-        self.desired = DesiredEndpoints(
-            (pod.metadata.name, entry) for pod in pods if (entry := self._entry_of(pod)) is not None
-        )
+        self.desired = DesiredEndpoints()
+        self.is_complete = False
+        if pods is not None:
+            run_at_once(self.fill(pods))
+
+    def fill(self, pods: Iterable[Pod]) -> Steps[None]:
+        """Take in all members, which must be read from the cache as they are asked for: O(pods)."""
+        desired = self.desired
+        steps = 0
+        for pod in pods:
+            desired.set(pod.metadata.name, self._entry_of(pod))
+            if self._selector_before is not None and not matches(self._selector_before, pod.labels):
+                self.trigger_times.pod_changed(None, pod.ready_since)
+            steps += 1
+            if steps >= STEPS_A_YIELD:
+                yield steps
+                steps = 0
+                if self.desired is not desired:
+                    return  # the service has changed meanwhile, and everything begins again
+        if steps:
+            yield steps
+        if self.desired is desired:
+            self.is_complete = True
+            self._selector_before = None
 
     def _entry_of(self, pod: Pod) -> Entry | None:
         """Return what a pod contributes: nothing while the server rejects it; once it has changed it is tried again."""
@@ -85,18 +113,18 @@ class ServiceState:
         self.needs_plan |= touched
         return touched
 
-    def service_changed(self, service: Service, pods: Iterable[Pod]) -> None:
-        """Take in a new version of the service; ``pods`` are its members now, looked at only where they matter."""
+    def service_changed(self, service: Service, pods: Iterable[Pod] | None = None) -> None:
+        """Take in a new version of the service. Where its pods may contribute something else, the state is incomplete.
+
+        With ``pods``, its members now, it is filled with those at once.
+        """
         before = self.service
         self.needs_plan = True
         self.trigger_times.service_changed(service.creation_timestamp)
         if contributions_may_differ(before, service):
-            members = list(pods)
-            if before.selector != service.selector:
-                for pod in members:
-                    if not matches(before.selector or {}, pod.labels):
-                        self.trigger_times.pod_changed(None, pod.ready_since)
-            self._build(service, members)
+            if before.selector != service.selector and self._selector_before is None:
+                self._selector_before = before.selector or {}
+            self._begin(service, pods)
         else:
             self.service = self._translator.service = service
 
@@ -105,12 +133,13 @@ class ServiceState:
         self.trigger_times = other.trigger_times
         self.written_version = other.written_version
         self.written_at = other.written_at
+        self.rejected = dict(other.rejected)
 
     def snapshot(self) -> dict[str, object]:
         """Return what is wanted of which service, part by part, to compare with another snapshot."""
         metadata = msgspec.structs.replace(self.service.metadata, resource_version="")
         service = msgspec.structs.replace(self.service, metadata=metadata)
-        return {"the service": service, "its endpoints": self.desired.snapshot()}
+        return {"the service": service, **self.desired.snapshot()}
 
     def plan(self, observed: Endpoints | None, trigger_time: str | None) -> Plan:
         """Return the write that is due: O(addresses published)."""

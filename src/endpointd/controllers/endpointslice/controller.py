@@ -5,15 +5,15 @@ services whose slices may be wrong into the queue. A worker then makes one plan 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from endpointd.api.core import SERVICES, Node, Pod, Service
 from endpointd.api.discovery import EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
-from endpointd.api.selectors import matches
 from endpointd.clock import Clock
+from endpointd.controllers.audit import differences
 from endpointd.controllers.endpointslice.apply import SliceApplier
 from endpointd.controllers.endpointslice.desired import service_of
 from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
@@ -28,6 +28,7 @@ from endpointd.controllers.slice_writes import SliceFailure
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
@@ -45,7 +46,8 @@ _REPLANS = 5
 
 
 ZONES = ObjectKey("", "zones")
-"""The key under which the queue handles nodes that have been missing for too long. No service has an empty namespace."""
+"""The key under which the queue and the audit handle what follows from the nodes' zones: nodes that have been missing for too
+long, and the zones' parts of the CPU. No service has an empty namespace."""
 
 
 class EndpointSliceSettings(msgspec.Struct, frozen=True):
@@ -67,8 +69,12 @@ class SyncFailedError(ReconcileError):
 class EndpointSliceController:
     """Keeps the EndpointSlices of services with a selector right (behaviour 2).
 
-    Call :meth:`start` once the stores have synced and membership has started; from then on feed it from the stores.
-    :meth:`reconcile` is never called for one service twice at a time.
+    Call :meth:`start` once the stores have synced and membership has started; from then on it is told by membership
+    and the stores. :meth:`reconcile` is never called for one service twice at a time.
+
+    No step of it takes long, however large a service is: the state of a service is built by the worker that syncs it,
+    in slices of a loop turn (``pacer``), and so is the audit's. Plans are the exception: a plan is made in one step,
+    which takes O(what changed).
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class EndpointSliceController:
         clock: Clock,
         settings: EndpointSliceSettings,
         observer: SliceObserver | None = None,
+        pacer: LoopPacer | None = None,
     ) -> None:
         self._services = services
         self._nodes = nodes
@@ -103,48 +110,74 @@ class EndpointSliceController:
         self._topology_aware: set[ObjectKey] = set()
         self.rejections = Rejections(recorder)
         self._writes = WriteRecorder(slices, slice_content)
+        self._pacer = pacer or LoopPacer(clock)
+        # What the audit is rebuilding: it must hear of the changes that come meanwhile.
+        self._audited: tuple[ObjectKey, ServiceState] | None = None
 
     def start(self) -> None:
-        """Build the state of every service, put into the queue what may be wrong, and listen from now on."""
-        for piece in self._slices.values():
-            owner = service_of(piece)
-            if owner is not None:
-                self._slice_names.setdefault(owner, set()).add(piece.metadata.name)
-        for node in self._nodes.values():
-            self._zones.set_node(node.metadata.name, node)
-        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
-        self._await_expiry()
-        for service in self._services.values():
-            self._build(service)
+        """Do all of :meth:`start_steps` at once."""
+        run_at_once(self.start_steps())
+
+    def start_steps(self) -> Steps[None]:
+        """Listen from now on, and put every service into the queue: the workers build their states.
+
+        Costs O(services + slices + nodes).
+        """
         self._membership.subscribe(self)
         self._slices.subscribe(self.slice_changed)
         self._nodes.subscribe(self.node_changed)
+        for count, key in enumerate(self._slices.keys(), 1):
+            piece = self._slices.get(key)
+            owner = service_of(piece) if piece is not None else None
+            if owner is not None:
+                self._slice_names.setdefault(owner, set()).add(key.name)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        for count, key in enumerate(self._nodes.keys(), 1):
+            self._zones.set_node(key.name, self._nodes.get(key))
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
+        self._await_expiry()
+        for count, key in enumerate(self._services.keys(), 1):
+            service = self._services.get(key)
+            if service is not None and _is_selected(service):
+                self._queue.add(key)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
 
     # ------------------------------------------------------------------------------------------ changes
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Build a service anew (S-1)."""
+        """Have the state of a service built again by its next sync (S-1)."""
         if new is not None:
-            self._build(new)
+            self._renew(new)
         elif old is not None:
             self._forget(key_of(old))  # S-10: its slices are left to garbage collection
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         """Look at one pod of one service (S-2)."""
-        state = self._states.get(service)
+        state = self._states.get(service) or self._begin(service)
         pod = new if new is not None else old
         if state is None or pod is None:
             return
-        state.trigger_times.pod_changed(
-            old.ready_since if old is not None else None, new.ready_since if new is not None else None
-        )
-        state.set_pod(pod.metadata.name, new)
-        self.rejections.note(
-            state.service, pod.metadata.name, state.rejection_of(new) if new is not None else None
-        )
-        to_be_planned = self._wake(service, state, self._settings.batch_period_seconds)
+        try:
+            state.trigger_times.pod_changed(
+                old.ready_since if old is not None else None, new.ready_since if new is not None else None
+            )
+            self._set_pod(service, state, pod.metadata.name, new)
+            to_be_planned = self._wake(service, state, self._settings.batch_period_seconds)
+        except Exception:
+            self._distrust(service)
+            raise
         if self._observer is not None and to_be_planned:
             self._observer.pod_changed(service)
+
+    def _set_pod(self, service: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
+        state.set_pod(name, pod)
+        if self._audited is not None and self._audited[0] == service:
+            self._audited[1].set_pod(name, pod)
+        self._note_rejection(service, state, name, pod)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Look at one slice; what somebody else changed is repaired at once (S-3 waits, and misses some)."""
@@ -176,8 +209,8 @@ class EndpointSliceController:
         node = new if new is not None else old
         if node is None:
             return
-        if self._zones.set_node(node.metadata.name, new):
-            self._zones_changed()
+        if self._zones.set_node(node.metadata.name, new) and self._topology_aware:
+            self._queue.add(ZONES)
         if self._node_zones.node_changed(old, new):
             self._look_at_pods_on(node.metadata.name)
         if new is None:
@@ -187,10 +220,16 @@ class EndpointSliceController:
         for pod in list(self._membership.pods_on(node_name)):
             for service in self._membership.services_of(pod):
                 state = self._states.get(service)
-                if state is not None:
-                    state.set_pod(pod.metadata.name, pod)
-                    self.rejections.note(state.service, pod.metadata.name, state.rejection_of(pod))
+                if state is None:
+                    continue
+                try:
+                    self._set_pod(service, state, pod.metadata.name, pod)
                     self._wake(service, state, self._settings.batch_period_seconds)
+                except Exception:
+                    log.exception(
+                        "a change of node %s could not be applied to service %s", pod.node_name, service
+                    )
+                    self._distrust(service)
 
     def _owner_of(self, piece: EndpointSlice) -> Service | None:
         key = service_of(piece)
@@ -201,18 +240,44 @@ class EndpointSliceController:
         if seconds is not None:
             self._queue.add_after(ZONES, seconds)
 
-    def _expire_nodes(self) -> None:
+    def _expire_nodes(self) -> Steps[None]:
         """Withdraw the pods of the nodes that have been missing for too long (S-31.4)."""
-        for name in self._node_zones.expire():
-            self._look_at_pods_on(name)
-        self._await_expiry()
+        try:
+            for name in self._node_zones.expire():
+                self._look_at_pods_on(name)
+                yield STEPS_A_YIELD
+        finally:
+            self._await_expiry()
 
-    def _zones_changed(self) -> None:
-        """Look at the services whose hints cannot stay for the zones as they are, or were refused and can be given (S-98)."""
-        for key in self._topology_aware:
-            self._wake(key, self._states[key], self._settings.batch_period_seconds)
+    def _reconsider_zones(self) -> Steps[None]:
+        """Look at the services whose hints cannot stay for the zones as they are, or were refused and can be given (S-98).
 
-    def _build(self, service: Service) -> None:
+        Costs O(topology-aware services) for any number of changes of nodes, and plans only what they affect.
+        """
+        for count, key in enumerate(list(self._topology_aware), 1):
+            state = self._states.get(key)
+            if state is not None:
+                self._wake(key, state, self._settings.batch_period_seconds)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+
+    def _new_state(self, service: Service) -> ServiceState:
+        return ServiceState(service, self._node_zones.zone_of, self._ratios)
+
+    def _begin(self, key: ObjectKey) -> ServiceState | None:
+        """Return a new, incomplete state of a service, None if it selects nothing (S-11, S-12: what there is stays)."""
+        service = self._services.get(key)
+        if service is None or not _is_selected(service):
+            return None
+        state = self._states[key] = self._new_state(service)
+        if state.is_topology_aware:
+            self._topology_aware.add(key)
+        else:
+            self._topology_aware.discard(key)
+        return state
+
+    def _renew(self, service: Service) -> None:
+        """Have a service's next sync build its state again from the caches."""
         key = key_of(service)
         before = self._states.get(key)
         self._topology_aware.discard(key)
@@ -220,21 +285,16 @@ class EndpointSliceController:
             self._states.pop(key, None)
             self.rejections.forget(key)
             return
-        state = self._states[key] = self._rebuilt(service)
-        if state.is_topology_aware:
-            self._topology_aware.add(key)
-        if before is not None and before.service.metadata.uid == service.metadata.uid:
+        self._queue.add(key)
+        state = self._begin(key)
+        if state is not None and before is not None and before.service.metadata.uid == service.metadata.uid:
             state.take_over(before)
-            selected = before.service.selector or {}
-            if selected != service.selector:
-                for pod in self._membership.pods_of(key):
-                    if not matches(selected, pod.labels):
-                        state.trigger_times.pod_changed(None, pod.ready_since)
-        self.rejections.replace(
-            service, ((pod.metadata.name, state.rejection_of(pod)) for pod in self._membership.pods_of(key))
-        )
-        self._describe(key)
-        self._wake(key, state, 0.0)
+
+    def _distrust(self, key: ObjectKey) -> None:
+        """Build the state of a service again after a change was applied to it in part."""
+        service = self._services.get(key)
+        if service is not None:
+            self._renew(service)
 
     def _forget(self, service: ObjectKey) -> None:
         if self._observer is not None:
@@ -248,18 +308,25 @@ class EndpointSliceController:
         if self._observer is not None and state is not None:
             self._observer.described(state.service, state.figures(self._settings.max_endpoints_per_slice))
 
-    def _rebuilt(self, service: Service) -> ServiceState:
-        key = key_of(service)
-        found = (self._slices.get(ObjectKey(key.namespace, name)) for name in self._slice_names.get(key, ()))
-        before = self._states.get(key)
-        return ServiceState.build(
-            service,
-            self._node_zones.zone_of,
-            self._membership.pods_of(key),
-            (self._as_sent(piece) for piece in found if piece is not None),
-            self._ratios,
-            before.rejected if before is not None else None,
+    def _filling(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
+        """Take what the caches hold of a service into an incomplete state."""
+        names = sorted(self._slice_names.get(key, ()))
+        found = (self._slices.get(ObjectKey(key.namespace, name)) for name in names)
+        return state.fill(
+            self._members(key, state),
+            (counted for piece in found if piece and service_of(counted := self._as_sent(piece)) == key),
         )
+
+    def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
+        """Yield the members of a service, and note after each one whether its endpoint is rejected."""
+        for pod in self._membership.pods_of(key):
+            yield pod
+            self._note_rejection(key, state, pod.metadata.name, pod)
+
+    def _note_rejection(self, key: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
+        if self._states.get(key) is state:
+            problem = state.rejection_of(pod) if pod is not None else None
+            self.rejections.note(state.service, name, problem)
 
     def _as_sent(self, piece: EndpointSlice) -> EndpointSlice:
         """Return what a slice counts as: what we sent, where it is what the server made of that.
@@ -283,10 +350,22 @@ class EndpointSliceController:
         state = self._states.get(service)
         if state is None:
             return
-        state.observe(name, self._as_sent(piece) if piece is not None else None)
+        try:
+            counted = self._as_sent(piece) if piece is not None else None
+            self._take_in(service, state, name, counted)
+        except Exception:
+            self._distrust(service)
+            raise
         if self._writes.under_way or not state.needs_plan:
             return
         self._wake(service, state, self._pace.delay_seconds(service))
+
+    def _take_in(
+        self, service: ObjectKey, state: ServiceState, name: str, counted: EndpointSlice | None
+    ) -> None:
+        state.observe(name, counted)
+        if self._audited is not None and self._audited[0] == service:
+            self._audited[1].observe(name, counted)
 
     def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
         """Have a service looked at where it may need it; return whether something may have to be written."""
@@ -310,7 +389,8 @@ class EndpointSliceController:
         Where the server knows better than our store, what it has is taken in and planned again, at once and quietly.
         """
         if key == ZONES:
-            self._expire_nodes()
+            await self._pacer.run(self._expire_nodes())
+            await self._pacer.run(self._reconsider_zones())
             return
         failures = await self._sync(key)
         for _ in range(_REPLANS):
@@ -345,8 +425,21 @@ class EndpointSliceController:
         if self._observer is not None:
             self._observer.synced(result)
 
+    async def _complete(self, key: ObjectKey) -> ServiceState | None:
+        """Return the state of a service once it is complete, None if the service selects nothing."""
+        while True:
+            state = self._states.get(key) or self._begin(key)
+            if state is None:
+                return None
+            if state.is_complete:
+                return state
+            await self._pacer.run(self._filling(key, state))
+            if self._states.get(key) is state:
+                self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))
+                self._describe(key)
+
     async def _sync(self, key: ObjectKey) -> list[SliceFailure]:
-        state = self._states.get(key)
+        state = await self._complete(key)
         if state is None:
             return []
         taken = state.trigger_times.take()
@@ -387,6 +480,7 @@ class EndpointSliceController:
         left_out = False
         for endpoint, problem in failure.rejected:
             pod = state.reject(endpoint, problem) if state is not None else None
+            self._audited = None  # a rebuilt state knows nothing of it
             if pod is not None and state is not None:
                 self.rejections.note(state.service, pod, problem)
                 left_out = True
@@ -402,8 +496,8 @@ class EndpointSliceController:
             # The store has told nothing where the watch was faster, or where the write changed nothing.
             owner = service_of(stored)
             state = self._states.get(owner) if owner is not None else None
-            if state is not None:
-                state.observe(stored.metadata.name, self._as_sent(stored))
+            if owner is not None and state is not None:
+                self._take_in(owner, state, stored.metadata.name, self._as_sent(stored))
 
     def found(self, item: EndpointSlice) -> None:
         """Take in a slice that the server has in the place of what was expected."""
@@ -416,14 +510,20 @@ class EndpointSliceController:
     # ------------------------------------------------------------------------------------------ auditing
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services there are to audit."""
-        return list(self._states.keys() | {key_of(service) for service in self._services.values()})
+        """Return the services there are to audit, and the table of zones."""
+        return [ZONES, *(self._states.keys() | {key_of(service) for service in self._services.values()})]
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Rebuild one service from the listers; where it differs, put it in place and return what was wrong.
+        """Do all of :meth:`audit_steps` at once."""
+        return run_at_once(self.audit_steps(key))
 
-        One that is due for a sync anyway is passed over. Costs O(the service), and O(slices of its namespace).
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        """Rebuild one service from the caches; where its state differs, have it built again, and return what was wrong.
+
+        One that needs a sync that nobody has queued is queued. Costs O(the service), and O(slices of its namespace).
         """
+        if key == ZONES:
+            return self._audit_zones()
         wrong = [] if self._repair_names(key) else ["the names of the slices"]
         state = self._states.get(key)
         service = self._services.get(key)
@@ -432,27 +532,69 @@ class EndpointSliceController:
                 self._forget(key)
                 wrong.append("a state where there should be none")
             return ", ".join(wrong) or None
-        if state is None:
-            self._build(service)
-            return ", ".join([*wrong, "no state"])
-        if state.needs_plan and not wrong:
+        if state is None or not state.is_complete:
+            if not self._queue.is_pending(key):
+                self._queue.add(key)
+                wrong.append("no state" if state is None else "a lost wake-up")
+        elif (key in self._topology_aware) != state.is_topology_aware:
+            wrong.append("the topology-aware services")
+        elif not wrong:
+            wrong = yield from self._compare(key, service, state)
+        if wrong and state is not None and self._states.get(key) is state:
+            self._distrust(key)
+        return ", ".join(wrong) or None
+
+    def _compare(self, key: ObjectKey, service: Service, state: ServiceState) -> Steps[list[str]]:
+        """Rebuild a complete state, and return what differs, or would be written although nobody has queued it."""
+        rebuilt = self._new_state(service)
+        rebuilt.rejected.update(state.rejected)
+        self._audited = key, rebuilt
+        try:
+            yield from self._filling(key, rebuilt)
+            was_fed = self._audited is not None
+        finally:
+            self._audited = None
+        if not was_fed or self._states.get(key) is not state or ZONES in self._queue.held():
+            return []
+        at_rest = not state.needs_plan
+        mine, theirs = state.snapshot(at_rest=at_rest), rebuilt.snapshot(at_rest=at_rest)
+        is_looked_at = not at_rest and self._queue.is_pending(key)
+        is_lost = not is_looked_at and not self._plan_is_empty(rebuilt)
+        wrong = yield from differences(mine, theirs)
+        if is_lost and not wrong:
+            wrong.append("the plan" if at_rest else "a lost wake-up")
+        return wrong
+
+    def _audit_zones(self) -> str | None:
+        """Compare the table of zones with the nodes, and replace it if it differs. Costs O(nodes)."""
+        rebuilt = ZoneTable()
+        for node in self._nodes.values():
+            rebuilt.set_node(node.metadata.name, node)
+        seconds = self._node_zones.seconds_until_expiry()
+        if seconds is not None and not self._queue.is_pending(ZONES):
+            self._queue.add_after(ZONES, seconds)
+            return "a lost wake-up"
+        if rebuilt.snapshot() == self._zones.snapshot():
             return None
-        rebuilt = self._rebuilt(service)
-        mine, theirs = state.snapshot(), rebuilt.snapshot()
-        wrong += [part for part, value in theirs.items() if mine.get(part) != value]
-        if not wrong and self._plan_is_empty(rebuilt):
-            return None
-        rebuilt.take_over(state)
-        self._states[key] = rebuilt
-        self._queue.add(key)
-        return ", ".join(wrong) or "the plan"
+        self._zones = rebuilt
+        self._queue.add(ZONES)
+        return "the table of zones"
+
+    def rebuilt(self, service: Service) -> ServiceState:
+        """Return what the state of a service should be, built from the caches in one go: for tests."""
+        state = self._new_state(service)
+        current = self._states.get(key_of(service))
+        if current is not None:
+            state.rejected.update(current.rejected)
+        run_at_once(self._filling(key_of(service), state))
+        return state
 
     def _repair_names(self, service: ObjectKey) -> bool:
         """Compare the names of a service's slices with the store, mend them, and tell whether they were right."""
         names = {
             piece.metadata.name
             for piece in self._slices.in_namespace(service.namespace)
-            if service_of(piece) == service
+            if service_of(self._as_sent(piece)) == service
         }
         if names == self._slice_names.get(service, set()):
             return True

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from endpointd.api.core import Pod, Service
+from endpointd.api.core import Labels, Pod, Service
 from endpointd.api.discovery import Endpoint, EndpointSlice
+from endpointd.api.selectors import matches
 from endpointd.controllers.endpointslice.desired import (
     DesiredEndpoint,
     PodTranslator,
@@ -23,6 +24,7 @@ from endpointd.controllers.endpointslice.plan import FamilyPlan, plan_family
 from endpointd.controllers.endpointslice.topology import RatiosOf
 from endpointd.controllers.pods import rejection_of
 from endpointd.controllers.trigger_time import TriggerTimes
+from endpointd.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
 
 
 class ServicePlan:
@@ -47,10 +49,17 @@ class ServicePlan:
 
 
 class ServiceState:
-    """One service whose endpoints are selected: all its address types."""
+    """One service whose endpoints are selected: all its address types.
+
+    A new state is incomplete: :meth:`fill` takes in what there is, in steps. Changes may be given to it before and
+    meanwhile, in any order with the steps; no plan may be made before it is complete.
+    """
 
     def __init__(self, service: Service, zone_of: ZoneOf, ratios_of: RatiosOf = lambda: None) -> None:
         self.service = service
+        self.is_complete = False
+        self.selector_before: Labels | None = None
+        """The selector under which trigger times were noted before, if the service had another one."""
         self.translator = PodTranslator(service, zone_of)
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self._wanted_ports: dict[str, int] = {}
@@ -81,19 +90,42 @@ class ServiceState:
         """
         state = cls(service, zone_of, ratios_of)
         state.rejected.update(rejected or {})
-        for pod in pods:
-            state.set_pod(pod.metadata.name, pod)
-        for piece in sorted(slices, key=lambda piece: piece.metadata.name):
-            state.observe(piece.metadata.name, piece)
+        run_at_once(state.fill(pods, sorted(slices, key=lambda piece: piece.metadata.name)))
         return state
+
+    def fill(self, pods: Iterable[Pod], slices: Iterable[EndpointSlice]) -> Steps[None]:
+        """Take in all pods and slices, which must be read from the caches as they are asked for: O(both)."""
+        steps = 0
+        for pod in pods:
+            self.set_pod(pod.metadata.name, pod)
+            if self.selector_before is not None and not matches(self.selector_before, pod.labels):
+                self.trigger_times.pod_changed(None, pod.ready_since)
+            steps += 1
+            if steps >= STEPS_A_YIELD:
+                yield steps
+                steps = 0
+        for piece in slices:
+            self.observe(piece.metadata.name, piece)
+            steps += 1 + len(piece.endpoints or ())
+            if steps >= STEPS_A_YIELD:
+                yield steps
+                steps = 0
+        if steps:
+            yield steps
+        self.is_complete = True
+        self.selector_before = None
 
     # ------------------------------------------------------------------------------------------ changing
 
     def take_over(self, before: "ServiceState") -> None:
         """Go on with what an earlier state of the same service has published: trigger times and hints."""
         self.hint_status = before.hint_status
+        self.rejected.update(before.rejected)
         self.trigger_times = before.trigger_times
         self.trigger_times.service_changed(self.service.creation_timestamp)
+        selector = before.selector_before if before.selector_before is not None else before.service.selector
+        if selector != self.service.selector:
+            self.selector_before = selector or {}
 
     def set_pod(self, name: str, pod: Pod | None) -> None:
         """Say how a member of the service is now: None when it is none any more."""
@@ -183,7 +215,11 @@ class ServiceState:
     @property
     def needs_plan(self) -> bool:
         """Tell whether a plan could find something to do; False is certain, True is not."""
-        return bool(self._strays) or any(family.needs_plan for family in self._families.values())
+        return (
+            not self.is_complete
+            or bool(self._strays)
+            or any(family.needs_plan for family in self._families.values())
+        )
 
     @property
     def missing_nodes(self) -> dict[str, str]:
@@ -226,8 +262,12 @@ class ServiceState:
             total = one if total is None else total.plus(one)
         return total or Figures()
 
-    def snapshot(self) -> dict[str, object]:
-        """Return every part that a state rebuilt from the listers must have too, by name."""
+    def snapshot(self, *, at_rest: bool = True) -> dict[str, object]:
+        """Return a copy of every part that a state rebuilt from the listers must have too, by name.
+
+        Which endpoints no slice holds is among them only for a service ``at_rest``: before a plan, it depends on the
+        history.
+        """
         parts: dict[str, object] = {
             "service": msgspec.structs.replace(  # a version that changes nothing else is not taken over
                 self.service,
@@ -240,6 +280,7 @@ class ServiceState:
         for family in self._families.values():
             parts[f"desired {family.address_type} endpoints"] = family.desired_endpoints()
             parts[f"observed {family.address_type} slices"] = family.slices()
-            parts[f"{family.address_type} endpoints without a slice"] = family.unplaced_pods()
             parts[f"{family.address_type} hint counts"] = family.hint_counts()
+            if at_rest:
+                parts[f"{family.address_type} endpoints without a slice"] = family.unplaced_pods()
         return parts

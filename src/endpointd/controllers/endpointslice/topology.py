@@ -77,6 +77,16 @@ class ZoneTable:
         self._fresh = False
         return True
 
+    def snapshot(self) -> tuple[object, ...]:
+        """Return all that is kept, to compare with a table rebuilt from the nodes."""
+        return (
+            dict(self._counted),
+            dict(self._cpu_milli),
+            dict(self._nodes_in),
+            set(self._incomplete),
+            dict(self.ratios) if self.ratios is not None else None,
+        )
+
     @property
     def ratios(self) -> Mapping[str, float] | None:
         """Each zone's part of all CPU, in the order of their names; None where the table is unusable (S-91)."""

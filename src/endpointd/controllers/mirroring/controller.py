@@ -36,6 +36,7 @@ from endpointd.controllers.writes import is_gone
 from endpointd.runtime.backoff import ExponentialBackoff
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
+from endpointd.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
@@ -110,21 +111,30 @@ class EndpointSliceMirroringController:
         self._writes = WriteRecorder(slices, slice_content)
 
     def start(self) -> None:
-        """Put into the queue what is mirrored, or has slices that say so; listen from now on.
+        """Do all of :meth:`start_steps` at once."""
+        run_at_once(self.start_steps())
+
+    def start_steps(self) -> Steps[None]:
+        """Listen from now on, and put into the queue what is mirrored, or has slices that say so.
 
         Costs O(services + slices).
         """
-        for piece in self._slices.values():
-            key = mirrored_key(piece)
-            if key is not None:
-                self._mirror_of(key).slice_names.add(piece.metadata.name)
-                self._wake(key)
-        for service in self._services.values():
-            if wants_mirroring(service) and self._endpoints.get(key_of(service)) is not None:
-                self._wake(key_of(service))
         self._services.subscribe(self.service_changed)
         self._endpoints.subscribe(self.endpoints_changed)
         self._slices.subscribe(self.slice_changed)
+        for count, name in enumerate(self._slices.keys(), 1):
+            piece = self._slices.get(name)
+            key = mirrored_key(piece) if piece is not None else None
+            if key is not None:
+                self._mirror_of(key).slice_names.add(name.name)
+                self._wake(key)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
+        for count, key in enumerate(self._services.keys(), 1):
+            if _wants(self._services.get(key)) and self._endpoints.get(key) is not None:
+                self._wake(key)
+            if count % STEPS_A_YIELD == 0:
+                yield STEPS_A_YIELD
 
     # ------------------------------------------------------------------------------------------ changes
 
@@ -339,14 +349,21 @@ class EndpointSliceMirroringController:
         return list(self._mirrors.keys() | wanting)
 
     def audit(self, key: ObjectKey) -> str | None:
+        """Do all of :meth:`audit_steps` at once."""
+        return run_at_once(self.audit_steps(key))
+
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
         """Compare what is remembered of one Endpoints, and what there is of it, with a look at everything.
 
-        What differs is mended, or put into the queue; returns what was wrong. One that is due for a sync anyway is
-        passed over. Costs O(the Endpoints), and O(slices of its namespace).
+        Where something differs it is repaired, or the key is queued; returns what was wrong. One that is due for a sync,
+        and queued, is passed over. One step, O(the Endpoints) and O(slices of its namespace).
         """
+        yield STEPS_A_YIELD
         wrong = [] if self._repair_names(key) else ["the names of the slices"]
         if not wrong and (key in self._due or key in self._in_sync):
-            return None
+            if self._queue.is_pending(key):
+                return None
+            wrong.append("a lost wake-up")
         state = self._mirrors.get(key)
         item = self._endpoints.get(key)
         if item is None or not is_mirrorable(item) or not _wants(self._services.get(key)):

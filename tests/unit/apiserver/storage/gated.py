@@ -28,6 +28,13 @@ class GatedLog:
     def compacted(self) -> Mapping[GroupResource, int]:
         return self.inner.compacted
 
+    @property
+    def is_full(self) -> bool:
+        return self.inner.is_full
+
+    def try_recover(self) -> bool:
+        return self.inner.try_recover()
+
     def rows(self) -> Iterable[Row]:
         return self.inner.rows()
 

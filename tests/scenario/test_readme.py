@@ -1,0 +1,101 @@
+"""The README's examples are what the commands print on the example shop."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "endpointd")
+
+pytestmark = pytest.mark.slow
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def alike(text: str) -> list[str]:
+    """Return the lines without what differs from run to run: the random ends of slices' names, and widths."""
+    return [re.sub(r"-[a-z0-9]{5}\b", "-xxxxx", " ".join(line.split())) for line in text.splitlines()]
+
+
+def examples() -> list[tuple[str, str]]:
+    """Return the commands whose output is shown, with that output."""
+    found = []
+    for block in blocks():
+        for command, output in re.findall(
+            r"^\$ (endpointd [^\n]*)\n((?:[^$\n][^\n]*\n|\n)+)", block, re.MULTILINE
+        ):
+            found.append((command, output))
+    return found
+
+
+class Shop:
+    def __init__(self, folder: Path, table: str) -> None:
+        self.folder = folder
+        self.table = table
+
+    def run(self, command: str) -> str:
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.folder / ".endpointd" / "kubeconfig"),
+            "COLUMNS": "100",
+        }
+        done = subprocess.run(
+            [*COMMAND, *command.split()[1:]],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """`make up`, in a folder of its own, without a terminal: the table comes once all is settled."""
+    folder = tmp_path_factory.mktemp("shop")
+    arguments = ["up", "-f", str(ROOT / "examples" / "shop"), "--speed", "10"]
+    assert f"endpointd up -f examples/shop --speed {arguments[-1]}\n" in (ROOT / "Makefile").read_text()
+    with subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if re.match(r"shop +web ", line):  # the last of them
+                break
+        yield Shop(folder, "".join(lines))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+def test_there_are_examples() -> None:
+    assert [command.split()[1] for command, _ in examples()] == ["explain", "check"]
+
+
+def test_the_table_has_the_rows_that_the_readme_shows(shop: Shop) -> None:
+    (table,) = (block for block in blocks() if block.startswith("NAMESPACE"))
+    printed = alike(shop.table)
+    assert [line for line in alike(table) if line not in printed] == []
+
+
+@pytest.mark.parametrize(("command", "output"), examples())
+def test_a_command_prints_what_the_readme_shows(shop: Shop, command: str, output: str) -> None:
+    shown = [line for line in alike(output) if line != "..."]
+    assert alike(shop.run(command))[: len(shown)] == shown
+
+
+def test_the_install_commands_name_what_there_is() -> None:
+    text = (ROOT / "README.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (ROOT / "deploy" / "Containerfile").exists()
+    assert f"Python {project['requires-python'].removeprefix('>=')} or later" in text
