@@ -17,6 +17,7 @@ from endpointd.consumer.selection import CLUSTER_POLICY
 from endpointd.consumer.service import PROXIED_SERVICES, PortOfService, ProxiedService
 from endpointd.consumer.service_ports import service_ports
 from endpointd.runtime.informer import Informer, InformerStatistics
+from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import ReflectorSettings
 
 if TYPE_CHECKING:
@@ -189,9 +190,24 @@ class LiveService:
             ENDPOINT_SLICES, namespace=namespace, label_selector=f"{SERVICE_NAME_LABEL}={name}"
         )
         clock, rng, settings = self._clock, self._rng, self._settings
+        reachability = Reachability(clock=clock, rng=rng)
         return (
-            Informer(services, name=f"service {self._key}", clock=clock, rng=rng, settings=settings),
-            Informer(slices, name=f"slices of {self._key}", clock=clock, rng=rng, settings=settings),
+            Informer(
+                services,
+                name=f"service {self._key}",
+                clock=clock,
+                rng=rng,
+                settings=settings,
+                reachability=reachability,
+            ),
+            Informer(
+                slices,
+                name=f"slices of {self._key}",
+                clock=clock,
+                rng=rng,
+                settings=settings,
+                reachability=reachability,
+            ),
         )
 
 

@@ -26,6 +26,7 @@ from endpointd.consumer.service_cache import ServiceCursor, ServicePortCache
 from endpointd.consumer.service_ports import ServicePortView
 from endpointd.consumer.slice_parser import service_of
 from endpointd.runtime.informer import Informer, InformerStatistics
+from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import ReflectorSettings
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ class ServiceMap:
 
     def _watch(self, client: "Client") -> list[Informer[Any]]:
         clock, rng, settings = self._clock, self._rng, self._settings
+        reachability = Reachability(clock=clock, rng=rng)
         services: Informer[ProxiedService] = Informer(
             client.source(
                 PROXIED_SERVICES, label_selector=f"!{PROXY_NAME_LABEL}", field_selector="spec.clusterIP!=None"
@@ -248,6 +250,7 @@ class ServiceMap:
             clock=clock,
             rng=rng,
             settings=settings,
+            reachability=reachability,
         )
         for ports in self._ports.values():
             services.store.subscribe(ports.handle)
@@ -257,6 +260,7 @@ class ServiceMap:
             clock=clock,
             rng=rng,
             settings=settings,
+            reachability=reachability,
         )
         slices.store.subscribe(self._on_slice)
         if not self._node_name:
@@ -267,6 +271,7 @@ class ServiceMap:
             clock=clock,
             rng=rng,
             settings=settings,
+            reachability=reachability,
         )
         nodes.store.subscribe(self._on_node)
         return [services, slices, nodes]

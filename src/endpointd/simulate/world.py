@@ -25,6 +25,7 @@ from endpointd.client.errors import ConflictError, NotFoundError
 from endpointd.clock import Clock
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.informer import Informer
+from endpointd.runtime.reachability import Reachability
 from endpointd.simulate.api import Api
 from endpointd.simulate.chance import Chance
 from endpointd.simulate.nodes import SIMULATED_NODES, SimulatedNode
@@ -61,26 +62,51 @@ class World:
         self.clock = clock
         self.chance = Chance(settings.seed)
 
+        reachability = Reachability(clock=clock, rng=rng)
         self.nodes: Informer[SimulatedNode] = Informer(
-            api.source(SIMULATED_NODES), name="simulate nodes", clock=clock, rng=rng
+            api.source(SIMULATED_NODES),
+            name="simulate nodes",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self.pods: Informer[SimulatedPod] = Informer(
-            api.source(SIMULATED_PODS), name="simulate pods", clock=clock, rng=rng
+            api.source(SIMULATED_PODS), name="simulate pods", clock=clock, rng=rng, reachability=reachability
         )
         self.deployments: Informer[Deployment] = Informer(
-            api.source(DEPLOYMENTS), name="simulate deployments", clock=clock, rng=rng
+            api.source(DEPLOYMENTS),
+            name="simulate deployments",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self.replica_sets: Informer[ReplicaSet] = Informer(
-            api.source(REPLICA_SETS), name="simulate replicasets", clock=clock, rng=rng
+            api.source(REPLICA_SETS),
+            name="simulate replicasets",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self.stateful_sets: Informer[StatefulSet] = Informer(
-            api.source(STATEFUL_SETS), name="simulate statefulsets", clock=clock, rng=rng
+            api.source(STATEFUL_SETS),
+            name="simulate statefulsets",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self.daemon_sets: Informer[DaemonSet] = Informer(
-            api.source(DAEMON_SETS), name="simulate daemonsets", clock=clock, rng=rng
+            api.source(DAEMON_SETS),
+            name="simulate daemonsets",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self.revisions: Informer[ControllerRevision] = Informer(
-            api.source(CONTROLLER_REVISIONS), name="simulate controllerrevisions", clock=clock, rng=rng
+            api.source(CONTROLLER_REVISIONS),
+            name="simulate controllerrevisions",
+            clock=clock,
+            rng=rng,
+            reachability=reachability,
         )
         self._owned: dict[str, dict[ObjectKey, None]] = {}  # pods by the uid of their controller, "" for none
         self._by_node: dict[str, dict[ObjectKey, None]] = {}

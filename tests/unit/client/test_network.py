@@ -14,11 +14,13 @@ from endpointd.api.core import PODS
 from endpointd.api.endpoints import ENDPOINTS, Endpoints
 from endpointd.api.meta import ObjectKey
 from endpointd.api.resource import Bookmark
+from endpointd.client import http
 from endpointd.client.config import ClusterConfig
 from endpointd.client.errors import (
     ConnectionFailedError,
     InternalServerError,
     NotFoundError,
+    RequestTimedOutError,
     ResponseTruncatedError,
     ServiceUnavailableError,
     TransportError,
@@ -298,3 +300,66 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_sh
             with pytest.raises(UnexpectedResponseError, match="cannot be read as pods") as raised:
                 await ask
             assert "secret" not in str(raised.value)
+
+
+async def test_after_a_connection_turned_out_to_be_dead_the_other_open_ones_are_used_no_more(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a proxy that keeps dead connections open, each request on one of them took a minute to fail."""
+    monkeypatch.setattr(http, "_DISTRUSTED_ANSWER_SECONDS", 0.01)
+    served: list[int] = []
+    swallowed = asyncio.Event()
+
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                await read_request(reader)
+            except EOFError:
+                return
+            if number == 1 and served:
+                swallowed.set()
+                await reader.read()  # dead from its second request on
+                return
+            served.append(number)
+            writer.write(WHOLE)
+            await writer.drain()
+
+    async with raw_server(script) as url, client_at(url, clock) as client, asyncio.TaskGroup() as group:
+        await client.get(ENDPOINTS, KEY)
+        hanging = group.create_task(_outcome(client.get(ENDPOINTS, KEY)), name="hanging")
+        await swallowed.wait()
+        client.distrust_connections()
+        await client.get(ENDPOINTS, KEY)
+        assert served == [1, 2]
+        assert isinstance(await hanging, RequestTimedOutError)
+        for _ in range(10):  # as often as it may be
+            client.distrust_connections()
+            await client.get(ENDPOINTS, KEY)
+
+
+async def test_a_watch_that_is_open_goes_on_when_connections_are_distrusted(clock: FakeClock) -> None:
+    async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        await writer.drain()
+        await distrusted.wait()
+        line = b'{"type":"BOOKMARK","object":{"kind":"Endpoints","metadata":{"resourceVersion":"7"}}}\n'
+        writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(line), line))
+        await writer.drain()
+
+    distrusted = asyncio.Event()
+    async with (
+        raw_server(script) as url,
+        client_at(url, clock) as client,
+        client.watch(ENDPOINTS) as batches,
+    ):
+        client.distrust_connections()
+        distrusted.set()
+        assert [batch async for batch in batches] == [[Bookmark("7")]]
+
+
+async def _outcome(request: Awaitable[object]) -> object:
+    try:
+        return await request
+    except TransportError as error:
+        return error
