@@ -106,7 +106,11 @@ def test_who_may_read_but_a_part_gets_the_answer_with_what_is_missing_in_it(
     result = invoke(reader, "explain", "service", f"{NAMESPACE}/web")
     assert result.exit_code == 0, result.output
     assert "could not be read: endpoints (" in " ".join(result.output.split())
-    assert "not looked at: endpointslices" in invoke(reader, "check", "-n", NAMESPACE).output
+    for command in ("check", "diff"):
+        result = invoke(reader, command, "-n", NAMESPACE)
+        assert result.exit_code == 2, result.output
+        assert "not looked at: endpointslices" in result.output
+        assert "EndpointSlices could not be read, so it is unknown" in result.output
 
 
 def test_a_diff_shows_what_would_be_written_and_says_so_by_its_exit_code(config: Path) -> None:

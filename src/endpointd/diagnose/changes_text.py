@@ -49,7 +49,29 @@ def change_lines(change: ObjectChange) -> list[str]:
     ]
     added = [f"+ {name}{_all_of(after[name])}" for name in after if name not in before]
     removed = [f"- {name}{_all_of(before[name])}" for name in before if name not in after]
-    return [*updated, *added, *removed]
+    lines = [*updated, *added, *removed]
+    if not lines and change.before is not None and change.after is not None:
+        # What is not among the parts, as the namespace of a reference; the order of a list is none of them either.
+        old, new = _compared(change.before), _compared(change.after)
+        lines = [f"~ {path}: {was} -> {now}" for path, was, now in _paths("", old, new)]
+    return lines
+
+
+def _compared(item: Published) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(item))
+    metadata = document.pop("metadata", {})
+    return document | {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences")}
+
+
+def _paths(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*old, *new)):
+            yield from _paths(f"{path}.{name}" if path else name, old.get(name), new.get(name))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _paths(f"{path}[{number}]", one, other)
+    elif old != new:
+        yield path, msgspec.json.encode(old).decode(), msgspec.json.encode(new).decode()
 
 
 _Part = dict[str, str]

@@ -551,7 +551,10 @@ def _summed_up(
             return "unknown", "has no selector, and its endpoints could not all be read"
         ready = sum(one.is_ready for one in addresses)
         if is_of_the_api_servers(service):
-            return "works", f"belongs to the API servers: {ready:,} of {len(addresses):,} addresses are ready"
+            published = (
+                f"{ready:,} of {len(addresses):,} addresses are ready" if addresses else "they publish none"
+            )
+            return "works", f"belongs to the API servers: {published}"
         text = f"has no selector; {ready:,} of {len(addresses):,} addresses written for it are ready"
         if worst is not None and worst.severity == "error":
             return "degraded", f"{text}, but {worst.cause}"

@@ -40,7 +40,7 @@ QUEUE_NAME = "shadow"
 _LINES_PER_WINDOW = 100
 _WINDOW_SECONDS = 60.0
 _PARTS = 3
-_PART_LENGTH = 200
+_PART_LENGTH = 400
 
 log = logging.getLogger(__name__)
 

@@ -275,11 +275,15 @@ def services_text(found: Sequence[ServiceExplanation], style: Style) -> str:
     """Return a line for every service, the worst first."""
     ordered = sorted(found, key=lambda one: (_SERVICE_ORDER.index(one.verdict), one.namespace, one.name))
     rows = [("NAMESPACE", "SERVICE", "VERDICT", "WHY")]
-    rows += [(one.namespace, one.name, one.verdict, one.summary) for one in ordered]
+    rows += [(one.namespace, one.name, one.verdict, _why(one.summary)) for one in ordered]
     colours = [_SERVICE_COLOURS[one.verdict] for one in ordered]
     if not ordered:
         return style.page(["There is no service."])
     return style.page(_aligned(rows, colours, style, painted=2))
+
+
+def _why(summary: str) -> str:
+    return summary.removeprefix("works: ").removeprefix("receives no traffic: ")
 
 
 def _aligned(

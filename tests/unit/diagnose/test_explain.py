@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from tests.cluster.setups import Json, container, pod, service, waiting
 from tests.unit.diagnose.verdicts import NODES, manifest
 
+from endpointd.api.core import Pod
 from endpointd.api.meta import ObjectKey
 from endpointd.cli.main import cli
 from endpointd.cli.reading import snapshot_of
+from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator
 from endpointd.diagnose.explain import ServiceExplanation, explain_service
 from endpointd.diagnose.plan import planned
 from endpointd.diagnose.snapshot import Snapshot, World
@@ -161,6 +163,36 @@ def test_all_services_are_listed_the_worst_first(tmp_path: Path) -> None:
         ["default", "a", "no traffic"],
         ["default", "web", "unknown"],
     ]
+
+
+def test_the_latest_events_of_a_pod_in_trouble_are_shown(tmp_path: Path) -> None:
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "web-0001", "namespace": "default"},
+        "type": "Warning",
+        "reason": "BackOff",
+        "message": "Back-off restarting failed container",
+        "count": 12,
+    }
+    result = run(tmp_path, ["explain", "svc/web"], service(), crash_looping(1), event)
+    assert "event: Warning BackOff (x12): Back-off restarting failed container" in result.output
+
+
+def test_every_pod_is_judged_twice_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for the answer, once for what the controllers would write: the cost is linear in the pods."""
+    snapshot = published(service(), *map(crash_looping, range(50)), pod())
+    judged: list[str] = []
+    outcome = PodTranslator.outcome
+
+    def counted(self: PodTranslator, one: Pod) -> PodOutcome:
+        judged.append(one.metadata.name)
+        return outcome(self, one)
+
+    monkeypatch.setattr(PodTranslator, "outcome", counted)
+    explain_service(World(snapshot), WEB, NOW)
+    assert max(judged.count(name) for name in set(judged)) <= 2
 
 
 def test_wide_output_has_a_line_for_every_pod(tmp_path: Path) -> None:

@@ -167,7 +167,9 @@ def test_every_pod_of_a_large_workload_has_a_name_and_an_endpoint_of_its_own(cou
     workload = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "web"},
+        "metadata": {
+            "name": "a"
+        },  # of this name's suffixes one is drawn twice among 3,000, and three among 5,000
         "spec": {"replicas": count, "selector": {"matchLabels": {"app": "web"}}, "template": template},
     }
     service = {
