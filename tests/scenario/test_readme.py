@@ -22,8 +22,9 @@ def blocks() -> list[str]:
 
 
 def alike(text: str) -> list[str]:
-    """Return the lines without what differs from run to run: the random ends of slices' names, and widths."""
-    return [re.sub(r"-[a-z0-9]{5}\b", "-xxxxx", " ".join(line.split())) for line in text.splitlines()]
+    """Return the lines without what differs from run to run: the random ends of slices' names, widths and line breaks."""
+    lines = (re.sub(r"-[a-z0-9]{5}\b", "-xxxxx", " ".join(line.split())) for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 def examples() -> list[tuple[str, str]]:
@@ -90,8 +91,7 @@ def test_the_table_has_the_rows_that_the_readme_shows(shop: Shop) -> None:
 
 @pytest.mark.parametrize(("command", "output"), examples())
 def test_a_command_prints_what_the_readme_shows(shop: Shop, command: str, output: str) -> None:
-    shown = [line for line in alike(output) if line != "..."]
-    assert alike(shop.run(command))[: len(shown)] == shown
+    assert " ".join(alike(shop.run(command))).startswith(" ".join(alike(output)))
 
 
 def test_the_install_commands_name_what_there_is() -> None:
