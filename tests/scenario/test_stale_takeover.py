@@ -18,6 +18,7 @@ from endpointd.controllers.membership import Membership
 from endpointd.runtime.controller import Controller
 from endpointd.runtime.informer import Informer
 from endpointd.runtime.manager import Manager
+from endpointd.runtime.pacing import LoopPacer, Steps
 from endpointd.runtime.queue import WorkQueue
 from endpointd.testing.builders import edited, make_endpoint, make_node, make_pod, make_service, make_slice
 from endpointd.testing.fake_source import FakeSource
@@ -100,16 +101,16 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
         settings=slices.EndpointSliceSettings(),
     )
 
-    def begin_membership() -> None:
-        membership.start()
+    def begin_membership() -> Steps[None]:
         informers["services"].store.subscribe(membership.service_changed)
         informers["pods"].store.subscribe(membership.pod_changed)
+        yield from membership.start_steps()
 
-    election = Election()
+    election, pacer = Election(), LoopPacer(clock)
     workers = Workers(
         Controller("slices", queue, controller.reconcile, 1, clock=clock),
         list(informers),
-        [Begin(membership, begin_membership), Begin(controller, controller.start)],
+        [Begin(membership, begin_membership, pacer), Begin(controller, controller.start_steps, pacer)],
     )
     manager = Manager(clock=clock, informers=list(informers.values()), gate=election, controllers=[workers])
     stop = asyncio.Event()
