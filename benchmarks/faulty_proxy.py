@@ -46,6 +46,8 @@ class FaultyProxy:
         self.certificate_authority = authority.pem
         self.requests: Counter[str] = Counter()
         """Requests received, by method and path."""
+        self.connections = 0
+        """Connections accepted."""
         self._fault: Fault = "none"
         self._passes = asyncio.Event()
         self._connections: set[_Connection] = set()
@@ -119,6 +121,7 @@ class FaultyProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
         connection = _Connection(near, None)
+        self.connections += 1
         try:
             if self._fault == "reset":
                 return

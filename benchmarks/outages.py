@@ -247,6 +247,9 @@ def main() -> None:
     )
     parser.add_argument("--upstream", action="store_true", help="measure kube-controller-manager, too")
     parser.add_argument("--fault", action="append", choices=[*FAULTS], help="measure this fault only")
+    parser.add_argument(
+        "--quiet", type=float, help="only count what a cluster at rest sees, over so many seconds"
+    )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--log", type=Path, help="append the controllers' logs to this file")
     arguments = parser.parse_args()
@@ -255,7 +258,8 @@ def main() -> None:
     if arguments.upstream:
         sides.append(None)
     faults = arguments.fault or [*FAULTS]
-    print(f"{'fault':32}" + "".join(f"{_label(side, here):>34}" for side in sides))
+    if not arguments.quiet:
+        print(f"{'fault':32}" + "".join(f"{_label(side, here):>34}" for side in sides))
     table: dict[str, list[list[Result]]] = {fault: [] for fault in faults}
     for number, side in enumerate(sides):
         with ControlPlane() as plane:
@@ -264,6 +268,9 @@ def main() -> None:
             proxy = FaultyProxy(plane.url, plane.certificate_authority, plane.directory)
             controllers = start(f"side-{number}", plane, proxy, side)
             try:
+                if arguments.quiet:
+                    print(f"{_label(side, here)}: {_quiet(cluster, proxy, arguments.quiet)}", flush=True)
+                    continue
                 for fault in faults:
                     results = []
                     for _ in range(arguments.runs):
@@ -277,9 +284,20 @@ def main() -> None:
                     with arguments.log.open("a") as log:
                         log.write(controllers.child.log())
                 proxy.close()
-    for fault in faults:
+    for fault in () if arguments.quiet else faults:
         cells = [_cell(results) for results in table[fault]]
         print(f"{fault:32}" + "".join(f"{cell:>34}" for cell in cells))
+
+
+def _quiet(cluster: Cluster, proxy: FaultyProxy, seconds: float) -> str:
+    wait_right(cluster, CLOCK.monotonic())
+    _pause(60.0)
+    connections, requests = proxy.connections, proxy.requests.total()
+    _pause(seconds)
+    return (
+        f"{proxy.connections - connections} new connections and {proxy.requests.total() - requests} requests "
+        f"in {seconds:g} s without a change"
+    )
 
 
 def _cell(results: list[Result]) -> str:

@@ -74,6 +74,7 @@ class Recorder:
 
 async def takeover(seed: int, *, back_before_election: bool) -> None:
     clock, rng = FakeClock(), random.Random(seed)
+    pacer = LoopPacer(clock)
     old, new = make_pod("old", "10.0.0.1"), make_pod("new", "10.0.0.2")
     web = make_slice(make_service(), endpoints=(make_endpoint(old),))
     sources: dict[str, FakeSource[Any]] = {

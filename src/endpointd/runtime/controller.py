@@ -271,11 +271,10 @@ class Controller(Generic[K]):
         self._last_success_at = self._last_end_at = self._clock.monotonic()
         self._last_failed = False
         failures = self.queue.failures(key)
-        if failures:
+        was_deferred = self._deferred is not None and self._deferred.ended(key)
+        if failures and not was_deferred:  # an outage is told once, not for each key
             logger.info("reconcile recovered: controller=%s key=%s failures=%d", self.name, key, failures)
         self.queue.forget(key)
-        if self._deferred is not None:
-            self._deferred.ended(key)
         if result is not None:
             self._requeued += 1
             self.queue.add_after(key, result.seconds)

@@ -1,6 +1,7 @@
 """Keys whose writes failed because the server could not be reached: they wait for it, not for a backoff of their own."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -31,7 +32,7 @@ class DeferredRetries(Generic[K]):
         self._source = source
         self._queue = queue
         self._reachability = reachability
-        self._deferred: dict[K, None] = {}
+        self._deferred: OrderedDict[K, None] = OrderedDict()  # the longest-waiting first
         self._trying: set[K] = set()
         self._failed_keys: set[K] = set()
         self._cause = ""
@@ -56,20 +57,22 @@ class DeferredRetries(Generic[K]):
         self._trying.discard(key)
         self._failed_keys.add(key)
         self._cause, self._retry_after_seconds = cause, retry_after_seconds
+        self._queue.add_rate_limited(key, at_least_seconds=LONGEST_WAIT_SECONDS)
         self._defer(key)
         self._probe_ended.set()
         return is_first
 
-    def ended(self, key: K) -> None:
-        """Take note of an attempt that ended in any other way: the server answered it, where it was deferred before."""
+    def ended(self, key: K) -> bool:
+        """Take note of an attempt that ended in any other way; return whether the server answers again with it."""
         self._deferred.pop(key, None)
         if key not in self._trying and key not in self._failed_keys:
-            return
+            return False
         self._trying.discard(key)
         self._failed_keys.clear()
         self._reachability.answered(self._source)
         self._release(2)
         self._probe_ended.set()
+        return True
 
     async def run(self) -> None:
         """Retry until cancelled."""
@@ -88,14 +91,14 @@ class DeferredRetries(Generic[K]):
             self._reachability.forget(self._source)
 
     def _defer(self, key: K) -> None:
-        self._deferred.pop(key, None)
         self._deferred[key] = None
-        self._queue.add_after(key, LONGEST_WAIT_SECONDS)
+        self._deferred.move_to_end(key)
+        self._queue.add_after(key, LONGEST_WAIT_SECONDS)  # for one that fails now, it is there already
         self._has_deferred.set()
 
     def _release(self, count: int) -> None:
-        for key in list(self._deferred)[:count]:
-            del self._deferred[key]
+        for _ in range(min(count, len(self._deferred))):
+            key, _nothing = self._deferred.popitem(last=False)
             self._trying.add(key)
             self._queue.add(key)
         if not self._deferred:
