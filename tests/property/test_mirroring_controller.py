@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.mirroring.world import (
@@ -27,7 +28,14 @@ from tests.unit.mirroring.world import (
     subset,
 )
 
-from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointPort, EndpointSlice
+from endpointd.api.discovery import (
+    ENDPOINT_SLICES,
+    Endpoint,
+    EndpointHints,
+    EndpointPort,
+    EndpointSlice,
+    ForZone,
+)
 from endpointd.api.endpoints import ENDPOINTS, EndpointSubset
 from endpointd.api.meta import ObjectKey, ObjectMeta
 from endpointd.client.errors import RequestTimedOutError
@@ -79,14 +87,38 @@ ERRORS = [
 ]
 
 
+def _with_hints(body: Any) -> Any:
+    """A mutating webhook: it adds what we do not want, to whatever anybody writes."""
+    if not isinstance(body, EndpointSlice):
+        return body
+    hints = EndpointHints(for_zones=(ForZone("webhook"),))
+    hinted = tuple(msgspec.structs.replace(one, hints=hints) for one in body.endpoints or ())
+    return change(body, endpoints=hinted, labels={**labels_of(body), "webhook": "was-here"})
+
+
+def _with_weights(body: Any) -> Any:
+    """A newer server: it has a field that we do not know, and a default for it."""
+    if not isinstance(body, EndpointSlice):
+        return body
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(body))
+    for endpoint in document["endpoints"] or ():
+        endpoint.setdefault("weight", 1)
+    return ENDPOINT_SLICES.decode(msgspec.json.encode(document))
+
+
 class MirroringMachine(RuleBasedStateMachine):
     """A cluster with two services whose Endpoints are written by hand."""
 
-    @initialize(at_once=st.sampled_from([1, 8]), metadata_only=st.booleans())
-    def start(self, at_once: int, metadata_only: bool) -> None:
+    @initialize(
+        at_once=st.sampled_from([1, 8]),
+        metadata_only=st.booleans(),
+        admission=st.sampled_from([None, _with_hints, _with_weights]),
+    )
+    def start(self, at_once: int, metadata_only: bool, admission: Callable[[Any], Any] | None) -> None:
         self.loop = asyncio.new_event_loop()
         self.world = World(MirroringSettings(max_endpoints_per_subset=LIMIT, writes_at_once=at_once))
         self.world.server.metadata_only = metadata_only
+        self.world.server.admission = admission
         self.world.put_service(make_plain_service())
         self.world.put(make_endpoints(SUBSETS[0]), seen=False)
         self.world.start()
@@ -233,7 +265,8 @@ class MirroringMachine(RuleBasedStateMachine):
             assert slices == []
             return
         mirrored = mirror(item, LIMIT)
-        assert plan_mirror(item, mirrored, slices).is_empty
+        sent = {p.metadata.name: one for p in slices if (one := world.controller._writes.sent_for(p))}
+        assert plan_mirror(item, mirrored, slices, sent).is_empty
         assert len(slices) == len(mirrored.groups)
         assert world.published(name).keys() == {
             endpoint.addresses[0] for group in mirrored.groups for endpoint in group.endpoints

@@ -1,13 +1,16 @@
 """Endpoints that are left out because the API server rejects them: told in Events, counted in a metric."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from endpointd.api.core import SERVICES, Service
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ClientError, InvalidError
 from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.exposition import Family, Sample
+
+T = TypeVar("T")
 
 REASON = "EndpointRejected"
 
@@ -58,22 +61,22 @@ class Rejections:
         self._problems.pop(service, None)
 
 
-def rejected_elements(
-    error: ClientError, field: re.Pattern[str], count: int
-) -> Iterator[tuple[re.Match[str], str]]:
-    """Return which of so many endpoints a refusal names as invalid, as matches of ``field``, each with the problem.
-
-    None where it names more than half of them: that is no fault of single endpoints, and to leave them out would
-    withdraw the service.
-    """
+def invalid_fields(error: ClientError, field: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """Return the fields that a refusal (422) names as invalid, as matches of ``field``, each with the problem."""
     details = error.status.details if isinstance(error, InvalidError) else None
-    found: dict[tuple[str, ...], tuple[re.Match[str], str]] = {}
     for cause in (details.causes if details is not None else None) or ():
         match = field.match(cause.field or "")
         if match is not None:
-            found.setdefault(match.groups(), (match, " ".join((cause.message or "invalid").split())))
-    if len(found) == 1 or 2 * len(found) <= count:
-        yield from found.values()
+            yield match, " ".join((cause.message or "invalid").split())
+
+
+def single_faults(rejected: Mapping[T, str], count: int) -> tuple[tuple[T, str], ...]:
+    """Return the rejected endpoints of an object of so many, if it may be written without them.
+
+    Where most of them are rejected it is no fault of single endpoints, and to leave them out would withdraw the
+    service: then there are none to return.
+    """
+    return tuple(rejected.items()) if len(rejected) == 1 or 2 * len(rejected) <= count else ()
 
 
 def rejection_families(rejections: Iterable[tuple[str, Rejections]]) -> list[Family]:

@@ -13,7 +13,7 @@ import msgspec
 from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ApiError, ClientError, ConflictError
-from endpointd.controllers.rejections import rejected_elements
+from endpointd.controllers.rejections import invalid_fields, single_faults
 from endpointd.controllers.writes import Failure, is_gone, is_namespace_terminating, write_all
 from endpointd.runtime.writer import Writer
 
@@ -202,14 +202,17 @@ def _failure(
     text: str, error: ClientError, *, outdated: bool = False, piece: EndpointSlice | None = None
 ) -> SliceFailure:
     endpoints = (piece.endpoints if piece is not None else None) or ()
+    rejected = {
+        number: problem
+        for match, problem in invalid_fields(error, _ENDPOINT)
+        if (number := int(match[1])) < len(endpoints)
+    }
     return SliceFailure(
         f"{text}: {error}",
         outdated=outdated,
         refused=not error.retryable,
         rejected=tuple(
-            (endpoints[int(match[1])], problem)
-            for match, problem in rejected_elements(error, _ENDPOINT, len(endpoints))
-            if int(match[1]) < len(endpoints)
+            (endpoints[number], problem) for number, problem in single_faults(rejected, len(endpoints))
         ),
         retry_after_seconds=error.retry_after_seconds if isinstance(error, ApiError) else None,
     )

@@ -16,7 +16,7 @@ from endpointd.client.errors import (
     ConflictError,
 )
 from endpointd.controllers.endpoints.plan import Create, Delete, Nothing, Plan, Update
-from endpointd.controllers.rejections import rejected_elements
+from endpointd.controllers.rejections import invalid_fields, single_faults
 from endpointd.controllers.writes import is_gone, is_namespace_terminating
 from endpointd.runtime.events import reference
 from endpointd.runtime.writer import Writer
@@ -172,16 +172,20 @@ _ADDRESS = re.compile(r"subsets\[(\d+)\]\.(addresses|notReadyAddresses)\[(\d+)\]
 
 def _rejected(error: ClientError, body: Endpoints) -> tuple[tuple[EndpointAddress, str], ...]:
     """Return the addresses that a refusal names as invalid, each with the problem."""
-    subsets = body.subsets or ()
-    count = sum(len(subset.addresses or ()) + len(subset.not_ready_addresses or ()) for subset in subsets)
-    found: list[tuple[EndpointAddress, str]] = []
-    for match, problem in rejected_elements(error, _ADDRESS, count):
-        subset, number = int(match[1]), int(match[3])
-        if subset < len(subsets):
-            ready = match[2] == "addresses"
-            addresses = (subsets[subset].addresses if ready else subsets[subset].not_ready_addresses) or ()
-            found += [(address, problem) for address in addresses[number : number + 1]]
-    return tuple(found)
+    lists = {
+        (number, name): addresses or ()
+        for number, subset in enumerate(body.subsets or ())
+        for name, addresses in (
+            ("addresses", subset.addresses),
+            ("notReadyAddresses", subset.not_ready_addresses),
+        )
+    }
+    rejected = {
+        address: problem
+        for match, problem in invalid_fields(error, _ADDRESS)
+        for address in lists.get((int(match[1]), match[2]), ())[int(match[3]) :][:1]
+    }
+    return single_faults(rejected, len({address for addresses in lists.values() for address in addresses}))
 
 
 def _wait_seconds(error: ClientError) -> float | None:
