@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from endpointd.cli.serving_address import BindAddress
 from endpointd.cli.serving_answers import Answer, Request, parse_head, plain
@@ -16,20 +16,29 @@ from endpointd.runtime.failures import describe
 
 logger = logging.getLogger(__name__)
 
-CONNECTIONS = 32
+CONNECTIONS = 256
 CONNECTION_SECONDS = 10.0
 HANDSHAKE_SECONDS = 5.0
 HEAD_BYTES = 8 * 1024
 FILES_LOOK_SECONDS = 5.0
 _PAUSE_WITHOUT_FILES_SECONDS = 1.0
+_PAUSE_WHEN_FULL_SECONDS = 0.01
+_SHORTEST_CONNECTION_SECONDS = 0.5
+
+
+class _Open(NamedTuple):
+    """A connection that is being served."""
+
+    task: asyncio.Task[None]
+    since: float
 
 
 class Server:
     """A part for the manager that answers requests until cancelled, each on a connection of its own.
 
     It promises: no connection lives longer than ``connection_seconds``, whatever its client does or leaves undone; there
-    are never more than ``connections``, and the oldest gives way to a new one, so that a probe comes through; no more than
-    8 KiB of a request are read, and nothing of a body. Answers are made in the event loop: what they tell is one
+    are never more than ``connections``, and the oldest gives way to a new one once it has had half a second, so that a
+    probe is answered whatever else connects; no more than 8 KiB of a request are read, and nothing of a body. Answers are made in the event loop: what they tell is one
     moment of the program. Changed certificate and token files are taken over within 5 seconds.
 
     The socket is closed when :meth:`run` ends. Nothing of a request reaches the log.
@@ -53,7 +62,8 @@ class Server:
         self._clock = clock
         self._connections = connections
         self._connection_seconds = connection_seconds
-        self._open: dict[int, asyncio.Task[None]] = {}
+        self._open: dict[int, _Open] = {}
+        self._leaving: set[int] = set()
         self._number = 0
 
     async def run(self) -> NoReturn:
@@ -69,29 +79,43 @@ class Server:
                 while True:
                     connection = await self._accept()
                     if len(self._open) >= self._connections:
-                        next(iter(self._open.values())).cancel()
+                        await self._close_oldest()
                     self._number += 1
                     number = self._number
                     task = group.create_task(self._serve(connection, context), name=f"serving-{number}")
-                    self._open[number] = task
+                    self._open[number] = _Open(task, self._clock.monotonic())
                     task.add_done_callback(partial(self._closed, number))
+                    # A full backlog is accepted without suspending: those accepted before must get their turn.
+                    await self._clock.sleep(0)
         finally:
             self._listener.close()
+
+    async def _close_oldest(self) -> None:
+        number, oldest = next(iter(self._open.items()))
+        left_seconds = oldest.since + _SHORTEST_CONNECTION_SECONDS - self._clock.monotonic()
+        if left_seconds > 0:
+            await self._clock.sleep(left_seconds)
+        if self._open.pop(number, None) is not None:  # else it has ended meanwhile
+            self._leaving.add(number)
+            oldest.task.cancel()
 
     async def _accept(self) -> socket.socket:
         while True:
             # As many as may be open, and those that are on their way out.
-            if len(self._open) < 2 * self._connections:
+            if len(self._open) + len(self._leaving) < 2 * self._connections:
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
                 except OSError as error:  # out of files, mostly: what runs here must not end for it
                     logger.warning("connection not accepted: error=%s", describe(error))
                 else:
                     return connection
-            await self._clock.sleep(_PAUSE_WITHOUT_FILES_SECONDS)
+                await self._clock.sleep(_PAUSE_WITHOUT_FILES_SECONDS)
+            else:
+                await self._clock.sleep(_PAUSE_WHEN_FULL_SECONDS)
 
     def _closed(self, number: int, _: asyncio.Task[None]) -> None:
-        del self._open[number]
+        self._open.pop(number, None)
+        self._leaving.discard(number)
 
     async def _follow_files(self) -> NoReturn:
         while True:

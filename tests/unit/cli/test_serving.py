@@ -204,6 +204,22 @@ async def test_many_idle_clients_cannot_keep_a_probe_out() -> None:
             writer.close()
 
 
+async def test_bursts_of_bare_connections_do_not_starve_a_probe_that_came_with_them() -> None:
+    """A full backlog was accepted without a turn for anyone, and the probe in it was dropped before it ran."""
+    async with Program().served(connections=8) as port:
+        bare = []
+        async with asyncio.timeout(20):
+            for _ in range(5):
+                async with asyncio.TaskGroup() as group:
+                    probe = group.create_task(ask(port, "/livez"), name="probe")
+                    for _ in range(12):
+                        connection = socket.create_connection(("127.0.0.1", port))
+                        bare.append(connection)
+                assert probe.result() == (200, "ok\n")
+        for connection in bare:
+            connection.close()
+
+
 @pytest.mark.parametrize(
     "head",
     [b"", b"GET\r\n\r\n", b"GET /x SPDY/3\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nx"],
