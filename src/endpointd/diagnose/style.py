@@ -4,6 +4,8 @@ Lines may hold anything that a cluster says: messages of pods, names, zones. :me
 move a cursor or begin another line, so no command has to think of it.
 """
 
+import re
+import secrets
 import textwrap
 from collections.abc import Iterable
 from typing import Literal
@@ -13,23 +15,21 @@ from endpointd.api.printable import printable
 Colour = Literal["green", "yellow", "red", "dim", "bold"]
 _CODES: dict[Colour, str] = {"green": "32", "yellow": "33", "red": "31", "dim": "2", "bold": "1"}
 
-# Colours travel through a line as noncharacters, which no text should hold, and become escape sequences in page().
-_BEGIN: dict[Colour, str] = {colour: chr(0xFDD0 + number) for number, colour in enumerate(_CODES)}
-_END = "\ufddf"
-_RESET = "\x1b[0m"
-_SEQUENCES = {mark: f"\x1b[{_CODES[colour]}m" for colour, mark in _BEGIN.items()} | {_END: _RESET}
+_RESET = "0"
 
 
 class Style:
     """Paints, wraps, and puts pages together."""
 
     def __init__(self, *, colours: bool, width: int = 100) -> None:
-        self._colours = colours
+        # A colour travels through a line as a mark that no text of a cluster can hold: it is drawn for each style.
+        self._mark = f"\ufdd0{secrets.token_hex(8)}:" if colours else ""
+        self._marks = re.compile(f"{self._mark}([0-9]+);")
         self.width = max(width, 60)
 
     def paint(self, text: str, colour: Colour) -> str:
         """Return the text in a colour, as it is where there are none. Only :meth:`page` makes it visible."""
-        return f"{_BEGIN[colour]}{text}{_END}" if self._colours else text
+        return f"{self._mark}{_CODES[colour]};{text}{self._mark}{_RESET};" if self._mark else text
 
     def wrapped(self, text: str, indent: str, first: str) -> list[str]:
         """Return the lines of a paragraph, the first of which begins with ``first`` and the others with ``indent``."""
@@ -43,9 +43,8 @@ class Style:
         return "".join(f"{self._safe(line)}\n" for line in lines)
 
     def _safe(self, line: str) -> str:
-        if line.isprintable():
-            return line
-        if not self._colours:
+        if not self._mark:
             return printable(line)
-        text = "".join(_SEQUENCES.get(sign) or printable(sign) for sign in line)
-        return text if text.endswith(_RESET) or not text.count("\x1b") else text + _RESET
+        parts = self._marks.split(line)  # text, code, text, code, ..., text
+        codes = [f"\x1b[{code}m" for code in parts[1::2]]
+        return "".join(printable(text) + code for text, code in zip(parts[::2], [*codes, ""], strict=True))
