@@ -1,6 +1,7 @@
 """A TLS proxy in front of an API server that fails on request: it refuses, resets, tears, stalls, or answers for it."""
 
 import asyncio
+import contextlib
 import ssl
 import threading
 from collections import Counter
@@ -120,6 +121,10 @@ class FaultyProxy:
         self._dead |= self._connections
 
     async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # the proxy is closed
+            await self._relay(reader, near)
+
+    async def _relay(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
         connection = _Connection(near, None)
         self.connections += 1
         try:

@@ -24,6 +24,7 @@ from endpointd.api.meta import ObjectKey
 from endpointd.api.status import Status
 from endpointd.client.errors import ConnectionFailedError, RequestTimedOutError, api_error
 from endpointd.controllers.endpointslice.controller import EndpointSliceSettings
+from endpointd.runtime.failures import is_unavailable
 from endpointd.testing.builders import (
     DEFAULT_TIME,
     address_number,
@@ -564,6 +565,26 @@ async def test_a_server_that_fails_is_asked_again_and_told_of_once_each_time() -
     assert len(world.failures) == 2
     # What the failed writes were to tell is told by the one that went through.
     assert trigger_time(world.slices_of()[0]) == LATER
+
+
+@pytest.mark.parametrize(
+    ("error", "unavailable"),
+    [
+        (ConnectionFailedError("cannot reach api:6443: connection refused"), True),
+        (api_error(Status(code=503, message="no backend")), True),
+        (api_error(Status(code=403, message="no right to update endpointslices")), False),
+    ],
+)
+async def test_a_sync_that_found_no_server_says_so_and_is_retried_when_it_answers(
+    error: Exception, unavailable: bool
+) -> None:
+    """Failures of the server were hidden in the text, and waited for the growing backoff of their service."""
+    world = await world_with(2)
+    world.server.fail_next(error, verb="update")
+    world.put(*make_pods(2, ready=False))
+    await world.settle()
+    [failure] = world.failures
+    assert is_unavailable(failure) is unavailable
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "delete"])

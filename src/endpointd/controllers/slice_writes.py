@@ -15,6 +15,7 @@ from endpointd.api.meta import ObjectKey, key_of
 from endpointd.client.errors import ApiError, ClientError, ConflictError
 from endpointd.controllers.rejections import invalid_fields, single_faults
 from endpointd.controllers.writes import Failure, is_gone, is_namespace_terminating, write_all
+from endpointd.runtime.failures import is_unavailable
 from endpointd.runtime.writer import Writer
 
 
@@ -28,6 +29,8 @@ class SliceFailure(Failure, frozen=True, gc=False):
     rejected: tuple[tuple[Endpoint, str], ...] = ()
     """The endpoints that the server rejects, and why: without them it may accept the slice."""
     retry_after_seconds: float | None = None
+    unavailable: bool = False
+    """Whether the server could not be reached, or could not serve us."""
 
 
 class SliceWrites(msgspec.Struct, frozen=True, gc=False):
@@ -154,7 +157,7 @@ class SliceWriter:
         try:
             answer = await self._writer.update(ENDPOINT_SLICES, piece, key=key)
         except ConflictError as error:
-            return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
+            return await self._conflict(text, error, key, piece)
         except ClientError as error:
             gone = is_gone(error, ENDPOINT_SLICES, key)
             if gone:
@@ -171,7 +174,7 @@ class SliceWriter:
         try:
             await self._writer.delete(ENDPOINT_SLICES, key, uid=piece.metadata.uid)
         except ConflictError as error:  # the name is another slice's by now
-            return _failure(text, error, outdated=await self._look(key, piece.metadata.uid))
+            return await self._conflict(text, error, key, piece)
         except ClientError as error:
             if not is_gone(
                 error, ENDPOINT_SLICES, key
@@ -180,19 +183,28 @@ class SliceWriter:
         self._told.gone(key, piece.metadata.uid)
         return None
 
-    async def _look(self, key: ObjectKey, uid: str) -> bool:
-        """Tell what the server has under a name now; False where it cannot be read, and is left to the watch."""
+    async def _conflict(
+        self, text: str, error: ConflictError, key: ObjectKey, piece: EndpointSlice
+    ) -> SliceFailure:
+        """Read what the server has instead, and return the failure: outdated once that is known."""
+        obstacle = await self._look(key, piece.metadata.uid)
+        if obstacle is not None and is_unavailable(obstacle):
+            return _failure(text, obstacle)
+        return _failure(text, error, outdated=obstacle is None)
+
+    async def _look(self, key: ObjectKey, uid: str) -> ClientError | None:
+        """Tell what the server has under a name now; return why it cannot be read, and is left to the watch."""
         try:
             item = await self._writer.get(ENDPOINT_SLICES, key)
         except ClientError as error:
             if not is_gone(error, ENDPOINT_SLICES, key):
-                return False
+                return error
             self._told.gone(key, uid)
         else:
             if item.metadata.uid != uid:
                 self._told.gone(key, uid)
             self._told.found(item)
-        return True
+        return None
 
 
 _ENDPOINT = re.compile(r"endpoints\[(\d+)\]")
@@ -215,6 +227,7 @@ def _failure(
             (endpoints[number], problem) for number, problem in single_faults(rejected, len(endpoints))
         ),
         retry_after_seconds=error.retry_after_seconds if isinstance(error, ApiError) else None,
+        unavailable=is_unavailable(error),
     )
 
 

@@ -25,12 +25,16 @@ _UNAVAILABLE = (
 class ReconcileError(Exception):
     """A failure that was to be expected: one line in the log tells it all, and the key is tried again.
 
-    ``retry_after_seconds``, where given, is the least to wait; the backoff of the key may be longer.
+    ``retry_after_seconds``, where given, is the least to wait; the backoff of the key may be longer. ``unavailable`` says
+    that the server could not be reached or could not serve us, and nothing else went wrong.
     """
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: float | None = None, unavailable: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.unavailable = unavailable
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -49,7 +53,10 @@ def is_expected(error: BaseException) -> bool:
 
 def is_unavailable(error: BaseException) -> bool:
     """Return whether the error, or each one of a group, says only that the server cannot be reached or serve us now."""
-    return all(isinstance(leaf, _UNAVAILABLE) for leaf in leaves(error))
+    return all(
+        leaf.unavailable if isinstance(leaf, ReconcileError) else isinstance(leaf, _UNAVAILABLE)
+        for leaf in leaves(error)
+    )
 
 
 def retry_after_seconds(error: BaseException) -> float:

@@ -19,6 +19,7 @@ from endpointd.controllers.endpoints.plan import Create, Delete, Nothing, Plan, 
 from endpointd.controllers.rejections import invalid_fields, single_faults
 from endpointd.controllers.writes import is_gone, is_namespace_terminating
 from endpointd.runtime.events import reference
+from endpointd.runtime.failures import is_unavailable
 from endpointd.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class WriteFailure(msgspec.Struct, frozen=True, gc=False):
     rejected: tuple[tuple[EndpointAddress, str], ...] = ()
     """The addresses that the server rejects, and why: without them it may accept the object."""
     retry_after_seconds: float | None = None
+    unavailable: bool = False
+    """Whether the server could not be reached, or could not serve us."""
 
 
 class WrittenEndpoints(Protocol):
@@ -99,6 +102,7 @@ class EndpointsApplier:
                 outdated=exists,
                 rejected=_rejected(error, plan.body),
                 retry_after_seconds=_wait_seconds(error),
+                unavailable=is_unavailable(error),
             )
         self._tell(answer, plan.body)
         return None
@@ -110,8 +114,9 @@ class EndpointsApplier:
         except ClientError as error:
             # A PUT to what is gone is answered with a conflict, too, as it names a uid.
             outdated = isinstance(error, ConflictError) or is_gone(error, ENDPOINTS, key)
-            if outdated:
-                await self._look(key, plan.body.metadata.uid)
+            # Without knowing what is there now, planning again would come to the same.
+            unreachable = outdated and not await self._look(key, plan.body.metadata.uid)
+            outdated = outdated and not unreachable
             return WriteFailure(
                 f"Failed to update endpoint {key}: {error}",
                 reason="FailedToUpdateEndpoint",
@@ -119,6 +124,7 @@ class EndpointsApplier:
                 outdated=outdated,
                 rejected=_rejected(error, plan.body),
                 retry_after_seconds=_wait_seconds(error),
+                unavailable=unreachable or is_unavailable(error),
             )
         self._tell(answer, plan.body)
         return None
@@ -134,7 +140,11 @@ class EndpointsApplier:
             await self._writer.get(SERVICES, key)
         except ClientError as error:
             if not is_gone(error, SERVICES, key):
-                return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
+                return WriteFailure(
+                    f"{text}: {error}",
+                    retry_after_seconds=_wait_seconds(error),
+                    unavailable=is_unavailable(error),
+                )
         else:
             log.info("endpoints kept, for their service has come back: endpoints=%s", key)
             return None
@@ -145,7 +155,11 @@ class EndpointsApplier:
             return WriteFailure(f"{text}: {error}", outdated=True)
         except ClientError as error:
             if not is_gone(error, ENDPOINTS, key):
-                return WriteFailure(f"{text}: {error}", retry_after_seconds=_wait_seconds(error))
+                return WriteFailure(
+                    f"{text}: {error}",
+                    retry_after_seconds=_wait_seconds(error),
+                    unavailable=is_unavailable(error),
+                )
         self._told.gone(key, plan.uid)
         return None
 
@@ -154,8 +168,11 @@ class EndpointsApplier:
             answer = msgspec.structs.replace(answer, subsets=sent.subsets)
         self._told.wrote(sent, answer)
 
-    async def _look(self, key: ObjectKey, uid: str) -> None:
-        """Tell what the server has under a name now; leave it to the watch where it cannot be read."""
+    async def _look(self, key: ObjectKey, uid: str) -> bool:
+        """Tell what the server has under a name now; leave it to the watch where it cannot be read.
+
+        Return False where the server could not be reached, or could not serve us.
+        """
         try:
             item = await self._writer.get(ENDPOINTS, key)
         except ClientError as error:
@@ -163,8 +180,10 @@ class EndpointsApplier:
                 self._told.gone(key, uid)
             else:
                 log.info("endpoints not read after a failed write: endpoints=%s error=%s", key, error)
+                return not is_unavailable(error)
         else:
             self._told.found(item)
+        return True
 
 
 _ADDRESS = re.compile(r"subsets\[(\d+)\]\.(addresses|notReadyAddresses)\[(\d+)\]")

@@ -244,7 +244,9 @@ class EndpointsController:
             return
         if failure.reason is not None and failure.regarding is not None:
             self._recorder.event(failure.regarding, "Warning", failure.reason, failure.text)
-        raise ReconcileError(failure.text, retry_after_seconds=failure.retry_after_seconds)
+        raise ReconcileError(
+            failure.text, retry_after_seconds=failure.retry_after_seconds, unavailable=failure.unavailable
+        )
 
     async def _complete(self, key: ObjectKey) -> ServiceState | None:
         """Return the state of a service once it is complete, None if the service is not published any more."""

@@ -418,7 +418,11 @@ class EndpointSliceController:
             )
             self._tell("error")
             waits = [failure.retry_after_seconds for failure in failures if failure.retry_after_seconds]
-            raise SyncFailedError(text, retry_after_seconds=max(waits, default=None))
+            raise SyncFailedError(
+                text,
+                retry_after_seconds=max(waits, default=None),
+                unavailable=bool(failures) and all(failure.unavailable for failure in failures),
+            )
         self._tell("success")
 
     def _tell(self, result: Result) -> None:

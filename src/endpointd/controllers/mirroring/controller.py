@@ -222,7 +222,11 @@ class EndpointSliceMirroringController:
         if failures:
             texts = list(dict.fromkeys(failure.text for failure in failures))
             waits = [failure.retry_after_seconds or 0.0 for failure in failures]
-            raise MirroringFailedError("; ".join(texts), retry_after_seconds=max(waits) or None)
+            raise MirroringFailedError(
+                "; ".join(texts),
+                retry_after_seconds=max(waits) or None,
+                unavailable=all(failure.unavailable for failure in failures),
+            )
 
     async def _sync(self, key: ObjectKey) -> tuple[SliceFailure, ...]:
         item = self._endpoints.get(key)
