@@ -130,6 +130,10 @@ class MemoryServer:
             store.apply(batch)
         return len(batch)
 
+    def rewind(self, resource: Resource[T], events: list[WatchEvent[T]]) -> None:
+        """Have changes that were handed on already come again first: the next watch is that many behind."""
+        self._events.setdefault(resource.plural, [])[:0] = events
+
     def create_foreign(self, resource: Resource[T], body: msgspec.Struct) -> T:
         """Create an object as somebody else."""
         created: T = self._create(resource, body, _meta(body).namespace)

@@ -107,6 +107,10 @@ class SliceWorld:
     def start(self) -> None:
         """Begin, as the program does once its caches are filled: the slices of the server are listed by then."""
         self.slices.replace(self.server.objects(ENDPOINT_SLICES).values(), self.server.resource_version)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with what the store of slices holds already: a standby's may be older than the server."""
         self.membership.start()
         self.services.subscribe(self.membership.service_changed)
         self.pods.subscribe(self.membership.pod_changed)

@@ -184,3 +184,18 @@ def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
     for number in range(0, 1000, 2):
         state.set_pod(f"game-{number}", None)
     assert not state.translator._port_sets
+
+
+def test_a_placeholder_that_is_all_there_should_be_needs_no_plan() -> None:
+    """S-50: written by us as the last of two slices, it waited for a plan that nobody had queued."""
+    pods = make_pods(2)
+    state = state_of(pods, [holding("web-a", pods[:1]), holding("web-b", pods[1:])])
+    for pod in pods:
+        state.set_pod(pod.metadata.name, None)
+    ((_, plan),) = state.plan(100, None).families
+    (placeholder,), (gone,) = plan.update, plan.delete
+    state.observe(placeholder.metadata.name, edited(placeholder, endpoints=None, ports=None))
+    state.observe(gone.metadata.name, None)
+    assert not state.needs_plan
+    state.set_pod("pod-00001", pods[0])
+    assert written(state.plan(100, None)) == {f"update {placeholder.metadata.name}": ["pod-00001"]}

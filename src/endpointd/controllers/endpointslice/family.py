@@ -97,10 +97,10 @@ class FamilyState:
     def observe(self, name: str, piece: EndpointSlice | None) -> None:
         """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
         self._forget(name)
-        if piece is None:
-            return
-        self._disturb()
-        self._take_in(name, piece)
+        if piece is not None:
+            self._disturb()
+            self._take_in(name, piece)
+        self._rest_lone_placeholder()
 
     def _take_in(self, name: str, piece: EndpointSlice) -> None:
         observed = ObservedSlice(piece, make_port_set(piece.ports or ()))
@@ -134,6 +134,21 @@ class FamilyState:
             if name in self._touched:
                 self._touched.discard(name)
                 self._resting.add(name)
+
+    def _rest_lone_placeholder(self) -> None:
+        """Let an empty slice be that is all there is and should be (S-50): a plan would find it right."""
+        if len(self._slices) != 1 or self._unplaced or self._not_owned:
+            return
+        (observed,) = self._slices.values()
+        piece = observed.slice
+        if (
+            observed.name in self._touched
+            and not piece.endpoints
+            and not piece.ports
+            and (piece.metadata.labels or {}) == self._labels
+        ):
+            self._touched.discard(observed.name)
+            self._resting.add(observed.name)
 
     def _disturb(self) -> None:
         if self._resting:
