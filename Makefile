@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up test verdicts check test-cluster bench bench-embedded format lock clean
+.PHONY: help up test fuzz verdicts check test-cluster bench bench-embedded format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,6 +43,11 @@ test: $(STAMP) ## unit, property, contract and scenario tests
 
 verdicts: $(STAMP) ## what explain and check say of 49 broken set-ups, with all rights, without nodes and from files
 	@$(BIN)/python -m tests.unit.diagnose.verdicts
+
+fuzz: $(STAMP) ## fuzz the embedded server's parsers and files for long (FUZZ_EXAMPLES, ENDPOINTD_FUZZ_SEED)
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 tests/property/test_server_parsers.py
+	ENDPOINTD_FUZZ_REQUESTS=$${FUZZ_REQUESTS:-50000} $(BIN)/python -m pytest -q -o timeout=0 tests/unit/apiserver/http/test_fuzz.py
+	ENDPOINTD_BIT_FLIPS=$${FUZZ_FLIPS:-2000} $(BIN)/python -m pytest -q -o timeout=0 tests/unit/apiserver/storage/test_damage.py -k flipped
 
 test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_ASSETS)
 	@$(BIN)/python -m pytest -q -m cluster tests || { \

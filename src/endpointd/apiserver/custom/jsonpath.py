@@ -171,8 +171,8 @@ def _all(value: Any, visits: _Visits) -> Iterable[Any]:
 
 
 def _below(value: Any, visits: _Visits) -> Iterable[Any]:
-    """Stand for a value and all below it: see :func:`_descend`."""
-    raise NotImplementedError
+    """Mark the step ``..``: it is evaluated by :func:`_descend`, which has to know what this step has seen."""
+    return ()
 
 
 def _descend(value: Any, visits: _Visits, seen: set[int], results: list[Any]) -> None:
