@@ -133,7 +133,9 @@ class ApiServer:
         self._custom.attach(storage)
         self._note_stored(backend)
         await self._start_lifecycle(backend)
-        listener = self._listener = Listener(self._dispatcher(backend).handle, self._certificate.context())
+        listener = self._listener = Listener(
+            self._dispatcher(backend).handle, self._certificate.context(), settings.connections
+        )
         self._closing.push_async_callback(self._stop_serving, listener)
         self._port = await listener.start(settings.host, settings.port)
         await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)

@@ -14,6 +14,19 @@ class SettingsError(ValueError):
     """Settings that cannot be; one line that says which, and what to do."""
 
 
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a connection may take before it is closed, and how many there may be."""
+
+    head_seconds: float = 30.0
+    """For the TLS handshake, and for the first request's head to arrive."""
+    idle_seconds: float = 120.0
+    """Between two requests of a connection, the head of the second included."""
+    write_seconds: float = 60.0
+    """For a client to take what was written to it: one that does not read holds memory."""
+    max_connections: int | None = None
+    """None: as many as the process may have open files, less a reserve."""
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server listens, where it keeps its data, and what it is called.
 
@@ -36,6 +49,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the server does what a control plane does by itself: namespaces that go, owned objects, events that expire."""
     finish_graceful_deletions: bool = False
     """Whether pods that are being deleted are removed after their grace period, though their node is there."""
+    connections: ConnectionLimits = ConnectionLimits()
     shutdown_seconds: float = 5.0
     """For how long requests under way are waited for at the end."""
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import resource
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from endpointd.cli.serve import DEFAULT_KUBECONFIG
 from endpointd.runtime.shutdown import stop_on_signals
 
 _ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+_OPEN_FILES = 65_536
 _COLLECTION_THRESHOLDS = (50_000, 20, 100)
 
 
@@ -65,6 +67,7 @@ async def embedded_server(
 
     ``kubeconfig`` None leaves the place to us. The file is gone when the block is left.
     """
+    _allow_open_files()
     registry = builtin_registry(RegistrySettings())
     with claim_kubeconfig(kubeconfig, DEFAULT_KUBECONFIG) as own:
         async with (
@@ -73,6 +76,15 @@ async def embedded_server(
         ):
             own.write(server.kubeconfig())
             yield server, own.path
+
+
+def _allow_open_files() -> None:
+    """Raise the soft limit of open files to the hard one, as programs in Go do: each client is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.asynccontextmanager

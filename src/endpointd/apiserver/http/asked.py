@@ -1,5 +1,7 @@
 """One request, read: who asks for what, and how the answer is to look."""
 
+import asyncio
+
 import msgspec
 from aiohttp import web
 
@@ -7,6 +9,8 @@ from endpointd.apiserver.errors import StatusError
 from endpointd.apiserver.http.negotiation import JSON, NO_TRANSFORM, Form, Transform, is_pretty, negotiate
 from endpointd.apiserver.http.query import Query, parse_query, pretty
 from endpointd.apiserver.verbs.context import Caller
+
+_BODY_SECONDS = 60.0
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -33,9 +37,14 @@ class Asked(msgspec.Struct, kw_only=True):
         return self.request.headers.get("Content-Type", "")
 
     async def body(self) -> bytes:
-        """Read the body. Raises 413 beyond 3 MiB."""
+        """Read the body. Raises 413 beyond 3 MiB, and 408 where it has not arrived within a minute."""
         try:
-            return await self.request.read()
+            async with asyncio.timeout(_BODY_SECONDS):
+                return await self.request.read()
+        except TimeoutError:
+            raise StatusError(
+                408, "Timeout", f"the request body did not arrive within {_BODY_SECONDS:g} s"
+            ) from None
         except web.HTTPRequestEntityTooLarge:
             raise StatusError(
                 413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"
