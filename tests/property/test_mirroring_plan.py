@@ -13,6 +13,7 @@ from endpointd.api.endpoints import EndpointAddress, EndpointPort, Endpoints, En
 from endpointd.api.meta import ObjectReference
 from endpointd.controllers.mirroring.desired import group_key_of, mirror
 from endpointd.controllers.mirroring.plan import MirrorPlan, plan_mirror
+from endpointd.controllers.recording import slice_content
 from endpointd.controllers.repack import repack
 
 IPS = [
@@ -249,3 +250,10 @@ def test_the_limit_holds_for_each_subset_and_what_is_left_out_is_counted(item: E
         len(subset.addresses or ()) + len(subset.not_ready_addresses or ()) for subset in repack(item.subsets)
     )
     assert taken.total() <= total - mirrored.skipped
+
+
+@given(ENDPOINTS, ENDPOINTS)
+def test_no_slice_is_written_as_it_stands(before: Endpoints, after: Endpoints) -> None:
+    slices = {piece.metadata.name: piece for piece in fresh(before)}
+    for piece in plan(after, list(slices.values())).update:
+        assert slice_content(piece) != slice_content(slices[piece.metadata.name])
