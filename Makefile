@@ -7,7 +7,12 @@ STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fuzz verdicts check test-cluster bench bench-embedded format lock clean
+.PHONY: help up test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
+
+# What holds for the oldest version, too: reading and writing it, the rights, the first run, the differential.
+OLDEST_TESTS := tests/contract/runtime tests/contract/client tests/cluster/test_permissions.py \
+	tests/cluster/test_first_run.py::test_a_shop_is_published_field_by_field_as_upstream_publishes_it \
+	tests/cluster/test_differential.py
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,6 +59,10 @@ test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_A
 		code=$$?; [ $$code -eq 1 ] || exit $$code; \
 		echo "what failed is run once more: programs of others have their own pace on a busy machine"; \
 		$(BIN)/python -m pytest -q -m cluster --last-failed --last-failed-no-failures=none tests; }
+
+test-cluster-oldest: $(STAMP) ## the tests that hold for the oldest supported Kubernetes version (builds it; needs Go)
+	@assets="$$(tests/cluster/programs/build oldest)" && KUBEBUILDER_ASSETS="$$assets" \
+		$(BIN)/python -m pytest -q -m cluster $(OLDEST_TESTS)
 
 bench: $(STAMP) ## side by side with kube-controller-manager (needs KUBEBUILDER_ASSETS)
 	$(BIN)/python -m benchmarks.side_by_side

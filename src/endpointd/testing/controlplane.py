@@ -166,6 +166,11 @@ class ControlPlane:
         return int(text.rpartition("v")[2].split(".")[1])
 
     @property
+    def has_watch_list(self) -> bool:
+        """Whether a watch can begin with the state: by default since 1.34, but for 1.32."""
+        return self.minor_version == 32 or self.minor_version >= 34
+
+    @property
     def kubeconfig_path(self) -> Path:
         """A kubeconfig that may do everything (group ``system:masters``), by token."""
         return self.directory / "admin.kubeconfig"
@@ -254,9 +259,7 @@ class ControlPlane:
         child = self.start_child(name, command)
         waiting = sum(controller in _CONTROLLERS_WITH_CACHES for controller in controllers)
         child.wait_until(
-            lambda: (
-                '"Starting" version' in child.log() and child.log().count('"Caches are synced"') >= waiting
-            ),
+            lambda: '"Starting" version' in child.log() and child.log().count("Caches are synced") >= waiting,
             what="running its controllers",
             timeout_seconds=_START_SECONDS,
         )

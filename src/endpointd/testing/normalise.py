@@ -9,6 +9,7 @@ uid (behaviour 6); :mod:`endpointd.testing.invariants` holds each cluster to the
 import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -27,7 +28,10 @@ from endpointd.api.endpoints import (
     Endpoints,
     EndpointSubset,
 )
+from endpointd.api.endpoints import MANAGED_BY_LABEL as ENDPOINTS_MANAGED_BY_LABEL
 from endpointd.api.meta import ObjectKey, ObjectMeta, ObjectReference, key_of
+
+P = TypeVar("P")
 
 NormalState = Mapping[str, tuple[str, ...]]
 """What is compared: lines of text, under the name of the Endpoints or the group of slices that they describe."""
@@ -44,6 +48,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     slices: tuple[EndpointSlice, ...]
     services: tuple[Service, ...]
     pods: tuple[Pod, ...]
+    is_old: bool = False
+    """Whether upstream is of a version before 1.33, which sets no label of who manages an Endpoints, and has ports in another
+    order: both are left out then."""
 
 
 def normalise(
@@ -58,13 +65,34 @@ def normalise(
     uids = _Uids(snapshot)
     state: dict[str, tuple[str, ...]] = {}
     for item in snapshot.endpoints:
+        if snapshot.is_old:
+            item = _old_endpoints(item)
         state[f"endpoints {key_of(item)}"] = tuple(_endpoints_lines(item, uids))
     groups: dict[str, list[EndpointSlice]] = defaultdict(list)
     for slice_ in snapshot.slices:
+        if snapshot.is_old:
+            slice_ = msgspec.structs.replace(slice_, ports=_sorted(slice_.ports))
         groups[_group_of(slice_)].append(slice_)
     for name, slices in groups.items():
         state[name] = tuple(_group_lines(slices, uids, sizes_are_determined=sizes_are_determined))
     return dict(sorted(state.items()))
+
+
+def _old_endpoints(item: Endpoints) -> Endpoints:
+    labels = {
+        key: value for key, value in (item.metadata.labels or {}).items() if key != ENDPOINTS_MANAGED_BY_LABEL
+    }
+    return msgspec.structs.replace(
+        item,
+        metadata=msgspec.structs.replace(item.metadata, labels=labels),
+        subsets=tuple(
+            msgspec.structs.replace(subset, ports=_sorted(subset.ports)) for subset in item.subsets or ()
+        ),
+    )
+
+
+def _sorted(ports: tuple[P, ...] | None) -> tuple[P, ...]:
+    return tuple(sorted(ports or (), key=repr))
 
 
 def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...]]:

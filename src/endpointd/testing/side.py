@@ -31,6 +31,9 @@ CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
 USER_AGENT = "endpointd-testing"  # tells the harness from the controllers in an audit log
 POKE_ANNOTATION = "differential.example/poke"
 
+ENDPOINTS_MANAGER_SINCE = 33
+"""The minor version of Kubernetes since which upstream labels Endpoints with who manages them."""
+
 _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
 _WATCH_RETRY_SECONDS = 0.2
@@ -167,6 +170,7 @@ class Side:
             slices=await self._list(ENDPOINT_SLICES),
             services=await self._list(SERVICES),
             pods=await self._list(PODS),
+            is_old=self.plane.minor_version < ENDPOINTS_MANAGER_SINCE,
         )
 
     async def _list(self, resource: Resource[Object]) -> tuple[Object, ...]:

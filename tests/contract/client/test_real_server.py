@@ -195,6 +195,7 @@ async def test_a_version_ahead_of_the_server_is_told_as_such(client: Client) -> 
 # ------------------------------------------------------------------------------------------------ watching
 
 
+@pytest.mark.usefixtures("watch_list")
 async def test_a_watch_begins_with_the_state_and_goes_on_with_every_change_in_order(
     client: Client, namespace: str
 ) -> None:
@@ -228,6 +229,7 @@ async def test_a_watch_ends_by_itself_when_its_time_is_over(client: Client) -> N
             ] == []
 
 
+@pytest.mark.usefixtures("watch_list")
 async def test_a_source_reads_the_same(client: Client, namespace: str) -> None:
     await client.create(ENDPOINTS, endpoints("a"), namespace=namespace)
     source = client.source(ENDPOINTS, namespace=namespace)

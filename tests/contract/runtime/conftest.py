@@ -20,6 +20,7 @@ class Upstream(Protocol):
 
     source: Source[EndpointSlice]
     namespace: str
+    has_watch_list: bool
 
     async def create(self, name: str, *, finalizers: tuple[str, ...] | None = None) -> EndpointSlice: ...
 
@@ -45,6 +46,7 @@ class FakeUpstream:
         self.fake: FakeSource[EndpointSlice] = FakeSource()
         self.source: Source[EndpointSlice] = self.fake
         self.namespace = "fake"
+        self.has_watch_list = True
 
     async def create(self, name: str, *, finalizers: tuple[str, ...] | None = None) -> EndpointSlice:
         return self.fake.create(slice_of(self.namespace, name, finalizers))
@@ -67,6 +69,7 @@ class RealUpstream:
         self.plane = plane
         self.client = client
         self.namespace = namespace
+        self.has_watch_list = plane.has_watch_list
         self.source: Source[EndpointSlice] = client.source(ENDPOINT_SLICES, namespace=namespace)
 
     async def create(self, name: str, *, finalizers: tuple[str, ...] | None = None) -> EndpointSlice:

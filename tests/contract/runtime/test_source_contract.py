@@ -84,6 +84,8 @@ async def test_an_answer_to_a_write_has_the_version_that_the_watch_tells(upstrea
 async def test_initial_events_are_the_state_and_end_with_a_bookmark_even_where_there_is_none(
     upstream: Upstream,
 ) -> None:
+    if not upstream.has_watch_list:
+        pytest.skip("this version of Kubernetes has no initial events by default")
     async with upstream.source.watch(send_initial_events=True, timeout_seconds=30) as watch:
         [end] = await read(watch, 1)
     assert word(end) == "END"

@@ -223,3 +223,21 @@ def test_endpoints_are_held_to_their_canonical_order() -> None:
     )
     assert not broken(items=(endpoints({"addresses": [ten], "ports": [one, zero]}, labels=labels),))
     assert broken(items=(endpoints({"addresses": [ten], "ports": [zero, one]}, labels=labels),))
+
+
+def test_before_kubernetes_1_33_the_manager_of_an_endpoints_and_the_order_of_ports_are_left_out() -> None:
+    ports = [{"name": "b", "port": 1, "protocol": "TCP"}, {"name": "a", "port": 2, "protocol": "TCP"}]
+    old, new = (
+        {
+            "metadata": {"name": "web", "namespace": "a", "labels": labels},
+            "subsets": [{"ports": order, "addresses": [{"ip": "10.0.0.1"}]}],
+        }
+        for labels, order in (
+            ({}, ports),
+            ({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}, ports[::-1]),
+        )
+    )
+    one, other = snapshot(endpoints=(old,)), snapshot(endpoints=(new,))
+    assert normalise(one) != normalise(other)
+    one, other = (msgspec.structs.replace(item, is_old=True) for item in (one, other))
+    assert normalise(one) == normalise(other)
