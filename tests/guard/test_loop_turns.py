@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from tests.guard.counting import without_collector
 
@@ -293,3 +294,24 @@ async def test_a_change_of_zones_plans_only_the_services_whose_hints_cannot_stay
     await world.settle()
     assert world.take_writes() != []
     assert key_of(small) in world.controller._topology_aware
+
+
+@pytest.mark.parametrize("pods", [1_000, 10_000])
+def test_the_changes_of_a_relist_are_told_in_slices(pods: int) -> None:
+    world = one_service(pods)
+    world.start()
+    asyncio.run(world.settle())
+    flipped = [make_pod(f"pod-{n:05d}", address_number(n), ready=False) for n in range(1, pods + 1)]
+    listed = [
+        msgspec.structs.replace(
+            pod, metadata=msgspec.structs.replace(pod.metadata, resource_version=str(20_000_000 + place))
+        )
+        for place, pod in enumerate(flipped)
+    ]
+
+    async def work() -> None:
+        await pacer().run(world.pods.replace_steps(listed, "30000000"))
+
+    counts = largest_turn(work)
+    assert_bounded(counts)
+    assert counts.turns >= pods // (STEPS_A_TURN + SLACK)

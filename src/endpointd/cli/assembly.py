@@ -40,6 +40,7 @@ from endpointd.runtime.pacing import LoopPacer, Steps
 from endpointd.runtime.queue import QueueObserver, WorkQueue
 from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import ReflectorSettings
+from endpointd.runtime.relist_gate import RelistGate
 from endpointd.runtime.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -70,8 +71,12 @@ class Assembly:
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Part] = []
         self._pacer = LoopPacer(clock)
+        self._relists = RelistGate()
         self._auditor = Auditor(
-            clock=clock, first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS, pacer=self._pacer
+            clock=clock,
+            first_round_after_seconds=FIRST_AUDIT_AFTER_SECONDS,
+            pacer=self._pacer,
+            relists=self._relists,
         )
         self._services = self._informer(SERVICES)
         # What is written is watched: the answers need not repeat it.
@@ -204,6 +209,7 @@ class Assembly:
             clock=self._clock,
             settings=endpoints.EndpointsSettings(batch_period_seconds=self._settings.endpoint_batch_seconds),
             pacer=self._pacer,
+            relists=self._relists,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(endpoints.NAME, controller.rejections)
@@ -241,6 +247,7 @@ class Assembly:
             ),
             observer=observer,
             pacer=self._pacer,
+            relists=self._relists,
         )
         if self._metrics is not None:
             self._metrics.add_rejections(slices.NAME, controller.rejections)
@@ -274,6 +281,7 @@ class Assembly:
                 batch_period_seconds=self._settings.mirroring_batch_seconds,
             ),
             observer=observer,
+            relists=self._relists,
         )
         begin = Begin(controller, controller.start_steps, self._pacer)
         self._auditor.add(mirroring.NAME, begin)
@@ -337,7 +345,9 @@ class Assembly:
             rng=self._rng,
             settings=FOLLOWING,
             reachability=self._reachability,
+            pacer=self._pacer,
         )
+        self._relists.add(informer.store)
         self._informers[resource.full_name] = informer
         self._health.add_informer(informer)
         if self._metrics is not None:

@@ -13,6 +13,7 @@ import msgspec
 from endpointd.api.meta import ObjectKey
 from endpointd.clock import Clock
 from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps
+from endpointd.runtime.relist_gate import RelistGate
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,7 @@ class Auditor:
         round_seconds: float = 60.0,
         first_round_after_seconds: float = 0.0,
         pacer: LoopPacer | None = None,
+        relists: RelistGate | None = None,
     ) -> None:
         if not 0 < share <= 1:
             raise ValueError(
@@ -114,6 +116,7 @@ class Auditor:
             )
         self._clock = clock
         self._pacer = pacer or LoopPacer(clock)
+        self._relists = relists or RelistGate()
         self._rest_factor = 1 / share - 1
         self._least_pause_seconds = least_pause_seconds
         self._round_seconds = round_seconds
@@ -165,7 +168,8 @@ class Auditor:
 
     async def _audit(self, name: str, audited: Audited, key: ObjectKey) -> float:
         """Audit one key, in slices of loop turns; return the seconds spent on it."""
-        timed = _Timed(self._clock, audited.audit_steps(key))
+        await self._relists.wait_open()
+        timed = _Timed(self._clock, audited.audit_steps(key), self._relists)
         try:
             finding = await self._pacer.run(timed.steps())
         except Exception:
@@ -192,13 +196,17 @@ class Auditor:
 class _Timed:
     """Bulk work, and the time it took without that of other work between its steps."""
 
-    def __init__(self, clock: Clock, steps: Steps[str | None]) -> None:
+    def __init__(self, clock: Clock, steps: Steps[str | None], relists: RelistGate) -> None:
         self._clock = clock
         self._steps = steps
+        self._relists = relists
         self.worked_seconds = 0.0
 
     def steps(self) -> Steps[str | None]:
         while True:
+            if not self._relists.is_open:  # nothing can be compared now; the next round will
+                self._steps.close()
+                return None
             started = self._clock.monotonic()
             try:
                 spent = next(self._steps)

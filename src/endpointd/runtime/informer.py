@@ -11,6 +11,7 @@ from endpointd.api.meta import KubernetesObject
 from endpointd.clock import Clock
 from endpointd.runtime.listeners import Handler
 from endpointd.runtime.lister import Lister
+from endpointd.runtime.pacing import LoopPacer
 from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector import Reflector
 from endpointd.runtime.reflector_settings import NotSyncedError, ReflectorSettings, ReflectorStatistics
@@ -50,10 +51,17 @@ class Informer(Generic[T]):
         rng: random.Random,
         settings: ReflectorSettings | None = None,
         reachability: Reachability | None = None,
+        pacer: LoopPacer | None = None,
     ) -> None:
         self.store: Store[T] = Store(name)
         self._reflector = Reflector(
-            source, self.store, clock=clock, rng=rng, settings=settings, reachability=reachability
+            source,
+            self.store,
+            clock=clock,
+            rng=rng,
+            settings=settings,
+            reachability=reachability,
+            pacer=pacer,
         )
 
     @property

@@ -20,6 +20,7 @@ from endpointd.client.errors import (
     UndecodableEventError,
 )
 from endpointd.clock import Clock
+from endpointd.runtime.pacing import LoopPacer, Steps
 from endpointd.runtime.permissions import advised
 from endpointd.runtime.reachability import Reachability
 from endpointd.runtime.reflector_settings import (
@@ -105,6 +106,7 @@ class Reflector(Generic[T]):
         rng: random.Random,
         settings: ReflectorSettings | None = None,
         reachability: Reachability | None = None,
+        pacer: LoopPacer | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -115,6 +117,8 @@ class Reflector(Generic[T]):
         self._action: Action = ReadWatch()
         self._since = clock.monotonic()
         self._gathered: dict[ObjectKey, T] = {}
+        self._pacer = pacer
+        self._dispatching: Steps[None] | None = None
         self._in_pages = False
         self._sends_bookmarks = False
         self._behind = 0
@@ -158,7 +162,11 @@ class Reflector(Generic[T]):
             self._take(begin(memory, self._settings.rules))
             while True:
                 await self._perform(self._action)
+                await self._dispatch_relist()
         finally:
+            if self._dispatching is not None:
+                self._dispatching.close()
+                self._dispatching = None
             self._state = None
             self._following_since = None
             self._reachability.forget(self.name)
@@ -239,7 +247,7 @@ class Reflector(Generic[T]):
             match effect:
                 case ReplaceStore():
                     self._relist_wanted = False
-                    self._store.replace(self._gathered.values(), effect.resource_version)
+                    self._replace(effect.resource_version)
                 case DropGathered():
                     self._gathered = {}
                 case Say():
@@ -247,6 +255,21 @@ class Reflector(Generic[T]):
                 case _:
                     assert_never(effect)
         self._note_following()
+
+    def _replace(self, resource_version: str) -> None:
+        """Store a list at once, and tell handlers of the difference: at once too, or later in slices of loop turns."""
+        if self._pacer is None:
+            self._store.replace(self._gathered.values(), resource_version)
+            return
+        steps = self._store.replace_steps(self._gathered.values(), resource_version)
+        if next(steps, None) is not None:
+            self._dispatching = steps
+
+    async def _dispatch_relist(self) -> None:
+        """Tell handlers the rest of a relist; nothing else may be stored before."""
+        steps, self._dispatching = self._dispatching, None
+        if steps is not None and self._pacer is not None:
+            await self._pacer.run(steps)
 
     def _note_following(self) -> None:
         state = self._state
@@ -463,6 +486,7 @@ class Reflector(Generic[T]):
                 end = self._gather(changes, watch)
                 if end is not None and not self._tell(end):
                     return None
+                await self._dispatch_relist()
             if changes:
                 is_behind = False
                 if isinstance(changes[-1], Bookmark):

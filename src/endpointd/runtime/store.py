@@ -17,6 +17,7 @@ from endpointd.api.resource import Bookmark, WatchEvent
 from endpointd.runtime.graves import Grave, Graves, is_terminating
 from endpointd.runtime.listeners import Change, Handler, Listeners
 from endpointd.runtime.own_writes import OwnWrites
+from endpointd.runtime.pacing import Steps, run_at_once
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Store(Generic[T]):
 
     Readers are promised:
 
-    * **Whole batches.** What :meth:`apply` and :meth:`replace` are given is stored in one loop turn: no reader
+    * **Whole batches.** What :meth:`apply` and :meth:`replace_steps` are given is stored in one loop turn: no reader
       ever sees a part of a batch, or a half-done relist. Between two awaits nothing changes but by one's own call.
     * **Never back in time.** What is stored under a key has a version at least as large as all that was there
       before, however events are doubled or out of order. There is one exception: a server that lost history (its
@@ -62,7 +63,8 @@ class Store(Generic[T]):
 
     * They are called in the loop turn of the change, before the call that brought it returns (or, where that call
       came from within a handler, right after the changes told before it), change by change, in order, each
-      handler in the order of subscription.
+      handler in the order of subscription. A relist may be told in several turns (:meth:`replace_steps`); a change that
+      comes meanwhile is told at once, after what is still to be told of the same object.
     * The store holds at least what they are told: the change itself, or a newer one of the same batch.
     * Replaying what a handler is told gives exactly what is stored: for each key first (None, a), then (a, b),
       (b, c), ... and perhaps (c, None). Nothing is told twice, and nothing that has the same resource version.
@@ -74,6 +76,7 @@ class Store(Generic[T]):
 
     __slots__ = (
         "_count",
+        "_dispatched",
         "_doubtful",
         "_graves",
         "_listeners",
@@ -103,6 +106,8 @@ class Store(Generic[T]):
         self._graves = Graves()  # of keys that are not stored, and only of those
         self._listeners: Listeners[T] = Listeners(name)
         self._synced = asyncio.Event()
+        self._dispatched = asyncio.Event()
+        self._dispatched.set()
         self._outdated = 0
         self._replaces = 0
 
@@ -154,6 +159,15 @@ class Store(Generic[T]):
     def lost_history(self) -> bool:
         """Whether handlers are being told of a list from a server that lost history: versions begin anew."""
         return self._lost_history
+
+    @property
+    def is_dispatching(self) -> bool:
+        """Whether handlers are still being told of a relist, in steps: some of it is stored and not yet told."""
+        return not self._dispatched.is_set()
+
+    async def wait_dispatched(self) -> None:
+        """Return once handlers have been told of every change that is stored."""
+        await self._dispatched.wait()
 
     async def wait_synced(self) -> None:
         """Return once :attr:`synced` is true. For a deadline and the cause, ask the reflector."""
@@ -207,6 +221,10 @@ class Store(Generic[T]):
         self._listeners.tell(changes)
 
     def replace(self, items: Iterable[T], resource_version: str) -> None:
+        """Do all of :meth:`replace_steps` at once."""
+        run_at_once(self.replace_steps(items, resource_version))
+
+    def replace_steps(self, items: Iterable[T], resource_version: str) -> Steps[None]:
         """Store a whole list, made at ``resource_version``, in the place of everything; then tell the difference.
 
         The list decides on every key, with one exception: what we wrote or deleted ourselves at a version that
@@ -215,6 +233,9 @@ class Store(Generic[T]):
         A list older than what the watch had told means that the server lost history: then the list is the truth
         alone, and objects are compared by value, for versions have come to mean something else (so they are in doubt,
         and where we wrote what the watch has not confirmed).
+
+        Readers see the whole list after the first step. Handlers are told in steps: the watch may go on only after the
+        last one, and what rests on handlers alone must not be acted on before (:attr:`is_dispatching`).
         """
         version = version_number(resource_version)
         lost_history = 0 < version < self._version
@@ -247,9 +268,23 @@ class Store(Generic[T]):
         self._version = version
         self._replaces += 1
         self._synced.set()
-        self._lost_history = lost_history
-        self._listeners.tell(changes)
-        self._lost_history = False
+        telling = self._listeners.tell_steps(changes)
+        self._dispatched.clear()
+        try:
+            while True:
+                self._lost_history = lost_history
+                try:
+                    spent = next(telling)
+                except StopIteration:
+                    break
+                finally:
+                    self._lost_history = False
+                yield spent
+        finally:
+            self._lost_history = lost_history
+            telling.close()
+            self._lost_history = False
+            self._dispatched.set()
 
     # ------------------------------------------------------------------------------- what we did ourselves
 

@@ -26,6 +26,7 @@ from endpointd.runtime.events import EventRecorder
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.relist_gate import RelistGate
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
 
@@ -81,6 +82,7 @@ class EndpointsController:
         clock: Clock,
         settings: EndpointsSettings,
         pacer: LoopPacer | None = None,
+        relists: RelistGate | None = None,
     ) -> None:
         self._services = services
         self._endpoints = endpoints
@@ -93,6 +95,7 @@ class EndpointsController:
         # A published service has a state from its first sync on; before that it is in the queue.
         self._states: dict[ObjectKey, ServiceState] = {}
         self._pacer = pacer or LoopPacer(clock)
+        self._relists = relists or RelistGate()
         # What the audit is rebuilding: it must hear of the changes that come meanwhile.
         self._audited: tuple[ObjectKey, ServiceState] | None = None
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
@@ -252,8 +255,11 @@ class EndpointsController:
         """Return the state of a service once it is complete, None if the service is not published any more."""
         while True:
             state = self._states.get(key) or self._begin(key)
-            if state is None or state.is_complete:
+            if state is None or (state.is_complete and self._relists.is_open):
                 return state
+            if state.is_complete:
+                await self._relists.wait_open()
+                continue
             await self._pacer.run(state.fill(self._members(key, state)))
             if self._states.get(key) is state:
                 self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))

@@ -30,6 +30,7 @@ from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.relist_gate import RelistGate
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
 
@@ -91,6 +92,7 @@ class EndpointSliceController:
         settings: EndpointSliceSettings,
         observer: SliceObserver | None = None,
         pacer: LoopPacer | None = None,
+        relists: RelistGate | None = None,
     ) -> None:
         self._services = services
         self._nodes = nodes
@@ -111,6 +113,7 @@ class EndpointSliceController:
         self.rejections = Rejections(recorder)
         self._writes = WriteRecorder(slices, slice_content)
         self._pacer = pacer or LoopPacer(clock)
+        self._relists = relists or RelistGate()
         # What the audit is rebuilding: it must hear of the changes that come meanwhile.
         self._audited: tuple[ObjectKey, ServiceState] | None = None
 
@@ -430,13 +433,19 @@ class EndpointSliceController:
             self._observer.synced(result)
 
     async def _complete(self, key: ObjectKey) -> ServiceState | None:
-        """Return the state of a service once it is complete, None if the service selects nothing."""
+        """Return the state of a service once it is complete, None if the service selects nothing.
+
+        It is returned in a turn in which no relist is told in part, so a plan sees all of a relist or nothing.
+        """
         while True:
             state = self._states.get(key) or self._begin(key)
             if state is None:
                 return None
-            if state.is_complete:
+            if state.is_complete and self._relists.is_open:
                 return state
+            if state.is_complete:
+                await self._relists.wait_open()
+                continue
             await self._pacer.run(self._filling(key, state))
             if self._states.get(key) is state:
                 self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))

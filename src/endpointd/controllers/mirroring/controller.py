@@ -38,6 +38,7 @@ from endpointd.runtime.events import EventRecorder, reference
 from endpointd.runtime.failures import ReconcileError
 from endpointd.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
 from endpointd.runtime.queue import WorkQueue
+from endpointd.runtime.relist_gate import RelistGate
 from endpointd.runtime.store import Store
 from endpointd.runtime.writer import Writer
 
@@ -91,6 +92,7 @@ class EndpointSliceMirroringController:
         clock: Clock,
         settings: MirroringSettings,
         observer: MirroringObserver | None = None,
+        relists: RelistGate | None = None,
     ) -> None:
         self._services = services
         self._endpoints = endpoints
@@ -102,6 +104,7 @@ class EndpointSliceMirroringController:
         self._settings = settings
         self._observer: MirroringObserver = observer or NoObserver()
         self._writer = SliceWriter(writer, self, writes_at_once=settings.writes_at_once)
+        self._relists = relists or RelistGate()
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._mirrors: dict[ObjectKey, MirrorState] = {}
         self._due: set[ObjectKey] = set()  # woken since their last sync began, or failed in it
@@ -229,6 +232,7 @@ class EndpointSliceMirroringController:
             )
 
     async def _sync(self, key: ObjectKey) -> tuple[SliceFailure, ...]:
+        await self._relists.wait_open()
         item = self._endpoints.get(key)
         service = self._services.get(key)
         if item is None or not is_mirrorable(item) or not _wants(service):
