@@ -24,6 +24,8 @@ T = TypeVar("T", bound=KubernetesObject)
 Batch = list[WatchEvent[T] | Bookmark | WatchError]
 Door = Literal["list", "watch", "any"]
 
+_TIMER_SLACK_SECONDS = 1e-9
+"""asyncio may run a timer this much early. In virtual time no time passes then, and waiting again would never end."""
 _LAST_BOOKMARK_SECONDS = 2.0
 
 
@@ -367,7 +369,7 @@ class _FakeWatch(Generic[T]):
             return []
         events, self._position = source.events_after(self._position)
         batch: Batch[T] = [*events]
-        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time() + _TIMER_SLACK_SECONDS
         if now >= self._bookmark_at and source.bookmark_seconds is not None:
             self._bookmark_at = self._next_bookmark(now, source.bookmark_seconds)
             batch.append(Bookmark(str(source.view_version)))

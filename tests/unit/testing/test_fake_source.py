@@ -125,6 +125,25 @@ def test_bookmarks_come_each_minute_and_the_watch_ends_at_its_timeout(source: Fa
     run(main())
 
 
+def test_watches_end_even_if_their_timers_run_a_little_early(source: FakeSource[Thing]) -> None:
+    """asyncio runs timers up to its clock resolution early; two watches that then wait again would keep time from passing."""
+
+    async def late() -> None:
+        await asyncio.sleep(30 - 1e-10)
+        await asyncio.sleep(0)
+        source.bookmark_seconds = 1e-10
+        async with source.watch(resource_version="103", timeout_seconds=30) as watch:
+            assert await read(watch, 1) == ["BOOKMARK @103"]
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(late(), name="late")
+            async with source.watch(resource_version="103", timeout_seconds=30) as watch:
+                assert await read(watch) == ["BOOKMARK @103"]
+
+    run(main())
+
+
 def test_initial_events_are_closed_by_a_bookmark(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(send_initial_events=True) as watch:

@@ -179,7 +179,7 @@ class FamilyState:
     def _claim(self, observed: ObservedSlice) -> bool:
         """Enter a slice as the holder of its endpoints; tell whether it is just as it should be."""
         right = (observed.slice.metadata.labels or {}) == self._labels
-        key = observed.ports.key
+        key, name = observed.ports.key, observed.name
         if not observed.slice.endpoints and key not in self._wanted_ports:
             right = False
         for endpoint in observed.slice.endpoints or ():
@@ -195,7 +195,7 @@ class FamilyState:
             ):
                 right = False
                 continue
-            self._holders[pod] = observed.name
+            self._holders[pod] = name
             self._unplaced.pop(pod, None)
             if (
                 right

@@ -190,6 +190,7 @@ def _keep(
     kept: list[Endpoint] = []
     changed = takes_away = False
     endpoints = observed.slice.endpoints or ()
+    name, port_key = observed.name, observed.ports.key  # not read for each endpoint: this is the hot path
     for endpoint in endpoints:
         target = endpoint.target_ref
         pod = target.name if target is not None and target.namespace == namespace else None
@@ -197,9 +198,9 @@ def _keep(
         if (
             pod is None
             or wanted is None
-            or wanted.ports.key != observed.ports.key
+            or wanted.ports.key != port_key
             or pod in claimed
-            or view.holders.get(pod, observed.name) != observed.name
+            or view.holders.get(pod, name) != name
             # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
             or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
         ):
