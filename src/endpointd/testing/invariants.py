@@ -13,7 +13,7 @@ _PORT_ORDER = "the ports are not in canonical order (S-31.2)"
 _SUBSET_ORDER = "the subsets are not in canonical order (E-31)"
 _SUBSET_PORT_ORDER = "the ports of a subset are not in canonical order (E-31)"
 _ORDERS = (_PORT_ORDER, _SUBSET_ORDER, _SUBSET_PORT_ORDER)
-"""Before 1.33 upstream has other orders: they follow from hashes of its own types."""
+"""Upstream orders by another hash before 1.35."""
 
 
 def broken_rules(snapshot: Snapshot, *, max_endpoints_per_slice: int) -> list[str]:

@@ -49,8 +49,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     services: tuple[Service, ...]
     pods: tuple[Pod, ...]
     is_old: bool = False
-    """Whether upstream is of a version before 1.33, which sets no label of who manages an Endpoints, and has ports in another
-    order: both are left out then."""
+    """Whether upstream is older than 1.33: it sets no managed-by label on Endpoints and orders ports by another hash (so do 1.33
+    and 1.34, which nothing compares). Both are left out of the comparison."""
 
 
 def normalise(
