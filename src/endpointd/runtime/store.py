@@ -255,12 +255,20 @@ class Store(Generic[T]):
             were = before.get(namespace, {})
             for name, new in objects.items():
                 old = were.get(name)
-                if old is not None and old.metadata.uid == new.metadata.uid:
+                if old is None:
+                    changes.append((None, new))
+                elif old.metadata.uid != new.metadata.uid:
+                    changes += ((old, None), (None, new))
+                else:
                     by_value = distrusted or (bool(unconfirmed) and ObjectKey(namespace, name) in unconfirmed)
-                    if old == new if by_value else _is_same_version(old, new):
+                    if (
+                        old == new
+                        if by_value
+                        else old.metadata.resource_version == new.metadata.resource_version
+                    ):
                         objects[name] = old  # so that what readers share stays shared
-                        continue
-                _note(old, new, changes)
+                    else:
+                        changes.append((old, new))
             count += len(objects)
         self._namespaces = now
         self._count = count
@@ -420,28 +428,30 @@ class Store(Generic[T]):
         namespaces: dict[str, dict[str, T]] = {}
         for item in self._corrected(items, version):
             metadata = item.metadata
-            objects = namespaces.setdefault(metadata.namespace, {})
-            doubled = objects.get(metadata.name)
-            if doubled is None or not _is_newer(doubled, item):
+            objects = namespaces.get(metadata.namespace)
+            if objects is None:
+                objects = namespaces[metadata.namespace] = {}
+            doubled = objects.setdefault(metadata.name, item)
+            if doubled is not item and not _is_newer(doubled, item):
                 objects[metadata.name] = item
         return namespaces
 
-    def _corrected(self, items: Iterable[T], version: int) -> Iterator[T]:
-        """Give the items of a list with what we did ourselves after it, and forget what it settles."""
+    def _corrected(self, items: Iterable[T], version: int) -> Iterable[T]:
+        """Return the items of a list with our own writes since then, and forget the writes that it settles."""
         self._own.relisted_at(version)
         self._graves.relisted_at(version)
         kept = {key: item for key in self._own.pending() if (item := self.get(key)) is not None}
+        return self._with_own_writes(items, kept) if kept or self._graves else items
+
+    def _with_own_writes(self, items: Iterable[T], kept: dict[ObjectKey, T]) -> Iterator[T]:
         for item in items:
-            if kept or self._graves:
-                key = key_of(item)
-                mine = kept.pop(key, None)
-                if mine is not None:
-                    self._own.heard_of(key)
-                    yield mine
-                    continue
-                if self._graves and not self._graves.let_rise(item):
-                    continue
-            yield item
+            key = key_of(item)
+            mine = kept.pop(key, None)
+            if mine is not None:
+                self._own.heard_of(key)
+                yield mine
+            elif not self._graves or self._graves.let_rise(item):
+                yield item
         yield from kept.values()
 
 
@@ -454,7 +464,3 @@ def _note(old: T | None, new: T, changes: list[Change[T]]) -> None:
 
 def _is_newer(one: KubernetesObject, other: KubernetesObject) -> bool:
     return version_number(one.metadata.resource_version) > version_number(other.metadata.resource_version)
-
-
-def _is_same_version(one: KubernetesObject, other: KubernetesObject) -> bool:
-    return one.metadata.resource_version == other.metadata.resource_version
