@@ -1190,6 +1190,26 @@ async def test_hint_events_are_sent_even_when_the_writes_fail() -> None:
     ]
 
 
+async def test_a_refusal_of_hints_for_a_new_reason_is_reported() -> None:
+    """S-93, S-93.1: the service has no hints either way, so no slice is written."""
+    world = SliceWorld()
+    world.put(*(make_node(f"node-{zone}", zone=zone) for zone in "ab"), make_service(topology_mode="Auto"))
+    world.put(make_pod("pod-a", address_number(1), node_name="node-a"))
+    world.start()
+    await world.settle()
+    world.take_writes()
+    assert "Insufficient number of endpoints (1 endpoints, 2 zones)" in world.events[-1].message
+    count = len(world.events)
+
+    world.put(make_node("node-c", zone=""))
+    await world.settle()
+    await world.settle()
+
+    assert "Insufficient Node information" in world.events[-1].message
+    assert len(world.events) == count + 1
+    assert world.take_writes() == []
+
+
 class KilledError(Exception):
     """The process ended here."""
 

@@ -21,7 +21,7 @@ from endpointd.controllers.endpointslice.hint_counts import HintCounts
 from endpointd.controllers.endpointslice.hints import TopologyView
 from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
-from endpointd.controllers.endpointslice.topology import RatiosOf
+from endpointd.controllers.endpointslice.topology import RatiosOf, Refusal
 
 
 class FamilyState:
@@ -52,6 +52,7 @@ class FamilyState:
         self._ratios_of = ratios_of
         # The first plan tells whether the service has hints, even where none has to change (S-97).
         self._hints_untold = self._hints is not None
+        self._refusal_told: Refusal | None = None
 
     # ------------------------------------------------------------------------------------------ changing
 
@@ -126,6 +127,7 @@ class FamilyState:
         What the plan writes stays to be done until it is observed: a write may fail.
         """
         self._hints_untold = False
+        self._refusal_told = plan.shared_out.refusal if plan.shared_out is not None else None
         for name in plan.right:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
             piece = self._slices[name].slice
@@ -217,7 +219,9 @@ class FamilyState:
     @property
     def _hints_can_stay(self) -> bool:
         # Worked out, not remembered: what asks for other hints cannot get lost with a write that fails.
-        return self._hints is None or (not self._hints_untold and self._hints.can_stay(self._ratios_of()))
+        return self._hints is None or (
+            not self._hints_untold and self._hints.can_stay(self._ratios_of(), self._refusal_told)
+        )
 
     def view(self, max_endpoints: int) -> FamilyView:
         """Return what a plan is made from: O(what is touched)."""

@@ -129,11 +129,14 @@ class HintCounts:
         else:
             self._unsound.discard(name)
 
-    def can_stay(self, ratios: Mapping[str, float] | None) -> bool:
-        """Tell whether a plan would leave all hints as they are, if the slices hold what they should otherwise."""
+    def can_stay(self, ratios: Mapping[str, float] | None, refusal_told: Refusal | None) -> bool:
+        """Tell whether a plan would leave all hints as they are, if the slices hold what they should otherwise.
+
+        A refusal for another reason than ``refusal_told`` needs a plan as well: an Event reports it (S-93).
+        """
         allocations = allocate(ratios, self.ready, self.without_zone)
         if isinstance(allocations, Refusal):
-            return not self._hinted
+            return not self._hinted and allocations == refusal_told
         return not self._unsound and self._sums.can_stay(allocations)
 
     def sums_without(self, left_out: Iterable[str]) -> HintSums:
