@@ -22,7 +22,7 @@ import pytest
 from endpointd.testing.controlplane import ControlPlane
 from endpointd.testing.differential import DifferenceError, Differential, Plan, compare
 from endpointd.testing.processes import ChildProcess
-from endpointd.testing.side import Starter, endpointd, upstream
+from endpointd.testing.side import SIDECAR_PORTS_SINCE, Starter, endpointd, upstream
 from endpointd.testing.workload import WorkloadOptions
 
 SEEDS = [int(seed) for seed in os.environ.get("DIFFERENTIAL_SEEDS", "1,2,3").split(",")]
@@ -84,6 +84,11 @@ async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
     assert "--seed 0 --operations" in told
 
 
+def options_for(plane: ControlPlane, prefix: str) -> WorkloadOptions:
+    """Leave out what upstream does otherwise in the version under test (docs/differences.md)."""
+    return WorkloadOptions(prefix=prefix, sidecar_ports=plane.minor_version >= SIDECAR_PORTS_SINCE)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_endpointd_publishes_what_upstream_publishes(
     seed: int,
@@ -92,7 +97,7 @@ async def test_endpointd_publishes_what_upstream_publishes(
     endpointd_command: tuple[str, ...],
     report: Report,
 ) -> None:
-    plan = Plan(seed, OPERATIONS, WorkloadOptions(prefix=f"s{seed}"))
+    plan = Plan(seed, OPERATIONS, options_for(control_plane, f"s{seed}"))
     candidate = ("endpointd", endpointd(plan.flags, endpointd_command))
     await lead(plan, (control_plane, second_control_plane), candidate, report)
 
@@ -104,6 +109,6 @@ async def test_endpointd_publishes_the_same_endpoints_where_they_need_many_slice
     report: Report,
 ) -> None:
     """How they are spread over slices is chance upstream (S-45); which there are, and their limit, is not."""
-    plan = Plan(SEEDS[0], OPERATIONS // 2, WorkloadOptions(prefix="many"), max_endpoints_per_slice=3)
+    plan = Plan(SEEDS[0], OPERATIONS // 2, options_for(control_plane, "many"), max_endpoints_per_slice=3)
     candidate = ("endpointd", endpointd(plan.flags, endpointd_command))
     await lead(plan, (control_plane, second_control_plane), candidate, report)

@@ -34,6 +34,9 @@ POKE_ANNOTATION = "differential.example/poke"
 ENDPOINTS_MANAGER_SINCE = 33
 """The minor version of Kubernetes since which upstream labels Endpoints with who manages them."""
 
+SIDECAR_PORTS_SINCE = 34
+"""The minor version of Kubernetes since which upstream resolves named ports of sidecars, in Endpoints as well."""
+
 _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
 _WATCH_RETRY_SECONDS = 0.2

@@ -238,7 +238,7 @@ def _init_containers(world: World) -> list[Json]:
     if world.maybe(0.15):  # its ports do not count (0.4)
         ports = [{"name": "http", "containerPort": 1}]
         found.append({"name": "prepare", "image": "registry.invalid/none", "ports": ports})
-    if world.maybe(0.25):
+    if world.options.sidecar_ports and world.maybe(0.25):
         ports = [{"name": world.chance.choice(("http", "grpc", "mesh")), "containerPort": 15_000}]
         sidecar = {
             "name": "mesh",

@@ -22,7 +22,8 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
     ``prefix`` begins the name of every namespace and node, so that several workloads share one cluster.
     ``wedging`` admits what makes the upstream controller stick until it is restarted (S-113, and slices that
     are kept from going by a finalizer, 2.3). ``freezing`` admits what makes the controllers leave a service as it
-    is: without it, what is published in the end does not depend on when they were running.
+    is: without it, what is published in the end does not depend on when they were running. ``sidecar_ports`` gives some
+    pods sidecars with named ports, which upstream resolves since 1.34 (slices: 1.33).
     """
 
     prefix: str = "w"
@@ -34,6 +35,7 @@ class WorkloadOptions(msgspec.Struct, frozen=True):
     meddling: bool = True
     wedging: bool = True
     freezing: bool = True
+    sidecar_ports: bool = True
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
