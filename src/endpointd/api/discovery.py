@@ -6,7 +6,7 @@ import msgspec
 
 from endpointd.api.meta import ObjectMeta, ObjectReference, OwnerReference, StrictObjectMeta
 from endpointd.api.resource import UNKNOWN, Resource
-from endpointd.api.unknown_fields import Schema, UnknownFields
+from endpointd.api.unknown_fields import Schema, UnknownFields, owner_identity, port_identity
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
@@ -119,10 +119,10 @@ ENDPOINT_SLICES: Resource[EndpointSlice] = Resource(
         _Wire,
         {
             Endpoint: _identity_of_endpoint,
-            EndpointPort: lambda port: f"{port.get('name')} {port.get('port')}/{port.get('protocol')}",
+            EndpointPort: port_identity,
             ForZone: lambda zone: str(zone.get("name")),
             ForNode: lambda node: str(node.get("name")),
-            OwnerReference: lambda owner: str(owner.get("uid")),
+            OwnerReference: owner_identity,
         },
         dropped=frozenset({"managedFields"}),
     ),

@@ -6,7 +6,7 @@ import msgspec
 
 from endpointd.api.meta import ObjectMeta, ObjectReference, OwnerReference, StrictObjectMeta
 from endpointd.api.resource import UNKNOWN, Resource
-from endpointd.api.unknown_fields import Schema, UnknownFields
+from endpointd.api.unknown_fields import Schema, UnknownFields, owner_identity, port_identity
 
 MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
 MANAGED_BY_US = "endpoint-controller"
@@ -76,10 +76,6 @@ def _identity_of_address(address: dict[str, Any]) -> str:
     return f"{address.get('ip')} {target.get('namespace')}/{target.get('name')}"
 
 
-def _identity_of_port(port: dict[str, Any]) -> str:
-    return f"{port.get('name')} {port.get('port')}/{port.get('protocol')}"
-
-
 ENDPOINTS: Resource[Endpoints] = Resource(
     group="",
     version="v1",
@@ -90,10 +86,10 @@ ENDPOINTS: Resource[Endpoints] = Resource(
     schema=Schema(
         _Wire,
         {
-            EndpointSubset: lambda subset: " ".join(map(_identity_of_port, subset.get("ports") or ())),
+            EndpointSubset: lambda subset: " ".join(map(port_identity, subset.get("ports") or ())),
             EndpointAddress: _identity_of_address,
-            EndpointPort: _identity_of_port,
-            OwnerReference: lambda owner: str(owner.get("uid")),
+            EndpointPort: port_identity,
+            OwnerReference: owner_identity,
         },
         dropped=frozenset({"managedFields"}),
     ),

@@ -24,6 +24,16 @@ Identity = Callable[[Json], str]
 """Returns what tells an element of a list from the others, whatever else of it changes."""
 
 
+def port_identity(port: Json) -> str:
+    """Identify a port of an Endpoints or a slice."""
+    return f"{port.get('name')} {port.get('port')}/{port.get('protocol')}"
+
+
+def owner_identity(owner: Json) -> str:
+    """Identify an owner reference."""
+    return str(owner.get("uid"))
+
+
 class Schema:
     """Which fields a type knows, at all depths.
 

@@ -50,6 +50,21 @@ class Rejections:
             f"Pod {key.namespace}/{pod} is left out, as the API server rejects its endpoint: {problem}",
         )
 
+    def leave_out(
+        self, service: Service, rejected: Iterable[tuple[T, str]], reject: Callable[[T, str], str | None]
+    ) -> bool:
+        """Have the endpoints that a write named as rejected left out, and report them; return whether any was.
+
+        ``reject`` takes an endpoint out of a service's state and returns its pod, None if the state does not hold it.
+        """
+        left_out = False
+        for endpoint, problem in rejected:
+            pod = reject(endpoint, problem)
+            if pod is not None:
+                self.note(service, pod, problem)
+                left_out = True
+        return left_out
+
     def retain(self, service: Service, is_member: Callable[[str], bool]) -> None:
         """Drop the pods of a service that are no members any more: O(pods left out)."""
         for pod in tuple(self._problems.get(key_of(service), ())):

@@ -303,14 +303,13 @@ class EndpointsController:
 
     def _leave_out(self, key: ObjectKey, failure: WriteFailure) -> WriteFailure:
         """Leave out the addresses that a failure names as rejected; then the object can be written without them."""
+        if not failure.rejected:
+            return failure
+        self._audited = None  # a rebuilt state knows nothing of it
         state = self._states.get(key)
-        left_out = False
-        for address, problem in failure.rejected:
-            pod = state.reject(address, problem) if state is not None else None
-            self._audited = None  # a rebuilt state knows nothing of it
-            if pod is not None and state is not None:
-                self.rejections.note(state.service, pod, problem)
-                left_out = True
+        left_out = state is not None and self.rejections.leave_out(
+            state.service, failure.rejected, state.reject
+        )
         return msgspec.structs.replace(failure, outdated=True) if left_out else failure
 
     # What the applier tells enters the store; our own handler hears of it within the call, and looks away.

@@ -489,14 +489,13 @@ class EndpointSliceController:
 
     def _leave_out(self, key: ObjectKey, failure: SliceFailure) -> SliceFailure:
         """Leave out the endpoints that a failure names as rejected; then the slice can be written without them."""
+        if not failure.rejected:
+            return failure
+        self._audited = None  # a rebuilt state knows nothing of it
         state = self._states.get(key)
-        left_out = False
-        for endpoint, problem in failure.rejected:
-            pod = state.reject(endpoint, problem) if state is not None else None
-            self._audited = None  # a rebuilt state knows nothing of it
-            if pod is not None and state is not None:
-                self.rejections.note(state.service, pod, problem)
-                left_out = True
+        left_out = state is not None and self.rejections.leave_out(
+            state.service, failure.rejected, state.reject
+        )
         return msgspec.structs.replace(failure, outdated=True) if left_out else failure
 
     # What the applier tells of its writes enters the store; our own handler hears of it within the call.
