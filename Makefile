@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
+PROJECTS := aiokube/pyproject.toml tinykube/pyproject.toml endpointd/pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help up test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
@@ -23,14 +24,14 @@ define set-up
 	@echo "setting up $(VENV): the locked versions of requirements/$(1).lock, and this checkout"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$(1).lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable aiokube --editable tinykube --editable endpointd
 	@touch $(RUN_STAMP) $@
 endef
 
-$(RUN_STAMP): requirements/run.lock pyproject.toml
+$(RUN_STAMP): requirements/run.lock $(PROJECTS)
 	$(call set-up,run)
 
-$(STAMP): requirements/dev.lock pyproject.toml
+$(STAMP): requirements/dev.lock $(PROJECTS)
 	$(call set-up,dev)
 
 up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this machine, with an example shop
@@ -44,21 +45,21 @@ check: $(STAMP) ## format, lint, types and import contracts
 	$(BIN)/lint-imports --no-cache
 
 test: $(STAMP) ## unit, property, contract and scenario tests
-	$(BIN)/python -m pytest -q -m "not cluster" tests
+	$(BIN)/python -m pytest -q -m "not cluster"
 
 verdicts: $(STAMP) ## what explain and check say of 49 broken set-ups, with all rights, without nodes and from files
 	@$(BIN)/python -m tests.unit.diagnose.verdicts
 
 fuzz: $(STAMP) ## fuzz the embedded server's parsers and files for long (FUZZ_EXAMPLES, ENDPOINTD_FUZZ_SEED)
-	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 tests/property/test_server_parsers.py
-	ENDPOINTD_FUZZ_REQUESTS=$${FUZZ_REQUESTS:-50000} $(BIN)/python -m pytest -q -o timeout=0 tests/unit/apiserver/http/test_fuzz.py
-	ENDPOINTD_BIT_FLIPS=$${FUZZ_FLIPS:-2000} $(BIN)/python -m pytest -q -o timeout=0 tests/unit/apiserver/storage/test_damage.py -k flipped
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/property/test_server_parsers.py
+	ENDPOINTD_FUZZ_REQUESTS=$${FUZZ_REQUESTS:-50000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/http/test_fuzz.py
+	ENDPOINTD_BIT_FLIPS=$${FUZZ_FLIPS:-2000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/storage/test_damage.py -k flipped
 
 test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_ASSETS)
-	@$(BIN)/python -m pytest -q -m cluster tests || { \
+	@$(BIN)/python -m pytest -q -m cluster || { \
 		code=$$?; [ $$code -eq 1 ] || exit $$code; \
 		echo "what failed is run once more: programs of others have their own pace on a busy machine"; \
-		$(BIN)/python -m pytest -q -m cluster --last-failed --last-failed-no-failures=none tests; }
+		$(BIN)/python -m pytest -q -m cluster --last-failed --last-failed-no-failures=none; }
 
 test-cluster-oldest: $(STAMP) ## the tests that hold for the oldest supported Kubernetes version (builds it; needs Go)
 	@assets="$$(tests/cluster/programs/build oldest)" && KUBEBUILDER_ASSETS="$$assets" \
@@ -74,11 +75,12 @@ format: $(STAMP) ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix --quiet . || true
 	$(BIN)/ruff format .
 
-lock: ## write requirements/*.lock anew from pyproject.toml
+lock: ## update requirements/*.lock from the pyproject.toml of the packages
 	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv; }
 	cd requirements && for lock in run dev; do \
-		../$(VENV)-lock/bin/uv pip compile ../pyproject.toml --group ../pyproject.toml:$$([ $$lock = dev ] && echo dev || echo build) \
-		--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet -o $$lock.lock; done
+		../$(VENV)-lock/bin/uv pip compile $(addprefix ../,$(PROJECTS)) --group ../pyproject.toml:$$([ $$lock = dev ] && echo dev || echo build) \
+		--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet \
+		--no-emit-package aiokube --no-emit-package tinykube -o $$lock.lock; done
 
 clean: ## remove what make has set up
 	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis

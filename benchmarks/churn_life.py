@@ -16,22 +16,22 @@ from typing import cast
 
 import msgspec
 
+from aiokube.api.core import NODES, PODS, SERVICES, Node, Service
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.client.rest import Client
+from aiokube.testing.builders import address_number
+from aiokube.testing.virtual_time import FakeClock, run_virtual
 from benchmarks.churn_server import ChurnServer
 from benchmarks.footprint import Footprint, footprint
-from endpointd.api.core import NODES, PODS, SERVICES, Node, Service
-from endpointd.api.endpoints import ENDPOINTS
-from endpointd.api.meta import ObjectKey, key_of
 from endpointd.cli.assembly import Assembly
 from endpointd.cli.assembly_parts import Outlets
 from endpointd.cli.run_settings import RunSettings
 from endpointd.cli.serving_address import BindAddress, open_listener
 from endpointd.cli.serving_secrets import ServingFiles, ServingSecrets
-from endpointd.client.rest import Client
 from endpointd.controllers.endpoints import controller as endpoints
 from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.mirroring import controller as mirroring
-from endpointd.testing.builders import address_number
-from endpointd.testing.virtual_time import FakeClock, run_virtual
 
 NAMESPACE = "shop"
 CHANGES_PER_SECOND = 20

@@ -8,15 +8,15 @@ from typing import Any, Self
 
 import msgspec
 
-from endpointd.api.core import NODES, PODS, SERVICES
-from endpointd.api.discovery import ENDPOINT_SLICES
-from endpointd.api.endpoints import ENDPOINTS
-from endpointd.api.events import EVENTS
-from endpointd.api.meta import ObjectKey
-from endpointd.api.resource import Resource
-from endpointd.client.errors import ConflictError, NotFoundError
-from endpointd.testing.fake_source import FakeSource
-from endpointd.testing.refusals import refusal, refusal_status
+from aiokube.api.core import NODES, PODS, SERVICES
+from aiokube.api.discovery import ENDPOINT_SLICES
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.events import EVENTS
+from aiokube.api.meta import ObjectKey
+from aiokube.api.resource import Resource
+from aiokube.client.errors import ConflictError, NotFoundError
+from aiokube.testing.api_errors import refusal, refusal_status
+from aiokube.testing.fake_source import FakeSource
 
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT_EVENTS = 200

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from aiokube.clock import SystemClock
 from benchmarks.embedded_client import AnswerError
 from benchmarks.embedded_scenarios import (
     Amounts,
@@ -26,9 +27,8 @@ from benchmarks.embedded_servers import OUR_COMMAND, OURS, SERVERS, Running, Ser
 from benchmarks.embedded_table import EmbeddedReport, Finding, render
 from benchmarks.side_by_side import describe_machine
 from benchmarks.usage import UsageError
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import AssetsMissingError, find_assets
-from endpointd.testing.processes import ProcessError
+from tinykube.testing.control_plane import AssetsMissingError, find_assets
+from tinykube.testing.processes import ProcessError
 
 ONCE = "many-pods"
 """What takes minutes, and is played in the first run alone."""

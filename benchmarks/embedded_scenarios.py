@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import msgspec
 
+from aiokube.clock import Clock
 from benchmarks.embedded_client import STRATEGIC_MERGE, Connection, connections, watchers
 from benchmarks.embedded_servers import Running
 from benchmarks.objects import BenchmarkPod, Workload, status_body
 from benchmarks.sizes import Size
 from benchmarks.summary import median, percentile
-from endpointd.clock import Clock
 
 Values = dict[str, float]
 T = TypeVar("T")

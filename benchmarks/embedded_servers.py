@@ -14,11 +14,11 @@ from typing import Literal, Self, get_args
 import msgspec
 import yaml
 
+from aiokube.clock import Clock
 from benchmarks.embedded_client import Address
 from benchmarks.usage import Usage
-from endpointd.clock import Clock
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 ServerName = Literal["etcd + kube-apiserver", "endpointd"]
 THEIRS: ServerName = "etcd + kube-apiserver"

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 _CONTAINERS = (dict, set, list, deque, tuple, frozenset)
-_FOREIGN = ("endpointd.api", "endpointd.testing")
+_FOREIGN = ("aiokube.api", "aiokube.testing", "tests.")
 
 
 class Footprint(msgspec.Struct, frozen=True):
@@ -35,11 +35,11 @@ def footprint(roots: Iterable[object]) -> Footprint:
 
 
 def lengths_of_modules() -> dict[str, int]:
-    """Return the lengths of what the modules of endpointd keep themselves."""
+    """Return the lengths of what the modules of the packages keep themselves."""
     return {
         sys.intern(f"{module}:{name}"): len(value)
         for module, loaded in sorted(sys.modules.items())
-        if module.startswith("endpointd.") and loaded is not None
+        if module.startswith(("aiokube.", "endpointd.")) and loaded is not None
         for name, value in vars(loaded).items()
         if isinstance(value, dict | set | list | deque) and not name.startswith("__")
     }
@@ -91,7 +91,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
             yield "", _content(cell)
         return
     kind = type(value)
-    if not kind.__module__.startswith("endpointd.") or kind.__module__.startswith(_FOREIGN):
+    if not kind.__module__.startswith(("aiokube.", "endpointd.")) or kind.__module__.startswith(_FOREIGN):
         return
     for attribute in _attributes(value):
         part = getattr(value, attribute, None)

@@ -7,6 +7,11 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from aiokube.api.core import NODES, PODS, SERVICES
+from aiokube.client.errors import ServerTimeoutError
+from aiokube.client.http import JSON
+from aiokube.client.rest import STRATEGIC_MERGE_PATCH
+from aiokube.clock import Clock
 from benchmarks.objects import (
     BenchmarkPod,
     Workload,
@@ -17,11 +22,6 @@ from benchmarks.objects import (
 )
 from benchmarks.observer import Observer
 from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Published
-from endpointd.api.core import NODES, PODS, SERVICES
-from endpointd.client.errors import ServerTimeoutError
-from endpointd.client.http import JSON
-from endpointd.client.rest import STRATEGIC_MERGE_PATCH
-from endpointd.clock import Clock
 
 T = TypeVar("T")
 

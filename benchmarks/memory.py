@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 import msgspec
 
+from aiokube.client.errors import ClientError
+from aiokube.clock import SystemClock
 from benchmarks.churn_life import HOUR, SHORT, Chapter, live
 from benchmarks.resident import Resident, bytes_per_pod, measure_resident
 from benchmarks.sizes import Size
 from benchmarks.table import aligned
 from benchmarks.usage import UsageError
-from endpointd.client.errors import ClientError
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import AssetsMissingError, find_assets
-from endpointd.testing.processes import ProcessError
+from tinykube.testing.control_plane import AssetsMissingError, find_assets
+from tinykube.testing.processes import ProcessError
 
 _TROUBLE = (UsageError, ProcessError, ClientError, TimeoutError)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from aiokube.api.meta import ObjectKey
 from benchmarks.sizes import Size
-from endpointd.api.meta import ObjectKey
 
 NODES = 50
 ZONES = ("zone-a", "zone-b", "zone-c")

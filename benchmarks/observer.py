@@ -6,16 +6,16 @@ from typing import NoReturn
 
 import msgspec
 
+from aiokube.api.meta import ObjectKey
+from aiokube.api.resource import WatchEvent
+from aiokube.clock import Clock
+from aiokube.runtime.source import Source
 from benchmarks.own_watch import OwnWatch
 from benchmarks.published import (
     Judge,
     ObservedEndpoints,
     ObservedSlice,
 )
-from endpointd.api.meta import ObjectKey
-from endpointd.api.resource import WatchEvent
-from endpointd.clock import Clock
-from endpointd.runtime.source import Source
 
 
 class Rightness(msgspec.Struct, frozen=True):

@@ -1,10 +1,10 @@
 """How soon slices are right after an outage, and how often the server is asked meanwhile.
 
 A real control plane (``KUBEBUILDER_ASSETS``), a proxy that fails (:mod:`benchmarks.faulty_proxy`), and controllers
-behind it: the ones of this source tree, of others (``--source OLD/src``), and of kube-controller-manager
+behind it: the ones of this source tree, of others (``--source OLD``), and of kube-controller-manager
 (``--upstream``). Pods become ready and not ready during the whole outage; the slices are read past the proxy::
 
-    python -m benchmarks.outages --source ../old/src --upstream
+    python -m benchmarks.outages --source ../old --upstream
 
 Printed for each fault: seconds until all slices are right after the end of the fault (half-open: after its beginning,
 as new connections work from the start), and in brackets the requests of the outage and the most by one verb and
@@ -13,6 +13,7 @@ path within it. Requests of connections that were refused are counted in endpoin
 
 import argparse
 import json
+import os
 import re
 import ssl
 import sys
@@ -23,11 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aiokube.clock import SystemClock
 from benchmarks.faulty_proxy import Fault, FaultyProxy
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.kubeconfig import write_kubeconfig
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.kubeconfig import write_kubeconfig
+from tinykube.testing.processes import ChildProcess
 
 CLOCK = SystemClock()
 SERVICES = 20
@@ -235,7 +236,7 @@ def start(name: str, plane: ControlPlane, proxy: FaultyProxy, source: Path | Non
         "6",
     ]
     child = plane.start_child(
-        name, command, environment={"PYTHONPATH": str(source), "HOME": str(plane.directory)}
+        name, command, environment={"PYTHONPATH": _python_path(source), "HOME": str(plane.directory)}
     )
     return Controllers(name, child, proxy)
 
@@ -253,7 +254,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--log", type=Path, help="append the controllers' logs to this file")
     arguments = parser.parse_args()
-    here = Path(__file__).resolve().parent.parent / "src"
+    here = Path(__file__).resolve().parent.parent
     sides: list[Path | None] = [*(path.resolve() for path in arguments.source), here]
     if arguments.upstream:
         sides.append(None)
@@ -309,10 +310,14 @@ def _cell(results: list[Result]) -> str:
     return f"{seconds} ({requests}, {max(result.most_by_one for result in results)})"
 
 
+def _python_path(tree: Path) -> str:
+    return os.pathsep.join(str(tree / package / "src") for package in ("aiokube", "endpointd"))
+
+
 def _label(side: Path | None, here: Path) -> str:
     if side is None:
         return "kube-controller-manager"
-    return "this tree" if side == here else side.parent.name
+    return "this tree" if side == here else side.name
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from aiokube.clock import Clock
 from benchmarks.load import Requester
 from benchmarks.objects import ZONES, node_name
 from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES
 from benchmarks.summary import percentile
-from endpointd.clock import Clock
 
 _NAMESPACE = "default"  # where no workload is: what clears one leaves it alone
 _NAME = "benchmark-own"

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
-from endpointd.api.meta import KubernetesObject, ObjectKey, key_of
-from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.errors import ClientError, ExpiredError, api_error
-from endpointd.clock import Clock
-from endpointd.runtime.source import Batch, Source
+from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
+from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.client.errors import ClientError, ExpiredError, api_error
+from aiokube.clock import Clock
+from aiokube.runtime.source import Batch, Source
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -9,22 +9,22 @@ from itertools import cycle
 
 import msgspec
 
+from aiokube.api.core import PODS, SERVICES, Pod, Service
+from aiokube.api.discovery import EndpointSlice
+from aiokube.api.endpoints import Endpoints
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.api.resource import WatchEvent
+from aiokube.clock import SystemClock
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.store import Store
 from benchmarks.objects import Workload, service_body
 from benchmarks.sizes import Size
 from benchmarks.stopwatch import Step
 from benchmarks.wire import pod_event
-from endpointd.api.core import PODS, SERVICES, Pod, Service
-from endpointd.api.discovery import EndpointSlice
-from endpointd.api.endpoints import Endpoints
-from endpointd.api.meta import ObjectKey, key_of
-from endpointd.api.resource import WatchEvent
-from endpointd.clock import SystemClock
 from endpointd.controllers.endpoints.plan import Create, Update
 from endpointd.controllers.endpoints.state import ServiceState as EndpointsState
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.membership import Membership
-from endpointd.runtime.queue import WorkQueue
-from endpointd.runtime.store import Store
 
 MAX_ENDPOINTS = 100
 

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from endpointd.api.discovery import SERVICE_NAME_LABEL
-from endpointd.api.meta import NarrowMeta, ObjectKey
-from endpointd.api.resource import Resource
+from aiokube.api.discovery import SERVICE_NAME_LABEL
+from aiokube.api.meta import NarrowMeta, ObjectKey
+from aiokube.api.resource import Resource
 
 MAX_ADDRESSES = 1000  # of one Endpoints
 MAX_ENDPOINTS_PER_SLICE = 100

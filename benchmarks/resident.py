@@ -10,16 +10,16 @@ from typing import TypeVar
 
 import msgspec
 
+from aiokube.api.core import NODES, PODS, SERVICES
+from aiokube.api.discovery import ENDPOINT_SLICES
+from aiokube.client.load_config import load_config
+from aiokube.client.rest import STRATEGIC_MERGE_PATCH, Client
+from aiokube.clock import Clock
 from benchmarks.objects import BenchmarkPod, Workload, node_documents, service_body, status_body
 from benchmarks.sizes import Size
 from benchmarks.usage import Memory, Usage
-from endpointd.api.core import NODES, PODS, SERVICES
-from endpointd.api.discovery import ENDPOINT_SLICES
-from endpointd.client.discover import load_config
-from endpointd.client.rest import STRATEGIC_MERGE_PATCH, Client
-from endpointd.clock import Clock
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 T = TypeVar("T")
 

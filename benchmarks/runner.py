@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from aiokube.client.rest import Client
+from aiokube.clock import Clock
 from benchmarks.load import Load
 from benchmarks.measurements import Measurement, Scenario
 from benchmarks.objects import Workload
@@ -18,9 +20,7 @@ from benchmarks.published import OBSERVED_ENDPOINTS, OBSERVED_SLICES, Judge
 from benchmarks.scenarios import Subject, Values, churn, cold, flip, until_idle
 from benchmarks.sides import OURS, Side, child_environment
 from benchmarks.usage import Usage
-from endpointd.client.rest import Client
-from endpointd.clock import Clock
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 _SEED = 20_260
 _STOP_SECONDS = 10.0

@@ -8,14 +8,14 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
+from aiokube.clock import Clock
 from benchmarks.load import Change, Load
 from benchmarks.objects import BenchmarkPod
 from benchmarks.observer import Observer, Rightness
 from benchmarks.own_slice import OwnSlice
 from benchmarks.summary import percentile
 from benchmarks.usage import Usage
-from endpointd.clock import Clock
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.processes import ChildProcess
 
 T = TypeVar("T")
 

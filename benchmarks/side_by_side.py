@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from aiokube.client.errors import ClientError
+from aiokube.clock import SystemClock
 from benchmarks.load import LoadError
 from benchmarks.measurements import Environment, Measurement, Report, growth
 from benchmarks.own_watch import ObserverError
@@ -21,10 +23,8 @@ from benchmarks.sizes import Size
 from benchmarks.table import render
 from benchmarks.usage import UsageError
 from endpointd import __version__
-from endpointd.client.errors import ClientError
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import AssetsMissingError, find_assets
-from endpointd.testing.processes import ProcessError
+from tinykube.testing.control_plane import AssetsMissingError, find_assets
+from tinykube.testing.processes import ProcessError
 
 _RESULTS = Path(__file__).parent / "results"
 _BUSY_LOAD = 0.5

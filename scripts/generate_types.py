@@ -1,9 +1,9 @@
-"""Write src/endpointd/apiserver/schema/types/*.types: what upstream's types are, a line a field.
+"""Write tinykube/src/tinykube/server/schema/types/*.types: what upstream's types are, a line a field.
 
 Names, numbers, pointers and patch keys are read from the Go types, what clients are told (list types, enums, published
 defaults, what is required) from the OpenAPI v3 documents of a running kube-apiserver. The defaults that a server fills
 in are functions upstream; those that need nothing but the absence of a field are listed below. No descriptions are read:
-those (types/*.about) are written by hand, and tests/unit/apiserver/schema/test_descriptions.py tells what they lack.
+those (types/*.about) are written by hand, and tinykube/tests/unit/server/schema/test_descriptions.py tells what they lack.
 
     python scripts/generate_types.py --go-modules "$(go env GOMODCACHE)/k8s.io" --openapi DIRECTORY
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-OUT = Path(__file__).parent.parent / "src/endpointd/apiserver/schema/types"
+OUT = Path(__file__).parent.parent / "tinykube/src/tinykube/server/schema/types"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+
 from tests.cluster.apply_driver import Write
 
 LAST = "kubectl.kubernetes.io/last-applied-configuration"

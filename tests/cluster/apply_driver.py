@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.server.api_server import ApiServer
+from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.settings import ServerSettings
+from tinykube.testing.control_plane import ControlPlane
 
 _TOKEN = "parityparityparity"
 APPLY = "application/apply-patch+yaml"

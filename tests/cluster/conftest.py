@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endpointd.testing.controlplane import AssetsMissingError, ControlPlane, find_assets
+from tinykube.testing.control_plane import AssetsMissingError, ControlPlane, find_assets
 
 _HERE = Path(__file__).parent
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
 from tests.cluster.apply_driver import Write
 
 JSON = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 _POLICY = """\
 apiVersion: audit.k8s.io/v1

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from endpointd.testing.apiserver import DEFAULT_SETTINGS, ApiServerAccess, running_api_server
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.kubeconfig import write_kubeconfig
+from tinykube.testing.api_server import DEFAULT_SETTINGS, ApiServerAccess, running_api_server
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.kubeconfig import write_kubeconfig
 
 SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 COMMAND_SECONDS = 20.0

@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from endpointd.api.core import PODS
-from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL
-from endpointd.api.meta import ObjectKey
-from endpointd.client.rest import MERGE_PATCH, Client
-from endpointd.clock import SystemClock
-from endpointd.testing.audit import AuditLog, Write
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.example import pod, pod_runs
-from endpointd.testing.kubeconfig import write_kubeconfig
-from endpointd.testing.processes import ChildProcess
+from aiokube.api.core import PODS
+from aiokube.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL
+from aiokube.api.meta import ObjectKey
+from aiokube.client.rest import MERGE_PATCH, Client
+from aiokube.clock import SystemClock
+from tests.cluster.audit import AuditLog, Write
+from tests.differential.example import pod, pod_runs
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.kubeconfig import write_kubeconfig
+from tinykube.testing.processes import ChildProcess
 
 CLOCK = SystemClock()
 PODS_OF_SERVICE = 12

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 
 class Wire:

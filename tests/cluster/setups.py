@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from endpointd.cli.reading import read_cluster
-from endpointd.client.discover import load_config
-from endpointd.client.errors import AlreadyExistsError
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
+from aiokube.client.errors import AlreadyExistsError
+from aiokube.client.load_config import load_config
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from endpointd.cli.cluster_snapshot import read_cluster
 from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.snapshot import Snapshot, World
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.processes import ChildProcess
 
 Json = dict[str, Any]
 LONG_AGO = "2026-01-01T00:00:00Z"

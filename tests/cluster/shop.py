@@ -7,17 +7,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.cluster.leader_support import CLOCK, until
-
-from endpointd.api.core import PODS
-from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
-from endpointd.api.endpoints import ENDPOINTS, Endpoints
-from endpointd.api.meta import ObjectKey
-from endpointd.client.rest import MERGE_PATCH, Client
+from aiokube.api.core import PODS
+from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
+from aiokube.api.endpoints import ENDPOINTS, Endpoints
+from aiokube.api.meta import ObjectKey
+from aiokube.client.rest import MERGE_PATCH, Client
+from aiokube.runtime.informer import Informer
 from endpointd.diagnose.snapshot import service_name_of
-from endpointd.runtime.informer import Informer
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.example import pod, pod_runs
+from tests.cluster.leader_support import CLOCK, until
+from tests.differential.example import pod, pod_runs
+from tinykube.testing.control_plane import ControlPlane
 
 NODE = "shop-node"
 STEADY, FLIPPING = range(6), range(6, 12)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.simulate.settings import SimulateSettings
-from endpointd.simulate.simulation import run_simulation
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from tinykube.simulate.settings import SimulateSettings
+from tinykube.simulate.simulation import run_simulation
+from tinykube.testing.control_plane import ControlPlane
 
 
 @contextlib.contextmanager

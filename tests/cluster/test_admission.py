@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from endpointd.clock import SystemClock
-from endpointd.testing.certificates import CertificateAuthority
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.clock import SystemClock
+from tinykube.testing.certificates import CertificateAuthority
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

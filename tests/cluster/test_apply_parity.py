@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+
 from tests.cluster.apply_cases import CASES, in_its_namespace
 from tests.cluster.apply_driver import Side, Write, both_sides, document, random_write, same
-
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+
 from tests.cluster.apply_driver import Side, Write, both_sides, document, random_write, same
 from tests.cluster.custom_apply_driver import (
     CRDS,
@@ -22,8 +23,7 @@ from tests.cluster.custom_apply_driver import (
     scale_write,
 )
 from tests.cluster.custom_apply_driver import random_write as random_custom_write
-
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from endpointd.cli.applying import RefusedError, apply_manifests
-from endpointd.cli.manifests import Manifest, parse_manifests, read_manifests
-from endpointd.client.discover import load_config
-from endpointd.client.errors import NotFoundError
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.client.errors import NotFoundError
+from aiokube.client.load_config import load_config
+from aiokube.client.manifests import Manifest, parse_manifests, read_manifests
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from tinykube.cli.apply import RefusedError, apply_manifests
+from tinykube.testing.control_plane import ControlPlane
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 

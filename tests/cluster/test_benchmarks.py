@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from benchmarks.measurements import Report
 from benchmarks.sides import OURS, SIDES, THEIRS
 

@@ -8,6 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from click.testing import CliRunner
+
+from aiokube.api.discovery import EndpointSlice
+from aiokube.api.meta import ObjectKey
+from aiokube.client.rest import Client
+from endpointd.cli.main import cli
+from endpointd.diagnose.check import Report, check
+from endpointd.diagnose.snapshot import World
 from tests.cluster.setups import (
     Json,
     at_rest,
@@ -21,14 +28,7 @@ from tests.cluster.setups import (
     read,
     service,
 )
-
-from endpointd.api.discovery import EndpointSlice
-from endpointd.api.meta import ObjectKey
-from endpointd.cli.main import cli
-from endpointd.client.rest import Client
-from endpointd.diagnose.check import Report, check
-from endpointd.diagnose.snapshot import World
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

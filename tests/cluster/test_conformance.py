@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.cluster.simulated import simulation_runs
 
-from endpointd.simulate.settings import SimulateSettings
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ProcessError
+from tests.cluster.simulated import simulation_runs
+from tinykube.simulate.settings import SimulateSettings
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ProcessError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # the first run builds the specs
 

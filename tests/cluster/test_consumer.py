@@ -16,16 +16,15 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
-from docs.guide.examples import consumer_changes
-from tests.unit.consumer.model import Fact, Map, fact_of, model_map
+from tests.unit.discovery.model import Fact, Map, fact_of, model_map
 
-from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL, EndpointSlice
-from endpointd.api.endpoints import HEADLESS_LABEL
-from endpointd.api.meta import ObjectKey, version_number
-from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.consumer import (
+from aiokube.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL, EndpointSlice
+from aiokube.api.endpoints import HEADLESS_LABEL
+from aiokube.api.meta import ObjectKey, version_number
+from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from aiokube.discovery import (
     LiveService,
     ServiceEndpoints,
     ServiceMap,
@@ -33,12 +32,20 @@ from endpointd.consumer import (
     watch_service,
     watch_services,
 )
-from endpointd.runtime.backoff import ExponentialBackoff
-from endpointd.runtime.reflector_settings import NotSyncedError, ReflectorSettings
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.operations import Batch, Operation, document
-from endpointd.testing.side import Side, Starter, come_to_rest, endpointd, upstream, while_watching
-from endpointd.testing.workload import WorkloadOptions, generate
+from aiokube.runtime.backoff import ExponentialBackoff
+from aiokube.runtime.reflector_settings import NotSyncedError, ReflectorSettings
+from docs.guide.examples import consumer_changes
+from tests.differential.cluster_under_test import (
+    Side,
+    Starter,
+    come_to_rest,
+    endpointd,
+    upstream,
+    while_watching,
+)
+from tests.differential.operations import Batch, Operation, document
+from tests.differential.workload import WorkloadOptions, generate
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

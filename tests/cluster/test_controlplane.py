@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from endpointd.testing.controlplane import ControlPlane, ControlPlaneError
+from tinykube.testing.control_plane import ControlPlane, ControlPlaneError
 
 pytestmark = pytest.mark.timeout(120)
 

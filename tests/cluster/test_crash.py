@@ -4,12 +4,19 @@ from datetime import datetime
 
 import pytest
 
-from endpointd.clock import SystemClock
-from endpointd.testing.audit import AuditLog, Write
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.normalise import Snapshot, different_keys, normalise, one_by_one, readable_difference
-from endpointd.testing.side import USER_AGENT, Side, come_to_rest, endpointd, upstream, while_watching
-from endpointd.testing.workload import WorkloadOptions, generate
+from aiokube.clock import SystemClock
+from tests.cluster.audit import AuditLog, Write
+from tests.differential.cluster_under_test import (
+    USER_AGENT,
+    Side,
+    come_to_rest,
+    endpointd,
+    upstream,
+    while_watching,
+)
+from tests.differential.normalise import Snapshot, different_keys, normalise, one_by_one, readable_difference
+from tests.differential.workload import WorkloadOptions, generate
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -8,13 +8,13 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+
 from tests.cluster.custom_cases import DEFINITIONS, LIVES, OBJECTS, WIDGETS
 from tests.cluster.kinds_driver import Answer, Case, Server, Step, create, read, readable
-
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.server.api_server import ApiServer
+from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.settings import ServerSettings
+from tinykube.testing.control_plane import ControlPlane
 
 TOKEN = "a" * 32
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
-from endpointd.testing.controlplane import ControlPlane, find_assets
+from tinykube.server.api_server import ApiServer
+from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.settings import ServerSettings
+from tinykube.testing.control_plane import ControlPlane, find_assets
 
 pytestmark = pytest.mark.cluster
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 import yaml
+
+from aiokube.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.client.rest import MERGE_PATCH, Client
 from tests.cluster.full_audit import Asked, FullAudit, audited_plane, config_of
 from tests.cluster.leader_support import CLOCK, until
 from tests.cluster.shop import Shop
-from tests.unit.deploy.go_template import Chart
-from tests.unit.deploy.test_chart import CASES
-
-from endpointd.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL
-from endpointd.api.endpoints import ENDPOINTS
-from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.rest import MERGE_PATCH, Client
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess, ProcessError
+from tests.deploy.go_template import Chart
+from tests.deploy.test_chart import CASES
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess, ProcessError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 

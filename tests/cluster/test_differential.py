@@ -19,11 +19,11 @@ from collections.abc import Callable
 
 import pytest
 
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.differential import DifferenceError, Differential, Plan, compare
-from endpointd.testing.processes import ChildProcess
-from endpointd.testing.side import SIDECAR_PORTS_SINCE, Starter, endpointd, upstream
-from endpointd.testing.workload import WorkloadOptions
+from tests.differential.cluster_under_test import SIDECAR_PORTS_SINCE, Starter, endpointd, upstream
+from tests.differential.differential import DifferenceError, Differential, Plan, compare
+from tests.differential.workload import WorkloadOptions
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 SEEDS = [int(seed) for seed in os.environ.get("DIFFERENTIAL_SEEDS", "1,2,3").split(",")]
 OPERATIONS = int(os.environ.get("DIFFERENTIAL_OPERATIONS", "300"))

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import pytest
 
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.differential import DifferenceError
-from endpointd.testing.differential_hints import HintDifferential, compare_hints
-from endpointd.testing.side import Starter, endpointd, upstream
+from tests.differential.cluster_under_test import Starter, endpointd, upstream
+from tests.differential.differential import DifferenceError
+from tests.differential.differential_hints import HintDifferential, compare_hints
+from tinykube.testing.control_plane import ControlPlane
 
 SEEDS = [int(seed) for seed in os.environ.get("HINT_SEEDS", "1,2,3").split(",")]
 STEPS = int(os.environ.get("HINT_STEPS", "300"))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from endpointd.testing.apiserver import running_api_server
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.api_server import running_api_server
+from tinykube.testing.control_plane import ControlPlane
 
 SHOP = """\
 apiVersion: v1

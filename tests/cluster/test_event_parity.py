@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from endpointd.api.core import NODES, SERVICES
-from endpointd.api.discovery import ENDPOINT_SLICES
-from endpointd.api.endpoints import ENDPOINTS
-from endpointd.api.events import EVENTS, Event
-from endpointd.api.meta import ObjectKey, key_of
-from endpointd.client.errors import ApiError
-from endpointd.client.rest import MERGE_PATCH, Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
-from endpointd.testing.side import Side, endpointd, upstream
+from aiokube.api.core import NODES, SERVICES
+from aiokube.api.discovery import ENDPOINT_SLICES
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.events import EVENTS, Event
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.client.errors import ApiError
+from aiokube.client.rest import MERGE_PATCH, Client
+from aiokube.clock import SystemClock
+from tests.differential.cluster_under_test import Side, endpointd, upstream
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from endpointd.api.core import NODES, SERVICES
-from endpointd.api.events import EVENTS, Event
-from endpointd.api.meta import ObjectKey, ObjectReference
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.runtime.events import ClientEventSink, EventStatistics, EventWriter, reference
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.api.core import NODES, SERVICES
+from aiokube.api.events import EVENTS, Event
+from aiokube.api.meta import ObjectKey, ObjectReference
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from aiokube.runtime.events import ClientEventSink, EventStatistics, EventWriter, reference
+from tinykube.testing.control_plane import ControlPlane
 
 SERVICE = """
 apiVersion: v1

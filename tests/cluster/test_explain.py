@@ -10,6 +10,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
+
+from aiokube.api.meta import ObjectKey
+from endpointd.diagnose.check import publication_findings
+from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, explain_service
+from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.text import Style, service_text
 from tests.cluster.setups import (
     LONG_AGO,
     Json,
@@ -24,13 +30,7 @@ from tests.cluster.setups import (
     service,
     waiting,
 )
-
-from endpointd.api.meta import ObjectKey
-from endpointd.diagnose.check import publication_findings
-from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, explain_service
-from endpointd.diagnose.snapshot import World
-from endpointd.diagnose.text import Style, service_text
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

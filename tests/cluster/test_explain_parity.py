@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from tests.cluster.kubectl_driver import Case, Kubectl, Outcome, Step, kubectl_on_both, run_case
 
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.kubectl_driver import Case, Kubectl, Outcome, Step, kubectl_on_both, run_case
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

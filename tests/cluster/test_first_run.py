@@ -8,14 +8,21 @@ from typing import Any
 import pytest
 import yaml
 
-from endpointd.clock import SystemClock
-from endpointd.testing.audit import AuditLog
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.example import node, pod, pod_goes, pod_runs
-from endpointd.testing.invariants import broken_rules
-from endpointd.testing.normalise import different_keys, normalise, readable_difference
-from endpointd.testing.operations import Operation
-from endpointd.testing.side import USER_AGENT, Side, come_to_rest, endpointd, upstream, while_watching
+from aiokube.clock import SystemClock
+from tests.cluster.audit import AuditLog
+from tests.differential.cluster_under_test import (
+    USER_AGENT,
+    Side,
+    come_to_rest,
+    endpointd,
+    upstream,
+    while_watching,
+)
+from tests.differential.example import node, pod, pod_goes, pod_runs
+from tests.differential.invariants import broken_rules
+from tests.differential.normalise import different_keys, normalise, readable_difference
+from tests.differential.operations import Operation
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from docs.guide.examples import welcome
 
-from endpointd.api.events import EVENTS
-from endpointd.api.meta import ObjectKey
-from endpointd.client.discover import load_config
-from endpointd.client.errors import NotFoundError
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.api.events import EVENTS
+from aiokube.api.meta import ObjectKey
+from aiokube.client.errors import NotFoundError
+from aiokube.client.load_config import load_config
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from docs.guide.examples import welcome
+from tinykube.testing.control_plane import ControlPlane
 
 USER = "welcome-controller"
 ROLE = """

@@ -5,14 +5,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+
+from aiokube.client.rest import Client
+from tests.cluster.audit import AuditLog, Write
 from tests.cluster.full_audit import config_of
 from tests.cluster.leader_support import CLOCK, received, until
 from tests.cluster.shop import Shop, Watcher
-
-from endpointd.client.rest import Client
-from endpointd.testing.audit import AuditLog, Write
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 

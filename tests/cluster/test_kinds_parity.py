@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import aiohttp
 import pytest
+
 from tests.cluster.kinds_cases import AREAS
 from tests.cluster.kinds_driver import Answer, Case, Server, readable
-
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.server import ApiServer
-from endpointd.apiserver.settings import ServerSettings
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.server.api_server import ApiServer
+from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.settings import ServerSettings
+from tinykube.testing.control_plane import ControlPlane
 
 TOKEN = "a" * 32
 

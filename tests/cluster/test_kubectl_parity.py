@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+
 from tests.cluster.kubectl_cases import CASES
 from tests.cluster.kubectl_differences import ALIKE, REASONS
 from tests.cluster.kubectl_driver import Kubectl, Outcome, Pair, Step, kubectl_on_both, run_case, run_cases
 from tests.cluster.kubectl_manifests import FILES
-
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

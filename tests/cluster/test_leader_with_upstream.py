@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.leader_support import CLOCK, Churn, Replicas, grant, until
 
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.leader_support import CLOCK, Churn, Replicas, grant, until
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.metrics_table import Comparison, compare, table
+from tests.differential.metrics_table import Comparison, compare, table
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

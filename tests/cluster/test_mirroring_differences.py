@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from endpointd.api.discovery import MANAGED_BY_LABEL, SERVICE_NAME_LABEL, EndpointSlice
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.mirroring_sides import MirroringSide, endpointd_mirroring, upstream_mirroring
-from endpointd.testing.mirroring_workload import OURS
-from endpointd.testing.operations import Operation, SliceOf, document
-from endpointd.testing.side import come_to_rest, while_watching
+from aiokube.api.discovery import MANAGED_BY_LABEL, SERVICE_NAME_LABEL, EndpointSlice
+from aiokube.clock import SystemClock
+from tests.differential.cluster_under_test import come_to_rest, while_watching
+from tests.differential.mirroring_sides import MirroringSide, endpointd_mirroring, upstream_mirroring
+from tests.differential.mirroring_workload import OURS
+from tests.differential.operations import Operation, SliceOf, document
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

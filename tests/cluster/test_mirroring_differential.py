@@ -19,12 +19,12 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from endpointd.api.meta import key_of
-from endpointd.clock import SystemClock
+from aiokube.api.meta import key_of
+from aiokube.clock import SystemClock
 from endpointd.controllers.mirroring.desired import is_mirrorable, mirror, wants_mirroring
 from endpointd.controllers.mirroring.plan import problems_of
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.mirroring_sides import (
+from tests.differential.cluster_under_test import NO_TARGET, Starter, come_to_rest, while_watching
+from tests.differential.mirroring_sides import (
     MirroringSide,
     broken_mirrors,
     endpointd_mirroring,
@@ -32,11 +32,11 @@ from endpointd.testing.mirroring_sides import (
     mirrored_state,
     upstream_mirroring,
 )
-from endpointd.testing.mirroring_workload import generate
-from endpointd.testing.mirroring_world import MirroringOptions
-from endpointd.testing.normalise import NormalState, Snapshot, different_keys, readable_difference
-from endpointd.testing.operations import Batch, Operation, SliceOf, count
-from endpointd.testing.side import NO_TARGET, Starter, come_to_rest, while_watching
+from tests.differential.mirroring_workload import generate
+from tests.differential.mirroring_world import MirroringOptions
+from tests.differential.normalise import NormalState, Snapshot, different_keys, readable_difference
+from tests.differential.operations import Batch, Operation, SliceOf, count
+from tinykube.testing.control_plane import ControlPlane
 
 SEEDS = [int(seed) for seed in os.environ.get("MIRRORING_SEEDS", "1,2,3").split(",")]
 OPERATIONS = int(os.environ.get("MIRRORING_OPERATIONS", "300"))

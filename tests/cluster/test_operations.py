@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from endpointd.clock import SystemClock
-from endpointd.testing.certificates import CertificateAuthority
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
+from aiokube.clock import SystemClock
+from tinykube.testing.certificates import CertificateAuthority
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.schema_support import Wire, wire_to
 
-from endpointd.apiserver.errors import StatusError
-from endpointd.apiserver.patch.service import TypedPatches
-from endpointd.apiserver.schema.service import TypeSchema
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.schema_support import Wire, wire_to
+from tinykube.server.errors import StatusError
+from tinykube.server.patch.service import TypedPatches
+from tinykube.server.schema.service import TypeSchema
+from tinykube.testing.control_plane import ControlPlane
 
 NAMESPACE = "patch-parity"
 SEED = 20261121

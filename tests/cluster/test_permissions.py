@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 

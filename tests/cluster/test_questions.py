@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.cluster.setups import Json, connected, make, make_nodes, pod, post, service
 
 from endpointd.cli.main import cli
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.kubeconfig import write_kubeconfig
+from tests.cluster.setups import Json, connected, make, make_nodes, pod, post, service
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.kubeconfig import write_kubeconfig
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from tests.cluster.leader_support import CLOCK, until
 
-from endpointd.api.coordination import LEASES, Lease
-from endpointd.api.meta import ObjectKey
-from endpointd.client.config import ClusterConfig
-from endpointd.client.errors import NotFoundError
-from endpointd.client.rest import Client
-from endpointd.testing.apiserver import ThreadApiServer, running_api_server
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.differential import Plan, compare
-from endpointd.testing.processes import ChildProcess
-from endpointd.testing.side import endpointd
-from endpointd.testing.workload import WorkloadOptions
+from aiokube.api.coordination import LEASES, Lease
+from aiokube.api.meta import ObjectKey
+from aiokube.client.config import ClusterConfig
+from aiokube.client.errors import NotFoundError
+from aiokube.client.rest import Client
+from tests.cluster.leader_support import CLOCK, until
+from tests.differential.cluster_under_test import endpointd
+from tests.differential.differential import Plan, compare
+from tests.differential.workload import WorkloadOptions
+from tinykube.testing.api_server import ThreadApiServer, running_api_server
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

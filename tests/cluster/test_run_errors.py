@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.kubeconfig import write_kubeconfig
-from endpointd.testing.processes import ChildProcess
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.kubeconfig import write_kubeconfig
+from tinykube.testing.processes import ChildProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.schema_support import Wire, wire_to
 
-from endpointd.apiserver.registry.builtin import builtin_registry
-from endpointd.apiserver.schema.conform import conform
-from endpointd.apiserver.schema.defaults import apply_defaults
-from endpointd.apiserver.schema.errors import ConformError
-from endpointd.apiserver.schema.loader import PACKAGES, kind_type, package
-from endpointd.apiserver.schema.openapi import TypeOpenApi
-from endpointd.apiserver.schema.openapi_schemas import Schemas
-from endpointd.apiserver.schema.openapi_v2 import swagger
-from endpointd.apiserver.schema.protobuf import decode_protobuf
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.schema_support import Wire, wire_to
+from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.schema.conform import conform
+from tinykube.server.schema.defaults import apply_defaults
+from tinykube.server.schema.errors import ConformError
+from tinykube.server.schema.loader import PACKAGES, kind_type, package
+from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.schema.openapi_schemas import Schemas
+from tinykube.server.schema.openapi_v2 import swagger
+from tinykube.server.schema.protobuf import decode_protobuf
+from tinykube.testing.control_plane import ControlPlane
 
 NAMESPACE = "schema-parity"
 

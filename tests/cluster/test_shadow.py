@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
 from tests.cluster.full_audit import audited_plane, config_of
 from tests.cluster.leader_support import until
 from tests.cluster.shadow_figures import Figures
 from tests.cluster.shop import Shop
-
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 

@@ -4,16 +4,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from endpointd.cli.cluster_snapshot import read_cluster
+from endpointd.diagnose.changes import changes_of_all
+from endpointd.diagnose.snapshot import World
 from tests.cluster.leader_support import CLOCK, until
 from tests.cluster.setups import connected
 from tests.cluster.shadow_figures import Figures
-
-from endpointd.cli.reading import read_cluster
-from endpointd.diagnose.changes import changes_of_all
-from endpointd.diagnose.snapshot import World
-from endpointd.testing.controlplane import ControlPlane
-from endpointd.testing.side import Side, come_to_rest, upstream, while_watching
-from endpointd.testing.workload import WorkloadOptions, generate
+from tests.differential.cluster_under_test import Side, come_to_rest, upstream, while_watching
+from tests.differential.workload import WorkloadOptions, generate
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

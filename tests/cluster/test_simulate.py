@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.simulated import simulation_runs
 
-from endpointd.simulate.settings import SimulateSettings
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.simulated import simulation_runs
+from tinykube.simulate.settings import SimulateSettings
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

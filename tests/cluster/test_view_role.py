@@ -12,13 +12,13 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.cluster.setups import Json, at_rest, connected, endpointd_runs, make, make_nodes, post
 from tests.unit.diagnose.verdicts import SETUPS, Answers, Setup
 
+from aiokube.client.rest import Client
 from endpointd.cli.main import cli
-from endpointd.client.rest import Client
 from endpointd.diagnose.snapshot import World
-from endpointd.testing.controlplane import ControlPlane
+from tests.cluster.setups import Json, at_rest, connected, endpointd_runs, make, make_nodes, post
+from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

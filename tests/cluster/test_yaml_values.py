@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.cli.yaml_cases import REFUSED, VALUES
+
+from tests.yaml.yaml_cases import REFUSED, VALUES
 
 HEAD = "apiVersion: example.test/v1\nkind: Thing\nmetadata: {name: x}\nspec:\n"
 

@@ -96,6 +96,6 @@ def test_a_command_prints_what_the_readme_shows(shop: Shop, command: str, output
 
 def test_the_install_commands_name_what_there_is() -> None:
     text = (ROOT / "README.md").read_text()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "endpointd" / "pyproject.toml").read_text())["project"]
     assert (ROOT / "deploy" / "Containerfile").exists()
     assert f"Python {project['requires-python'].removeprefix('>=')} or later" in text

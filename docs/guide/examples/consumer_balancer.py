@@ -5,7 +5,7 @@ import logging
 import random
 import sys
 
-from endpointd.consumer import EndpointView, ServiceEndpoints, watch_service
+from aiokube.discovery import EndpointView, ServiceEndpoints, watch_service
 
 log = logging.getLogger("balancer")
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 
-from endpointd.consumer import ServiceMap, ServiceMapChanges, watch_services
+from aiokube.discovery import ServiceMap, ServiceMapChanges, watch_services
 
 
 def lines(services: ServiceMap, changes: ServiceMapChanges) -> Iterator[str]:

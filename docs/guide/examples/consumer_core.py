@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from endpointd.api.discovery import EndpointSlice
-from endpointd.consumer import (
+from aiokube.api.discovery import EndpointSlice
+from aiokube.discovery import (
     EndpointChanges,
     EndpointSliceCache,
     Location,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from docs.guide.examples import replica_labels
 
-from endpointd.testing.apiserver import ThreadApiServer
+from docs.guide.examples import replica_labels
+from tinykube.testing.api_server import ThreadApiServer
 
 DEPLOYMENT = """
 apiVersion: apps/v1

@@ -10,19 +10,19 @@ import random
 
 import msgspec
 
-from endpointd.api.meta import ObjectKey, ObjectMeta
-from endpointd.api.resource import Resource
-from endpointd.client.discover import load_config
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.runtime.controller import Controller
-from endpointd.runtime.events import ClientEventSink, EventRecorder, EventWriter, reference
-from endpointd.runtime.handlers import enqueue
-from endpointd.runtime.informer import Informer
-from endpointd.runtime.manager import Manager
-from endpointd.runtime.queue import WorkQueue
-from endpointd.runtime.shutdown import stop_on_signals
-from endpointd.runtime.store import Store
+from aiokube.api.meta import ObjectKey, ObjectMeta
+from aiokube.api.resource import Resource
+from aiokube.client.load_config import load_config
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from aiokube.runtime.controller import Controller
+from aiokube.runtime.events import ClientEventSink, EventRecorder, EventWriter, reference
+from aiokube.runtime.handlers import enqueue
+from aiokube.runtime.informer import Informer
+from aiokube.runtime.manager import Manager
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.shutdown import stop_on_signals
+from aiokube.runtime.store import Store
 
 LABEL = "example.com/welcome"
 MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import AssetsMissingError, ControlPlane, find_assets
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from tinykube.testing.control_plane import AssetsMissingError, ControlPlane, find_assets
 
 _HERE = Path(__file__).parent
 

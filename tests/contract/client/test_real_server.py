@@ -11,15 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from endpointd.api.core import PODS, SERVICES
-from endpointd.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
-from endpointd.api.endpoints import ENDPOINTS, EndpointAddress, Endpoints, EndpointSubset
-from endpointd.api.meta import ObjectKey, ObjectMeta
-from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.config import ClusterConfig, Impersonation, TlsConfig
-from endpointd.client.credentials import Credential, StaticCredentials, bearer
-from endpointd.client.discover import load_config
-from endpointd.client.errors import (
+from aiokube.api.core import PODS, SERVICES
+from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
+from aiokube.api.endpoints import ENDPOINTS, EndpointAddress, Endpoints, EndpointSubset
+from aiokube.api.meta import ObjectKey, ObjectMeta
+from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.client.config import ClusterConfig, Impersonation, TlsConfig
+from aiokube.client.credentials import Credential, StaticCredentials, bearer
+from aiokube.client.errors import (
     AlreadyExistsError,
     ApiError,
     BadRequestError,
@@ -34,10 +33,11 @@ from endpointd.client.errors import (
     TransportError,
     UnauthorizedError,
 )
-from endpointd.client.incluster import in_cluster_config
-from endpointd.client.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Client
-from endpointd.clock import SystemClock
-from endpointd.testing.controlplane import ControlPlane
+from aiokube.client.incluster import in_cluster_config
+from aiokube.client.load_config import load_config
+from aiokube.client.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Client
+from aiokube.clock import SystemClock
+from tinykube.testing.control_plane import ControlPlane
 
 CLOCK = SystemClock()
 

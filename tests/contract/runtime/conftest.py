@@ -6,13 +6,13 @@ from typing import Protocol
 import pytest
 from msgspec.structs import replace
 
-from endpointd.api.discovery import ENDPOINT_SLICES, EndpointSlice
-from endpointd.api.meta import ObjectKey, ObjectMeta
-from endpointd.client.rest import Client
-from endpointd.clock import SystemClock
-from endpointd.runtime.source import Source
-from endpointd.testing.controlplane import AssetsMissingError, ControlPlane, find_assets
-from endpointd.testing.fake_source import FakeSource
+from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
+from aiokube.api.meta import ObjectKey, ObjectMeta
+from aiokube.client.rest import Client
+from aiokube.clock import SystemClock
+from aiokube.runtime.source import Source
+from aiokube.testing.fake_source import FakeSource
+from tinykube.testing.control_plane import AssetsMissingError, ControlPlane, find_assets
 
 
 class Upstream(Protocol):

@@ -5,19 +5,19 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.contract.runtime.conftest import Upstream, key_in, labelled, without_finalizers
 
-from endpointd.api.discovery import EndpointSlice
-from endpointd.api.meta import key_of, version_number
-from endpointd.api.resource import Bookmark, WatchError, WatchEvent
-from endpointd.client.errors import ServerTimeoutError
-from endpointd.clock import SystemClock
-from endpointd.runtime.reflector import Reflector
-from endpointd.runtime.reflector_settings import ReflectorSettings
-from endpointd.runtime.source import Batch
-from endpointd.runtime.store import Store
-from endpointd.runtime.watch_faults import FaultKind, classify, classify_status
-from endpointd.runtime.watch_states import WatchRules
+from aiokube.api.discovery import EndpointSlice
+from aiokube.api.meta import key_of, version_number
+from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.client.errors import ServerTimeoutError
+from aiokube.clock import SystemClock
+from aiokube.runtime.reflector import Reflector
+from aiokube.runtime.reflector_settings import ReflectorSettings
+from aiokube.runtime.source import Batch
+from aiokube.runtime.store import Store
+from aiokube.runtime.watch_faults import FaultKind, classify, classify_status
+from aiokube.runtime.watch_states import WatchRules
+from tests.contract.runtime.conftest import Upstream, key_in, labelled, without_finalizers
 
 Event = WatchEvent[EndpointSlice] | Bookmark | WatchError
 

@@ -1,0 +1,221 @@
+"""Which resources there are, where they live on a server, and how their bytes become values.
+
+A :class:`Resource` says all that the layers above need to know of a kind, so that none of them knows any
+kind by name: path, decoder, and the projection that keeps only what is used.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+
+from aiokube.api.meta import KubernetesObject, ListMeta
+from aiokube.api.status import Status
+from aiokube.api.unknown_fields import Schema
+
+T = TypeVar("T", bound=KubernetesObject)
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+UNKNOWN = "-unknown-"
+"""Under which name a type keeps the fields it does not know: no field of an API is called so."""
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One change of one object. ``item`` is its state after the change (before it, for ``DELETED``)."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    item: T
+
+
+class Bookmark(msgspec.Struct, frozen=True, gc=False):
+    """Everything up to ``resource_version`` has been seen; ``initial_events_end`` closes the initial state."""
+
+    resource_version: str
+    initial_events_end: bool = False
+
+
+class WatchError(msgspec.Struct, frozen=True, gc=False):
+    """The server ended the watch with a status (410 Expired, most often)."""
+
+    status: Status
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One page of a list: ``continue_token`` is ``""`` on the last."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_token: str = ""
+    remaining_item_count: int | None = None
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _BookmarkObject(msgspec.Struct, gc=False):
+    metadata: _BookmarkMeta
+
+
+class _RawEvent(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _RawPage(msgspec.Struct, gc=False):
+    metadata: ListMeta | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_raw_page_decoder = msgspec.json.Decoder(_RawPage)
+_raw_event_decoder = msgspec.json.Decoder(_RawEvent)
+_bookmark_decoder = msgspec.json.Decoder(_BookmarkObject)
+_status_decoder = msgspec.json.Decoder(Status)
+
+# The server writes the type first; a line that begins so needs no second pass.
+_OBJECT_PREFIXES = (b'{"type":"ADDED"', b'{"type":"MODIFIED"', b'{"type":"DELETED"')
+
+
+class Resource(Generic[T]):
+    """One kind of object on a server, and the values it becomes here.
+
+    ``wire`` is the msgspec type a JSON document decodes into; unknown fields are skipped. ``project`` turns it
+    into the value that is cached (the wire value itself where it is left out). A resource whose wire type is
+    not complete must never be written back with PUT: what was not decoded would be erased.
+
+    With a ``schema``, the wire type forbids unknown fields, and the value has a field ``unknown`` for those that an
+    object has nevertheless; :meth:`encode` puts them back.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        version: str,
+        plural: str,
+        kind: str,
+        wire: Any,
+        project: Callable[[Any], T] | None = None,
+        schema: Schema | None = None,
+        namespaced: bool = True,
+    ) -> None:
+        self.group = group
+        self.version = version
+        self.plural = plural
+        self.kind = kind
+        self.namespaced = namespaced
+        self.wire = wire
+        self._project = project
+        self._schema = schema
+        self._object_decoder = msgspec.json.Decoder(wire)
+        item = msgspec.defstruct("_Event", [("type", str), ("object", wire)], gc=False)
+        self._event_decoder = msgspec.json.Decoder(item)
+        page = msgspec.defstruct(
+            "_Page", [("metadata", ListMeta | None, None), ("items", tuple[wire, ...] | None, None)], gc=False
+        )
+        self._page_decoder = msgspec.json.Decoder(page)
+
+    @property
+    def api_version(self) -> str:
+        """``v1``, or ``group/version``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """``pods``, or ``endpointslices.discovery.k8s.io``: how messages and RBAC name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def __repr__(self) -> str:
+        return f"Resource({self.full_name})"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL path of the collection, one object, or one of its subresources."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def decode(self, body: bytes | bytearray | memoryview) -> T:
+        """Decode one object. Raises ``msgspec.DecodeError`` where the bytes are not of this kind."""
+        try:
+            value = self._object_decoder.decode(body)
+        except msgspec.ValidationError:
+            if self._schema is None:
+                raise
+            return self._decode_with_unknown_fields(self._schema, body)
+        return self._project(value) if self._project is not None else value
+
+    def _decode_with_unknown_fields(self, schema: Schema, body: bytes | bytearray | memoryview) -> T:
+        document = msgspec.json.decode(body)
+        unknown = schema.split(document) if isinstance(document, dict) else {}
+        wire = msgspec.convert(document, self.wire)
+        value: Any = self._project(wire) if self._project is not None else wire
+        return cast("T", msgspec.structs.replace(value, unknown=unknown) if unknown else value)
+
+    def encode(self, body: Any) -> bytes:
+        """Encode an object of this kind as the body of a write, with the fields of it that are unknown."""
+        unknown = getattr(body, "unknown", msgspec.UNSET)
+        if unknown is msgspec.UNSET or self._schema is None:
+            return _encoder.encode(body)
+        document = msgspec.to_builtins(msgspec.structs.replace(body, unknown=msgspec.UNSET))
+        self._schema.merge(document, unknown)
+        return _encoder.encode(document)
+
+    def decode_page(self, body: bytes | bytearray | memoryview) -> Page[T]:
+        """Decode one page of a list. Raises ``msgspec.DecodeError``."""
+        items: tuple[T, ...]
+        try:
+            page: Any = self._page_decoder.decode(body)
+        except msgspec.ValidationError:
+            if self._schema is None:
+                raise
+            page = _raw_page_decoder.decode(body)
+            items = tuple(map(self.decode, page.items or ()))
+        else:
+            items = page.items or ()
+            if self._project is not None:
+                items = tuple(map(self._project, items))
+        metadata = page.metadata or ListMeta()
+        return Page(
+            items=items,
+            resource_version=metadata.resource_version,
+            continue_token=metadata.continue_ or "",
+            remaining_item_count=metadata.remaining_item_count,
+        )
+
+    def decode_event(self, line: bytes | bytearray | memoryview) -> WatchEvent[T] | Bookmark | WatchError:
+        """Decode one line of a watch. Raises ``msgspec.DecodeError`` where it is not a watch event."""
+        if bytes(line[:18]).startswith(_OBJECT_PREFIXES):
+            try:
+                event: Any = self._event_decoder.decode(line)
+            except msgspec.ValidationError:
+                if self._schema is None:
+                    raise
+            else:
+                item = event.object
+                return WatchEvent(event.type, item if self._project is None else self._project(item))
+        raw = _raw_event_decoder.decode(line)
+        match raw.type:
+            case "ADDED" | "MODIFIED" | "DELETED":
+                return WatchEvent(raw.type, self.decode(raw.object))
+            case "BOOKMARK":
+                meta = _bookmark_decoder.decode(raw.object).metadata
+                return Bookmark(
+                    resource_version=meta.resource_version,
+                    initial_events_end=(meta.annotations or {}).get(INITIAL_EVENTS_END) == "true",
+                )
+            case "ERROR":
+                return WatchError(_status_decoder.decode(raw.object))
+            case other:
+                raise msgspec.ValidationError(f"a watch event of unknown type {other!r}")

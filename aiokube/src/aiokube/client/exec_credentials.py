@@ -1,0 +1,251 @@
+"""Credentials that a program prints: ``client.authentication.k8s.io`` v1 and v1beta1."""
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from aiokube.client.credentials import CertificateData, ClientCertificate, Credential, bearer
+from aiokube.client.errors import ConfigError, CredentialError
+from aiokube.clock import Clock
+
+log = logging.getLogger(__name__)
+
+API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+TIMEOUT_SECONDS = 60.0
+
+_MODES = ("Never", "IfAvailable", "Always")
+_TAIL_LINES = 5
+_TAIL_CHARACTERS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """Which program to run, and how; ``where`` says in words where that is written."""
+
+    where: str
+    command: str
+    arguments: tuple[str, ...] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str = API_VERSIONS[0]
+    install_hint: str = ""
+    interactive_mode: str = "IfAvailable"
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        where: str,
+        command: str,
+        arguments: tuple[str, ...],
+        environment: Mapping[str, str],
+        api_version: str,
+        install_hint: str,
+        interactive_mode: str,
+    ) -> Self:
+        """Return a plugin that can be run as it is written. Raises ConfigError."""
+        if not command:
+            raise ConfigError(f"{where} names no command: add it")
+        if api_version not in API_VERSIONS:
+            known = " or ".join(API_VERSIONS)
+            raise ConfigError(f"{where} has the apiVersion {api_version!r}: it must be {known}")
+        if not interactive_mode:
+            if api_version == API_VERSIONS[0]:
+                raise ConfigError(
+                    f"{where} has no interactiveMode, which v1 wants: add Never, IfAvailable or Always"
+                )
+            interactive_mode = "IfAvailable"
+        if interactive_mode not in _MODES:
+            raise ConfigError(
+                f"{where} has an unknown interactiveMode: it must be one of {', '.join(_MODES)}"
+            )
+        if any(not name for name in environment):
+            raise ConfigError(f"{where} has a variable without a name under env: name it")
+        return cls(where, command, arguments, environment, api_version, install_hint, interactive_mode)
+
+
+class _ExecStatus(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: datetime | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    status: _ExecStatus | None = None
+
+
+_decoder = msgspec.json.Decoder(_ExecCredential)
+
+
+class ExecCredentials:
+    """Runs a plugin when credentials are first needed, when they have expired, and when a server refuses them.
+
+    One run at a time serves all who wait. A plugin that may not talk to a terminal has a minute. What it printed
+    is kept in memory until ``expirationTimestamp``, forever without one. ``certificate`` is used with a token where
+    the plugin gives no certificate of its own. ``cluster`` is passed on to it (``provideClusterInfo``).
+
+    Raises ConfigError where the plugin cannot be run as it stands there, and CredentialError, with the last lines of
+    its standard error, where it fails; its standard output is never shown.
+    """
+
+    def __init__(
+        self,
+        plugin: ExecPlugin,
+        *,
+        clock: Clock,
+        certificate: ClientCertificate | None = None,
+        cluster: Mapping[str, Any] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._plugin = plugin
+        self._clock = clock
+        self._certificate = certificate
+        self._cluster = cluster
+        self._timeout_seconds = timeout_seconds
+        self._lock = asyncio.Lock()
+        self._credential: Credential | None = None
+        self._expires: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"ExecCredentials({self._plugin.command!r})"
+
+    async def current(self) -> Credential:
+        """Return what the plugin gave, running it where that has expired."""
+        if (found := self._valid()) is not None:
+            return found
+        async with self._lock:
+            return self._valid() or await self._renew()
+
+    async def renewed(self, rejected: Credential) -> Credential:
+        """Run the plugin again, unless another request has had it run since."""
+        async with self._lock:
+            if self._credential is not None and self._credential is not rejected:
+                return self._credential
+            return await self._renew()
+
+    def _valid(self) -> Credential | None:
+        if self._expires is not None and self._clock.wall() >= self._expires:
+            return None
+        return self._credential
+
+    async def _renew(self) -> Credential:
+        plugin = self._plugin
+        status = self._status_of(await self._run())
+        certificate = self._certificate
+        if status.client_certificate_data and status.client_key_data:
+            certificate = CertificateData(
+                status.client_certificate_data.encode(), status.client_key_data.encode()
+            )
+        made = Credential(bearer(status.token) if status.token else None, certificate)
+        expires = status.expiration_timestamp
+        self._expires = (
+            expires.replace(tzinfo=UTC) if expires is not None and expires.tzinfo is None else expires
+        )
+        if self._credential is not None and made == self._credential:
+            return self._credential  # the same object, which says that nothing newer is to be had
+        self._credential = made
+        log.debug("exec plugin gave new credentials: command=%s expires=%s", plugin.command, self._expires)
+        return made
+
+    def _status_of(self, output: bytes) -> _ExecStatus:
+        plugin = self._plugin
+        try:
+            printed = _decoder.decode(output)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problem = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
+            raise CredentialError(
+                f"{plugin.where}: {plugin.command} printed no ExecCredential: {problem}"
+            ) from None
+        if printed.kind != "ExecCredential" or printed.api_version != plugin.api_version:
+            raise ConfigError(
+                f"{plugin.where}: {plugin.command} printed no ExecCredential of {plugin.api_version}: "
+                "set apiVersion to what the plugin speaks"
+            )
+        status = printed.status
+        if status is None or not (
+            status.token or (status.client_certificate_data and status.client_key_data)
+        ):
+            raise CredentialError(
+                f"{plugin.where}: {plugin.command} gave neither a token nor a certificate with its key"
+            )
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise CredentialError(
+                f"{plugin.where}: {plugin.command} gave only one half of a client certificate"
+            )
+        return status
+
+    async def _run(self) -> bytes:
+        plugin = self._plugin
+        has_terminal = sys.stdin is not None and sys.stdin.isatty()
+        if plugin.interactive_mode == "Always" and not has_terminal:
+            raise ConfigError(
+                f"{plugin.where}: {plugin.command} wants to ask on a terminal, and there is none: "
+                "use credentials that need nobody"
+            )
+        is_interactive = has_terminal and plugin.interactive_mode != "Never"
+        environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": self._info(is_interactive)}
+        program = self._program(environment)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *plugin.arguments,
+                env=environment,
+                stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=None if is_interactive else asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise ConfigError(f"{plugin.where}: {program} cannot be run: {error.strerror}") from None
+        try:
+            async with asyncio.timeout(None if is_interactive else self._timeout_seconds):
+                output, errors = await process.communicate()
+        except TimeoutError:
+            raise CredentialError(
+                f"{plugin.where}: {plugin.command} has not ended after {self._timeout_seconds:g} s and was killed"
+            ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise CredentialError(
+                f"{plugin.where}: {plugin.command} failed with exit code {process.returncode}{_tail(errors)}"
+            )
+        return output
+
+    def _program(self, environment: Mapping[str, str]) -> str:
+        plugin = self._plugin
+        found = shutil.which(plugin.command, path=environment.get("PATH"))
+        if found is None:
+            hint = f" {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
+            is_there = "/" in plugin.command and Path(plugin.command).exists()
+            problem = "may not be run" if is_there else "is not installed, or not in PATH"
+            raise ConfigError(f"{plugin.where}: {plugin.command} {problem}.{hint}")
+        return found
+
+    def _info(self, is_interactive: bool) -> str:
+        spec: dict[str, Any] = {"interactive": is_interactive}
+        if self._cluster is not None:
+            spec["cluster"] = self._cluster
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+
+def _tail(errors: bytes | None) -> str:
+    """Return the last words of a plugin, in one line that can follow a message."""
+    lines = [line.strip() for line in (errors or b"").decode(errors="replace").splitlines() if line.strip()]
+    words = " | ".join(lines[-_TAIL_LINES:])[-_TAIL_CHARACTERS:]
+    return f": {words}" if words else ""

@@ -1,0 +1,117 @@
+"""A list that is decoded as it comes: neither its text nor its wire form is ever in memory as a whole."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
+
+from aiokube.api.meta import KubernetesObject
+from aiokube.api.resource import Resource
+from aiokube.client.chunks import Opened
+from aiokube.client.errors import UnexpectedResponseError
+from aiokube.client.watch import UNDECODABLE, problem_of
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_ITEMS = b'"items":['
+_BEGIN, _END = b"{" + _ITEMS, b"]}"
+_BETWEEN_ITEMS = b'},{"metadata":{'
+_LONGEST_HEAD_BYTES = 16 * 1024
+_WORTH_DECODING_BYTES = 256 * 1024
+
+
+class ListSplitter:
+    """Cuts the text of one list into lists of whole items, whatever the chunks.
+
+    Where an item ends is known only to who parses it. So it is guessed: at what stands between two items of a list of
+    a Kubernetes server. The same may stand within an item; then what was cut is no JSON (its brackets do not close),
+    and :meth:`put_back` has the rest kept together. A guess is never wrong unnoticed.
+
+    Every byte is looked at once or twice, however many chunks an item has.
+    """
+
+    def __init__(self, worth_decoding_bytes: int = _WORTH_DECODING_BYTES) -> None:
+        self._worth_decoding_bytes = worth_decoding_bytes
+        self._text = bytearray()
+        self._may_cut = True
+        self._looked_at = 0
+        self._head: bytes | None = None
+
+    @property
+    def head(self) -> bytes | None:
+        """The list without its items, once they have begun; None where they never did, and all of it comes at the end."""
+        return self._head + _ITEMS + _END if self._head is not None else None
+
+    def feed(self, chunk: bytes) -> bytes | None:
+        """Take in what has arrived; return a list of the items that are there whole."""
+        text = self._text
+        text += chunk
+        if not self._may_cut or len(text) < self._worth_decoding_bytes:
+            return None
+        if self._head is None:
+            items_at = text.find(_ITEMS, 0, _LONGEST_HEAD_BYTES)
+            if items_at < 0:
+                self._may_cut = False
+                return None
+            self._head = bytes(text[:items_at])
+            del text[: items_at + len(_ITEMS)]
+        end = text.rfind(_BETWEEN_ITEMS, self._looked_at) + 1
+        if end:
+            piece = b"".join((_BEGIN, text[:end], _END))
+            del text[: end + 1]
+        self._looked_at = max(len(text) - len(_BETWEEN_ITEMS) + 1, 0)
+        return piece if end else None
+
+    def put_back(self, piece: bytes) -> None:
+        """Take back what was cut in the wrong place; nothing is cut any more."""
+        self._text[:0] = piece[len(_BEGIN) : -len(_END)] + b","
+        self._may_cut = False
+
+    def rest(self) -> bytes:
+        """Return a list of all that was not given out; what ``head`` says is not in it, where there is one."""
+        return bytes(self._text) if self._head is None else _BEGIN + self._text
+
+
+class ListStream(Opened, Generic[T]):
+    """A list that is opened by entering it; see :meth:`aiokube.client.rest.Client.list_stream` for what it promises."""
+
+    def __init__(
+        self,
+        resource: Resource[T],
+        path: str,
+        stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
+    ) -> None:
+        super().__init__(stream, "a list", "list_stream")
+        self._resource = resource
+        self._path = path
+        self._splitter = ListSplitter()
+        self._ended = False
+        self.resource_version = ""
+        self.continue_token = ""
+
+    async def __anext__(self) -> tuple[T, ...]:
+        chunks = self._chunks
+        if self._ended:
+            raise StopAsyncIteration
+        async for chunk in chunks:
+            piece = self._splitter.feed(chunk)
+            if piece is None:
+                continue
+            try:
+                return self._resource.decode_page(piece).items
+            except UNDECODABLE:  # cut within an item, or an item that is bad: the end will show
+                self._splitter.put_back(piece)
+        self._ended = True
+        return self._decoded_rest()
+
+    def _decoded_rest(self) -> tuple[T, ...]:
+        """Decode what is left, and with it the version; the error names what cannot be read."""
+        head = self._splitter.head
+        try:
+            rest = self._resource.decode_page(self._splitter.rest())
+            of_all = rest if rest.resource_version or head is None else self._resource.decode_page(head)
+        except UNDECODABLE as error:
+            raise UnexpectedResponseError(
+                f"GET {self._path}: the answer cannot be read as {self._resource.full_name}: {problem_of(error)}"
+            ) from None
+        self.resource_version, self.continue_token = of_all.resource_version, of_all.continue_token
+        return rest.items

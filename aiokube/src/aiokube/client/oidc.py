@@ -1,0 +1,200 @@
+"""Credentials from an OpenID Connect provider: an ID token, renewed with a refresh token."""
+
+import asyncio
+import base64
+import binascii
+import logging
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from aiokube.client.config import TlsConfig
+from aiokube.client.credentials import ClientCertificate, Credential, basic, bearer
+from aiokube.client.errors import ConfigError, CredentialError
+from aiokube.client.proxy import proxy_from_environment
+from aiokube.client.tls import make_context
+from aiokube.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_EARLY = timedelta(seconds=10)
+_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """The provider, and who we are to it; ``where`` says in words where that is written."""
+
+    where: str
+    issuer: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    tls: TlsConfig = field(default_factory=TlsConfig)
+
+
+class _Discovery(msgspec.Struct):
+    token_endpoint: str
+    token_endpoint_auth_methods_supported: list[str] | None = None
+
+
+class _Tokens(msgspec.Struct):
+    id_token: str | None = None
+    refresh_token: str | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+class OidcCredentials:
+    """Gives the ID token, and has a new one issued from ten seconds before its end, and on a 401.
+
+    Nothing is written back to the kubeconfig: where the provider gives out a new refresh token each time, the one in
+    the file is worth nothing afterwards, which is logged once. Raises ConfigError where the token has expired and
+    there is no way to a new one, CredentialError where the provider fails.
+    """
+
+    def __init__(
+        self,
+        settings: OidcSettings,
+        *,
+        id_token: str,
+        refresh_token: str,
+        clock: Clock,
+        certificate: ClientCertificate | None = None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._certificate = certificate
+        self._refresh_token = refresh_token
+        self._has_warned = False
+        self._lock = asyncio.Lock()
+        self._credential: Credential | None = None
+        self._expires: datetime | None = None
+        if id_token:
+            self._take(id_token)
+        elif not refresh_token:
+            raise ConfigError(f"{settings.where} has neither an id-token nor a refresh-token: log in")
+
+    def __repr__(self) -> str:
+        return f"OidcCredentials({self._settings.issuer!r})"
+
+    async def current(self) -> Credential:
+        """Return the ID token while it is good for ten more seconds, else a new one."""
+        if (found := self._valid()) is not None:
+            return found
+        async with self._lock:
+            return self._valid() or await self._renew()
+
+    async def renewed(self, rejected: Credential) -> Credential:
+        """Have a new token issued, unless another request has had that done since, or there is no way."""
+        async with self._lock:
+            if self._credential is not None and self._credential is not rejected:
+                return self._credential
+            if not self._can_renew:
+                return rejected
+            return await self._renew()
+
+    @property
+    def _can_renew(self) -> bool:
+        return bool(self._refresh_token and self._settings.issuer and self._settings.client_id)
+
+    def _valid(self) -> Credential | None:
+        if self._expires is not None and self._clock.wall() >= self._expires - _EARLY:
+            return None
+        return self._credential
+
+    def _take(self, id_token: str) -> Credential:
+        self._credential = Credential(bearer(id_token), self._certificate)
+        self._expires = _expiry(id_token)
+        return self._credential
+
+    async def _renew(self) -> Credential:
+        where = self._settings.where
+        if not self._can_renew:
+            since = f" at {self._expires:%Y-%m-%d %H:%M:%S} UTC" if self._expires is not None else ""
+            raise ConfigError(
+                f"the id-token of {where} has expired{since} and cannot be renewed "
+                "(that takes refresh-token, idp-issuer-url and client-id): log in again"
+            )
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                tokens = await self._ask()
+        except TimeoutError:
+            raise CredentialError(
+                f"the identity provider of {where} has not answered in {_TIMEOUT_SECONDS:g} s"
+            ) from None
+        except aiohttp.ClientError as error:
+            raise CredentialError(
+                f"the identity provider of {where} cannot be reached: {type(error).__name__}"
+            ) from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise CredentialError(f"the identity provider of {where} does not answer as one") from None
+        if not tokens.id_token:
+            raise CredentialError(
+                f"the identity provider of {where} gave no id_token: the client needs the scope openid"
+            )
+        if tokens.refresh_token and tokens.refresh_token != self._refresh_token:
+            self._refresh_token = tokens.refresh_token
+            if not self._has_warned:
+                self._has_warned = True
+                log.warning(
+                    "the identity provider has replaced the refresh token, which is not saved: where=%s",
+                    where,
+                )
+        return self._take(tokens.id_token)
+
+    async def _ask(self) -> _Tokens:
+        settings = self._settings
+        issuer = settings.issuer.rstrip("/")
+        context = make_context(settings.tls, None)
+        proxy = proxy_from_environment(issuer, os.environ) or None
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            known: dict[str, Any] = {"ssl": context, "proxy": proxy, "allow_redirects": False}
+            async with session.get(f"{issuer}/.well-known/openid-configuration", **known) as response:
+                self._check(response, "its openid-configuration")
+                discovery = msgspec.json.decode(await response.read(), type=_Discovery)
+            form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token}
+            headers = {}
+            if settings.client_secret and "client_secret_post" not in (
+                discovery.token_endpoint_auth_methods_supported or ()
+            ):
+                headers["Authorization"] = basic(settings.client_id, settings.client_secret)
+            else:
+                form["client_id"] = settings.client_id
+                if settings.client_secret:
+                    form["client_secret"] = settings.client_secret
+            async with session.post(
+                discovery.token_endpoint, data=form, headers=headers, **known
+            ) as response:
+                self._check(response, "a new token")
+                return msgspec.json.decode(await response.read(), type=_Tokens)
+
+    def _check(self, response: aiohttp.ClientResponse, what: str) -> None:
+        if response.status == 200:
+            return
+        where = self._settings.where
+        if response.status in (400, 401):
+            raise ConfigError(
+                f"the identity provider of {where} refuses {what} (HTTP {response.status}): log in again"
+            )
+        raise CredentialError(
+            f"the identity provider of {where} does not give {what}: HTTP {response.status}"
+        )
+
+
+def _expiry(id_token: str) -> datetime | None:
+    """Return when a JWT ends; None where it does not say so, or is none."""
+    parts = id_token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims = msgspec.json.decode(payload, type=_Claims)
+        return datetime.fromtimestamp(claims.exp, UTC) if claims.exp is not None else None
+    except (binascii.Error, msgspec.DecodeError, ValueError, OverflowError, OSError):
+        return None

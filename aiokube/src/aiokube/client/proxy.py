@@ -1,0 +1,81 @@
+"""Through which HTTP proxy a server is reached, as the environment has it."""
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from aiokube.client.errors import ConfigError
+
+
+def checked_proxy(url: str, where: str) -> str:
+    """Return the URL of a proxy where it can be used. Raises ConfigError; the text leaves out its password."""
+    try:
+        parts = urlsplit(url)
+        is_good = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ConfigError(f"the proxy of {where} is no URL like http://host:port: mend it")
+    if parts.scheme not in ("http", "https"):
+        raise ConfigError(
+            f"the proxy of {where} speaks {parts.scheme}: only http and https proxies can be used, "
+            "put one of these in front"
+        )
+    return url
+
+
+def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
+    """Return the proxy for a server, ``""`` for none, by HTTPS_PROXY (HTTP_PROXY for http) and NO_PROXY.
+
+    As Go's clients do it: either case, loopback never, and NO_PROXY lists hosts, domains (``.x`` for those below
+    only), addresses and CIDRs, each with a port where wanted, or is ``*``. Raises ConfigError.
+    """
+    parts = urlsplit(server)
+    host = (parts.hostname or "").rstrip(".")
+    variable = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
+    proxy = environ.get(variable) or environ.get(variable.lower()) or ""
+    if not proxy or _is_loopback(host):
+        return ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if any(_matches(rule.strip().lower(), host.lower(), port) for rule in exceptions.split(",")):
+        return ""
+    return checked_proxy(proxy if "://" in proxy else f"http://{proxy}", f"the environment ({variable})")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _matches(rule: str, host: str, port: int) -> bool:
+    if not rule:
+        return False
+    if rule == "*":
+        return True
+    address = _address(host)
+    if "/" in rule:
+        try:
+            return address is not None and address in ipaddress.ip_network(rule, strict=False)
+        except ValueError:
+            return False
+    name, separator, wanted_port = rule.rpartition(":")
+    if separator and wanted_port.isdecimal() and (":" not in name or name.startswith("[")):
+        if int(wanted_port) != port:
+            return False
+        rule = name
+    rule = rule.strip("[]")
+    if address is not None:
+        return _address(rule) == address
+    if rule.startswith("*."):
+        rule = rule[1:]
+    if rule.startswith("."):
+        return host.endswith(rule)
+    return host == rule or host.endswith(f".{rule}")

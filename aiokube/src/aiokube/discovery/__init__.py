@@ -1,0 +1,76 @@
+"""What a proxy reads: the endpoints of services, merged from their slices, and which of them to use.
+
+For whoever writes a load balancer, a proxy, a DNS server or a mesh. Three ways in, from near to far:
+
+* :func:`watch_service`: the endpoints of one service port, live, in three lines.
+* :func:`watch_services`: all services of a cluster as seen from a node, live.
+* :class:`EndpointSliceCache`, :class:`ServicePortCache`, :func:`select`: what these stand on, for slices that come from
+  somewhere else. No I/O, no clock, no tasks.
+
+The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md`` has them in short.
+"""
+
+from aiokube.discovery.cache import CacheStatistics, EndpointSliceCache
+from aiokube.discovery.changes import EndpointChanges, PortChanges, ServiceEndpoints
+from aiokube.discovery.cursor import Cursor
+from aiokube.discovery.endpoint import NOWHERE, EndpointView, Location, PortKey, ServicePortName
+from aiokube.discovery.health import (
+    HealthAnswer,
+    HealthChecks,
+    ProxyHealth,
+    is_leaving,
+    local_ready_counts,
+)
+from aiokube.discovery.live import LiveService, watch_service
+from aiokube.discovery.selection import CLUSTER_POLICY, Selection, TrafficPolicy, select
+from aiokube.discovery.service import PROXIED_SERVICES, PortOfService, ProxiedService
+from aiokube.discovery.service_cache import ServiceCursor, ServicePortCache
+from aiokube.discovery.service_map import (
+    MapCursor,
+    ServiceMap,
+    ServiceMapChanges,
+    ServiceMapStatistics,
+    watch_services,
+)
+from aiokube.discovery.service_ports import ServicePortView, service_ports
+from aiokube.discovery.slice_parser import SliceView, read_slice, why_ignored
+
+__all__ = [
+    "watch_service",
+    "LiveService",
+    "watch_services",
+    "ServiceMap",
+    "ServiceMapChanges",
+    "ServiceMapStatistics",
+    "MapCursor",
+    "EndpointSliceCache",
+    "CacheStatistics",
+    "Cursor",
+    "EndpointChanges",
+    "PortChanges",
+    "ServiceEndpoints",
+    "EndpointView",
+    "ServicePortName",
+    "PortKey",
+    "Location",
+    "NOWHERE",
+    "select",
+    "Selection",
+    "TrafficPolicy",
+    "CLUSTER_POLICY",
+    "read_slice",
+    "SliceView",
+    "why_ignored",
+    "ServicePortCache",
+    "ServiceCursor",
+    "ServicePortView",
+    "service_ports",
+    "ProxiedService",
+    "PortOfService",
+    "PROXIED_SERVICES",
+    "HealthChecks",
+    "HealthAnswer",
+    "ProxyHealth",
+    "is_leaving",
+    "local_ready_counts",
+]

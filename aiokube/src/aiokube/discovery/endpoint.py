@@ -1,0 +1,103 @@
+"""What is known of one endpoint, whose it is, and from where it is looked at."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from aiokube.api.meta import ObjectKey, ObjectReference
+
+NO_HINTS: frozenset[str] = frozenset()
+
+
+class PortKey(NamedTuple):
+    """A port of a service as slices and services have it in common: name and protocol, never a number (C-27)."""
+
+    name: str
+    protocol: str = "TCP"
+
+
+class ServicePortName(NamedTuple):
+    """One port of one service: the unit of all load balancing (C-26). An unnamed port is ``""``."""
+
+    namespace: str
+    service: str
+    port: str = ""
+    protocol: str = "TCP"
+
+    @property
+    def service_key(self) -> ObjectKey:
+        """The service it is a port of."""
+        return ObjectKey(self.namespace, self.service)
+
+    @property
+    def port_key(self) -> PortKey:
+        """The port without its service."""
+        return PortKey(self.port, self.protocol)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.service}:{self.port or '(unnamed)'}/{self.protocol}"
+
+
+class Location(msgspec.Struct, frozen=True, gc=False):
+    """Where the consumer stands. ``""`` means unknown: nothing is local then, or no zone is one's own (C-10)."""
+
+    node_name: str = ""
+    zone: str = ""
+
+
+NOWHERE = Location()
+
+
+class EndpointView(msgspec.Struct, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
+    """One endpoint of one service port, as its slice tells of it.
+
+    The three conditions have the defaults of a proxy: unset ready and serving are true, unset terminating is
+    false. ``zone`` is where the endpoint stands and decides nothing; ``zone_hints`` are the zones whose
+    consumers should use it (C-42, C-46). Two views are equal where everything of this is.
+    """
+
+    ip: str
+    """Canonical text: two spellings of one address are one endpoint (C-33)."""
+    port: int
+    ready: bool = True
+    serving: bool = True
+    terminating: bool = False
+    node_name: str = ""
+    zone_hints: frozenset[str] = NO_HINTS
+    node_hints: frozenset[str] = NO_HINTS
+    zone: str = ""
+    hostname: str = ""
+    target_ref: ObjectReference | None = None
+    app_protocol: str = ""
+
+    @property
+    def address(self) -> str:
+        """``ip:port``, IPv6 in brackets: what makes it this endpoint and no other of its service port (C-34)."""
+        return address_of(self.ip, self.port)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it terminates and still serves: the fall-back where nothing is ready (C-61)."""
+        return self.serving and self.terminating
+
+    def is_local_to(self, location: Location) -> bool:
+        """Tell whether it stands on the consumer's own node; where either node is unknown, it does not."""
+        return bool(self.node_name) and self.node_name == location.node_name
+
+
+def address_of(ip: str, port: int) -> str:
+    """Return ``ip:port``, IPv6 in brackets."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def in_order(endpoints: dict[str, EndpointView]) -> tuple[EndpointView, ...]:
+    """Return endpoints by address in the order of that text: 10.0.1.10:80 stands before 10.0.1.1:80 (C-39)."""
+    return tuple([endpoints[address] for address in sorted(endpoints)])
+
+
+def preferred(held: EndpointView | None, candidate: EndpointView) -> EndpointView:
+    """Return which of two endpoints of one address counts: one that does not terminate, the later of such (C-35).
+
+    Facts are never mixed: who wins supplies all of them (C-36).
+    """
+    return candidate if held is None or not candidate.terminating else held

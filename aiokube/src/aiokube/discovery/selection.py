@@ -1,0 +1,163 @@
+"""Which endpoints of a service port are used, and for what: the rules of kube-proxy. Pure.
+
+Every list is chosen by itself and falls back by itself: ready endpoints, else those that drain. Hints narrow the
+cluster's list alone, and only where every ready endpoint has one (C-57 to C-63).
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from aiokube.discovery.endpoint import NOWHERE, EndpointView, Location
+
+Topology = Literal["none", "same-node", "same-zone"]
+Verdict = Literal["forward", "drop", "reject"]
+
+
+class TrafficPolicy(msgspec.Struct, frozen=True, gc=False):
+    """What a service port says of which endpoints it wants."""
+
+    internal_local: bool = False
+    """``internalTrafficPolicy: Local``: what comes from this node goes to endpoints of this node."""
+    external_local: bool = False
+    """``externalTrafficPolicy: Local``, where the type of the service lets it count (C-66)."""
+    externally_accessible: bool = False
+    """Whether there is another way in than the cluster IP (C-57a)."""
+
+    @property
+    def uses_cluster(self) -> bool:
+        """Whether traffic ever goes to any endpoint of the cluster (C-57b)."""
+        return not self.internal_local or self.externally_accessible
+
+    @property
+    def uses_local(self) -> bool:
+        """Whether traffic ever goes to this node's endpoints alone (C-57c)."""
+        return self.internal_local or (self.external_local and self.externally_accessible)
+
+
+CLUSTER_POLICY = TrafficPolicy()
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which endpoints are used for what. None means that there is no such list, which is not an empty one (C-57d)."""
+
+    policy: TrafficPolicy
+    cluster: tuple[EndpointView, ...] | None
+    """For traffic with policy Cluster; also for what pods of the cluster send to external addresses."""
+    local: tuple[EndpointView, ...] | None
+    """For traffic with policy Local."""
+    all_reachable: tuple[EndpointView, ...]
+    """Everything in either, once, in order."""
+    has_any: bool
+    """Whether there is an endpoint for it anywhere, be it out of reach from here (C-63b)."""
+    topology: Topology = "none"
+    """How the cluster's list was narrowed by hints."""
+    hints_ignored: tuple[str, ...] = ()
+    """Why hints were not followed, node before zone: the complete reasons of C-58. Empty where no endpoint is hinted."""
+    cluster_is_draining: bool = False
+    """Whether the cluster's list is the fall-back: nothing is ready, these still serve."""
+    local_is_draining: bool = False
+    """The same of the local list."""
+
+    @property
+    def internal(self) -> tuple[EndpointView, ...]:
+        """For what is sent to the cluster IP from this node."""
+        return (self.local if self.policy.internal_local else self.cluster) or ()
+
+    @property
+    def external(self) -> tuple[EndpointView, ...]:
+        """For what comes in from outside; nothing where the port is not accessible from there."""
+        if not self.policy.externally_accessible:
+            return ()
+        return (self.local if self.policy.external_local else self.cluster) or ()
+
+    def verdict(self, *, external: bool = False) -> Verdict:
+        """Say what becomes of a new connection (C-63d).
+
+        ``reject`` where there is no endpoint anywhere, ``drop`` where there is one that this traffic must not use.
+        """
+        if not self.has_any:
+            return "reject"
+        return "forward" if (self.external if external else self.internal) else "drop"
+
+
+def select(
+    endpoints: Sequence[EndpointView],
+    policy: TrafficPolicy = CLUSTER_POLICY,
+    location: Location = NOWHERE,
+) -> Selection:
+    """Choose among all endpoints of one service port; lists keep the order they came in (C-63c).
+
+    Neither the service's ``trafficDistribution`` nor its annotations count here: what the control plane made of
+    them stands in the hints (C-59).
+    """
+    ready = [endpoint for endpoint in endpoints if endpoint.ready]
+    draining = [endpoint for endpoint in endpoints if endpoint.is_draining]  # counts where nothing is ready
+    cluster: tuple[EndpointView, ...] | None = None
+    local: tuple[EndpointView, ...] | None = None
+    topology: Topology = "none"
+    ignored: tuple[str, ...] = ()
+    if policy.uses_cluster:
+        topology, ignored = topology_of(ready, location)
+        cluster = tuple(_near(ready, topology, location) or draining)
+    if policy.uses_local:
+        here = [endpoint for endpoint in ready if endpoint.is_local_to(location)]
+        local = tuple(here or [endpoint for endpoint in draining if endpoint.is_local_to(location)])
+    return Selection(
+        policy=policy,
+        cluster=cluster,
+        local=local,
+        all_reachable=_union(cluster, local),
+        has_any=bool(cluster) or (policy.uses_local and bool(ready or draining)),
+        topology=topology,
+        hints_ignored=ignored,
+        cluster_is_draining=bool(cluster) and not ready,
+        local_is_draining=bool(local) and not any(each.ready for each in local or ()),
+    )
+
+
+def topology_of(ready: Sequence[EndpointView], location: Location) -> tuple[Topology, tuple[str, ...]]:
+    """Decide which hints to follow (C-57), and say why the others are not.
+
+    All ready endpoints must have a hint and one must name this node, or else this zone; nothing is mixed.
+    """
+    reasons: list[str] = []
+    if any(endpoint.node_hints for endpoint in ready):
+        if not all(endpoint.node_hints for endpoint in ready):
+            reasons.append("a ready endpoint has no node hint")
+        elif location.node_name and any(location.node_name in endpoint.node_hints for endpoint in ready):
+            return "same-node", ()
+        else:
+            reasons.append(f"no endpoint is hinted for node {location.node_name or '(unknown)'}")
+    if any(endpoint.zone_hints for endpoint in ready):
+        if not all(endpoint.zone_hints for endpoint in ready):
+            reasons.append("a ready endpoint has no zone hint")
+        elif not location.zone:
+            reasons.append("the zone of this node is unknown")
+        elif any(location.zone in endpoint.zone_hints for endpoint in ready):
+            return "same-zone", tuple(reasons)
+        else:
+            reasons.append(f"no endpoint is hinted for zone {location.zone}")
+    return "none", tuple(reasons)
+
+
+def _near(ready: list[EndpointView], topology: Topology, location: Location) -> list[EndpointView]:
+    if topology == "same-node":
+        return [endpoint for endpoint in ready if location.node_name in endpoint.node_hints]
+    if topology == "same-zone":
+        return [endpoint for endpoint in ready if location.zone in endpoint.zone_hints]
+    return ready
+
+
+def _union(
+    cluster: tuple[EndpointView, ...] | None, local: tuple[EndpointView, ...] | None
+) -> tuple[EndpointView, ...]:
+    if not local:
+        return cluster or ()
+    if not cluster:
+        return local
+    found = {endpoint.address: endpoint for endpoint in (*cluster, *local)}
+    if len(found) == len(cluster):
+        return cluster
+    return tuple([found[address] for address in sorted(found)])

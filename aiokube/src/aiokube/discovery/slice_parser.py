@@ -1,0 +1,116 @@
+"""One slice, read: whose it is, and which endpoints it has on which ports. Pure."""
+
+from functools import lru_cache
+
+import msgspec
+
+from aiokube.api.addresses import Family, canonical_ip
+from aiokube.api.discovery import (
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointSlice,
+    ForNode,
+    ForZone,
+)
+from aiokube.api.meta import ObjectKey
+from aiokube.discovery.endpoint import (
+    NO_HINTS,
+    EndpointView,
+    PortKey,
+    address_of,
+    preferred,
+)
+
+DEFAULT_PROTOCOL = "TCP"
+
+
+class SliceView(msgspec.Struct, frozen=True):
+    """The endpoints of one slice by port and address, its own duplicates settled, and what had to be left out."""
+
+    ports: dict[PortKey, dict[str, EndpointView]]
+    problems: tuple[str, ...] = ()
+    """One sentence for each entry that could not be used; the others of the slice are."""
+
+
+EMPTY = SliceView({})
+
+
+def service_of(piece: EndpointSlice) -> ObjectKey | None:
+    """Return the service that a slice names, None where it names none (C-11): owners and managers do not count."""
+    name = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL)
+    if not name or not piece.metadata.name or not piece.metadata.namespace:
+        return None
+    return ObjectKey(piece.metadata.namespace, name)
+
+
+def why_ignored(piece: EndpointSlice, family: Family) -> str | None:
+    """Say why a cache of this family does not take a slice (C-12, C-13), None where it does."""
+    if not piece.metadata.name or not piece.metadata.namespace:
+        return f"slice {piece.metadata.key} has no name or no namespace"
+    if service_of(piece) is None:
+        return f"slice {piece.metadata.key} has no label {SERVICE_NAME_LABEL}, so nobody knows whose it is"
+    if piece.address_type != family:
+        return f"slice {piece.metadata.key} is of type {piece.address_type or '(none)'}, not {family}"
+    return None
+
+
+def read_slice(piece: EndpointSlice) -> SliceView:
+    """Return the endpoints of a slice on each of its ports. The slice is not changed, and not kept."""
+    if not piece.ports or not piece.endpoints:
+        return EMPTY
+    problems: list[str] = []
+    endpoints = _with_addresses(piece.endpoints, problems)
+    ports: dict[PortKey, dict[str, EndpointView]] = {}
+    for index, port in enumerate(piece.ports):
+        if port.name is None:
+            problems.append(f"ports[{index}] has no name")  # "" would be one (C-28)
+            continue
+        if not port.port:
+            problems.append(f"ports[{index}] ({port.name!r}) has no number")
+            continue
+        found = ports.setdefault(PortKey(port.name, port.protocol or DEFAULT_PROTOCOL), {})
+        for ip, endpoint in endpoints:
+            address = address_of(ip, port.port)
+            view = _view(ip, port.port, endpoint, port.app_protocol or "")
+            found[address] = preferred(found.get(address), view)
+    return SliceView({key: found for key, found in ports.items() if found}, tuple(problems))
+
+
+def _with_addresses(endpoints: tuple[Endpoint, ...], problems: list[str]) -> list[tuple[str, Endpoint]]:
+    found: list[tuple[str, Endpoint]] = []
+    for index, endpoint in enumerate(endpoints):
+        if not endpoint.addresses:
+            problems.append(f"endpoints[{index}] has no address")
+            continue
+        ip = canonical_ip(endpoint.addresses[0])  # the others do not count (C-32)
+        if ip is None:
+            problems.append(f"endpoints[{index}] has {endpoint.addresses[0]!r} for an address")
+            continue
+        found.append((ip, endpoint))
+    return found
+
+
+def _view(ip: str, port: int, endpoint: Endpoint, app_protocol: str) -> EndpointView:
+    conditions: EndpointConditions = endpoint.conditions
+    hints = endpoint.hints
+    return EndpointView(
+        ip=ip,
+        port=port,
+        ready=conditions.ready is not False,
+        serving=conditions.serving is not False,
+        terminating=conditions.terminating is True,
+        node_name=endpoint.node_name or "",
+        zone_hints=_names(hints.for_zones) if hints is not None and hints.for_zones else NO_HINTS,
+        node_hints=_names(hints.for_nodes) if hints is not None and hints.for_nodes else NO_HINTS,
+        zone=endpoint.zone or "",
+        hostname=endpoint.hostname or "",
+        target_ref=endpoint.target_ref,
+        app_protocol=app_protocol,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _names(hints: tuple[ForZone, ...] | tuple[ForNode, ...]) -> frozenset[str]:
+    """Return the names; endpoints with the same hints share one set."""
+    return frozenset(hint.name for hint in hints)

@@ -1,0 +1,171 @@
+"""What the runtime's parts tell of themselves, as metrics: made from their statistics when somebody asks.
+
+Names, types and buckets of the ``workqueue_*`` family are upstream's; the others are our own.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from aiokube.runtime.events import EventStatistics
+from aiokube.runtime.exposition import Family, Histogram, Labels, Sample, exponential_bounds
+from aiokube.runtime.informer import InformerStatistics
+from aiokube.runtime.queue import WorkQueue
+
+QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
+
+
+class QueueTimes:
+    """How long a queue's keys waited, and were worked on. Fulfils :class:`aiokube.runtime.queue.QueueObserver`."""
+
+    __slots__ = ("waited", "worked")
+
+    def __init__(self) -> None:
+        self.waited = Histogram(QUEUE_BOUNDS)
+        self.worked = Histogram(QUEUE_BOUNDS)
+
+    def on_add(self) -> None:
+        """Do nothing: the queue counts it."""
+
+    def on_get(self, waited_seconds: float) -> None:
+        """Count a wait."""
+        self.waited.observe(waited_seconds)
+
+    def on_done(self, worked_seconds: float) -> None:
+        """Count a piece of work."""
+        self.worked.observe(worked_seconds)
+
+    def on_retry(self) -> None:
+        """Do nothing: the queue counts it."""
+
+
+def queue_families(queues: Iterable[tuple[WorkQueue[Any], QueueTimes]]) -> list[Family]:
+    """Return upstream's metrics of work queues, and the age of what waits the longest."""
+    there = [(_name(queue.name), queue.statistics(), times) for queue, times in queues]
+
+    def family(
+        name: str, kind: Literal["counter", "gauge"], help_text: str, values: Sequence[float]
+    ) -> Family:
+        samples = tuple(Sample(value, labels) for (labels, _, _), value in zip(there, values, strict=True))
+        return Family(name, kind, help_text, samples)
+
+    def histogram(name: str, help_text: str, histograms: Sequence[Histogram]) -> Family:
+        pairs = zip(there, histograms, strict=True)
+        samples = tuple(s for (labels, _, _), values in pairs for s in values.samples(labels))
+        return Family(name, "histogram", help_text, samples)
+
+    return [
+        family(
+            "workqueue_depth", "gauge", "Keys that a worker could take now.", [s.depth for _, s, _ in there]
+        ),
+        family("workqueue_adds_total", "counter", "Keys that began to wait.", [s.adds for _, s, _ in there]),
+        family(
+            "workqueue_retries_total",
+            "counter",
+            "Keys added again after a failure.",
+            [s.retries for _, s, _ in there],
+        ),
+        family(
+            "workqueue_unfinished_work_seconds",
+            "gauge",
+            "Seconds of work under way, of all workers together.",
+            [s.unfinished_seconds for _, s, _ in there],
+        ),
+        family(
+            "workqueue_longest_running_processor_seconds",
+            "gauge",
+            "For how long the longest-held key has been worked on.",
+            [s.longest_running_seconds for _, s, _ in there],
+        ),
+        histogram(
+            "workqueue_queue_duration_seconds",
+            "How long a key was due before a worker took it.",
+            [times.waited for _, _, times in there],
+        ),
+        histogram(
+            "workqueue_work_duration_seconds",
+            "How long the work on a key took.",
+            [times.worked for _, _, times in there],
+        ),
+        family(
+            "endpointd_queue_oldest_age_seconds",
+            "gauge",
+            "For how long the key that is due the longest has been so.",
+            [s.oldest_age_seconds for _, s, _ in there],
+        ),
+        family(
+            "endpointd_queue_failing_keys",
+            "gauge",
+            "Keys that have failed and not succeeded since.",
+            [s.failing for _, s, _ in there],
+        ),
+    ]
+
+
+def informer_families(informers: Iterable[InformerStatistics], now: float) -> list[Family]:
+    """Return how the watches are; ``now`` is of the clock's monotonic kind."""
+    there = [((("resource", one.reflector.name),), one) for one in informers]
+    return [
+        Family(
+            "endpointd_store_objects",
+            "gauge",
+            "Objects held.",
+            tuple(Sample(one.store.objects, labels) for labels, one in there),
+        ),
+        Family(
+            "endpointd_watch_last_contact_seconds",
+            "gauge",
+            "Seconds since the server last said anything good; none where it never has.",
+            tuple(
+                Sample(max(now - one.reflector.last_contact, 0.0), labels)
+                for labels, one in there
+                if one.reflector.last_contact is not None
+            ),
+        ),
+        Family(
+            "endpointd_watch_relists_total",
+            "counter",
+            "States taken anew, all but the first one.",
+            tuple(Sample(max(one.reflector.lists - 1, 0), labels) for labels, one in there),
+        ),
+        Family(
+            "endpointd_watch_errors_total",
+            "counter",
+            "Lists and watches that went wrong.",
+            tuple(Sample(one.reflector.errors, labels) for labels, one in there),
+        ),
+        Family(
+            "endpointd_watch_undecodable_events_total",
+            "counter",
+            "Watch events that could not be read.",
+            tuple(Sample(one.reflector.undecodable_events, labels) for labels, one in there),
+        ),
+    ]
+
+
+def event_families(statistics: EventStatistics) -> list[Family]:
+    """Return what became of the Events that controllers told."""
+    outcomes: dict[str, int] = {
+        "written": statistics.written,
+        "quiet": statistics.quiet,
+        "overflowed": statistics.overflowed,
+        "refused": statistics.refused,
+        "failed": statistics.failed,
+    }
+    return [
+        Family(
+            "endpointd_events_total",
+            "counter",
+            "Events by what became of them; quiet ones repeated others too often.",
+            tuple(Sample(count, (("outcome", outcome),)) for outcome, count in outcomes.items()),
+        ),
+        Family(
+            "endpointd_events_buffered",
+            "gauge",
+            "Events that wait to be written.",
+            (Sample(statistics.buffered),),
+        ),
+    ]
+
+
+def _name(name: str) -> Labels:
+    return (("name", name),)

@@ -1,0 +1,466 @@
+"""What we know of one resource: a cache that never goes back in time and knows our own writes at once.
+
+Kubernetes gives each write to a resource a larger version (a decimal number) than all writes before it, and a
+watch tells of writes in that order. Everything here rests on those two facts. Where versions are no numbers, an
+event counts as new, and our own writes are seen when the watch tells of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from aiokube.api.meta import KubernetesObject, ObjectKey, key_of, version_number
+from aiokube.api.resource import Bookmark, WatchEvent
+from aiokube.runtime.listeners import Change, Handler, Listeners
+from aiokube.runtime.pacing import Steps, run_at_once
+from aiokube.runtime.pending_writes import OwnWrites
+from aiokube.runtime.tombstones import Grave, Graves, is_terminating
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """How a store is, at one moment; the counters run from its start."""
+
+    name: str
+    objects: int
+    namespaces: int
+    resource_version: str
+    synced: bool
+    changes: int
+    """Calls of handlers there were, counted once however many handlers."""
+    outdated: int
+    """Events, writes and deletions that told nothing new, and were dropped."""
+    replaces: int
+    handler_errors: int
+    own_writes: int
+    """Objects that hold our own write, which the watch has not told of yet."""
+    graves: int
+    """Keys remembered as deleted, so that nothing older brings them back."""
+
+
+class Store(Generic[T]):
+    """The objects of one resource (or of a part of it), for any number of readers on one event loop.
+
+    Readers are promised:
+
+    * **Whole batches.** What :meth:`apply` and :meth:`replace_steps` are given is stored in one loop turn: no reader
+      ever sees a part of a batch, or a half-done relist. Between two awaits nothing changes but by one's own call.
+    * **Never back in time.** What is stored under a key has a version at least as large as all that was there
+      before, however events are doubled or out of order. There is one exception: a server that lost history (its
+      database was restored), see :meth:`replace`.
+    * **Own writes at once.** After :meth:`record_write` and :meth:`record_delete` readers see what was written,
+      until the watch has come as far and decides. Neither can keep a wrong state for good: the watch passing the
+      version, and each relist, settle it.
+    * **Staleness.** Otherwise what is stored is as old as the watch is behind. Objects are frozen; share them freely.
+
+    Handlers are promised:
+
+    * They are called in the loop turn of the change, before the call that brought it returns (or, where that call
+      came from within a handler, right after the changes told before it), change by change, in order, each
+      handler in the order of subscription. A relist may be told in several turns (:meth:`replace_steps`); a change that
+      comes meanwhile is told at once, after what is still to be told of the same object.
+    * The store holds at least what they are told: the change itself, or a newer one of the same batch.
+    * Replaying what a handler is told gives exactly what is stored: for each key first (None, a), then (a, b),
+      (b, c), ... and perhaps (c, None). Nothing is told twice, and nothing that has the same resource version.
+    * A name that another object (another uid) took over is told as two changes, (old, None) and (None, new).
+
+    Handlers must be quick and must not raise: an exception is logged with the key and counted, the other handlers
+    are still told, and the store stays as it is.
+    """
+
+    __slots__ = (
+        "_count",
+        "_dispatched",
+        "_doubtful",
+        "_graves",
+        "_listeners",
+        "_lost_history",
+        "_namespaces",
+        "_outdated",
+        "_own",
+        "_replaces",
+        "_resource_version",
+        "_synced",
+        "_version",
+        "name",
+    )
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        # Two levels instead of one with whole keys: the names are the objects' own strings, and the namespace
+        # index comes for nothing. No namespace is kept empty.
+        self._namespaces: dict[str, dict[str, T]] = {}
+        self._count = 0
+        # What the watch has told us of: everything up to here, and nothing later than here but `_own`.
+        self._resource_version = ""
+        self._version = 0
+        self._own = OwnWrites()
+        self._doubtful = False
+        self._lost_history = False
+        self._graves = Graves()  # of keys that are not stored, and only of those
+        self._listeners: Listeners[T] = Listeners(name)
+        self._synced = asyncio.Event()
+        self._dispatched = asyncio.Event()
+        self._dispatched.set()
+        self._outdated = 0
+        self._replaces = 0
+
+    # --------------------------------------------------------------------------------------------- reading
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return one object, None where there is none."""
+        objects = self._namespaces.get(key[0])
+        return objects.get(key[1]) if objects is not None else None
+
+    def __len__(self) -> int:
+        """Return how many objects there are."""
+        return self._count
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        """Tell whether there is an object of this key."""
+        return self.get(key) is not None
+
+    def values(self) -> list[T]:
+        """Return all objects, in a list of the caller's own; in no order to rely on."""
+        return [item for objects in self._namespaces.values() for item in objects.values()]
+
+    def in_namespace(self, namespace: str) -> list[T]:
+        """Return the objects of a namespace, in a list of the caller's own. Costs O(what is in it)."""
+        return list(self._namespaces.get(namespace, {}).values())
+
+    def keys(self) -> list[ObjectKey]:
+        """Return the keys of all objects."""
+        return [
+            ObjectKey(namespace, name) for namespace, objects in self._namespaces.items() for name in objects
+        ]
+
+    @property
+    def resource_version(self) -> str:
+        """How far the watch has come: everything up to this version is stored. ``""`` before the first list."""
+        return self._resource_version
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole resource has been stored once. It never becomes false again."""
+        return self._synced.is_set()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the watch contradicted what we know, so that only a relist can tell. It ends with :meth:`replace`."""
+        return self._doubtful
+
+    @property
+    def lost_history(self) -> bool:
+        """Whether handlers are being told of a list from a server that lost history: versions begin anew."""
+        return self._lost_history
+
+    @property
+    def is_dispatching(self) -> bool:
+        """Whether handlers are still being told of a relist, in steps: some of it is stored and not yet told."""
+        return not self._dispatched.is_set()
+
+    async def wait_dispatched(self) -> None:
+        """Return once handlers have been told of every change that is stored."""
+        await self._dispatched.wait()
+
+    async def wait_synced(self) -> None:
+        """Return once :attr:`synced` is true. For a deadline and the cause, ask the reflector."""
+        await self._synced.wait()
+
+    def statistics(self) -> StoreStatistics:
+        """Return how the store is."""
+        return StoreStatistics(
+            name=self.name,
+            objects=self._count,
+            namespaces=len(self._namespaces),
+            resource_version=self._resource_version,
+            synced=self.synced,
+            changes=self._listeners.told,
+            outdated=self._outdated,
+            replaces=self._replaces,
+            handler_errors=self._listeners.failures,
+            own_writes=len(self._own),
+            graves=len(self._graves),
+        )
+
+    # ------------------------------------------------------------------------------------------ listening
+
+    def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
+        """Call ``handler(old, new)`` for every change from now on; what is stored already is not told.
+
+        Returns a function that ends it. Both take effect with the next batch.
+        """
+        return self._listeners.add(handler)
+
+    # ---------------------------------------------------------------------------------- what a watch tells
+
+    def apply(self, batch: Iterable[WatchEvent[T] | Bookmark]) -> None:
+        """Store what a watch told, in its order; then tell the handlers.
+
+        What is not newer than what is stored of its key is dropped.
+        """
+        changes: list[Change[T]] = []
+        for event in batch:
+            if isinstance(event, WatchEvent):
+                item = event.item
+                resource_version = item.metadata.resource_version
+                if event.type == "DELETED":
+                    self._bury(item, changes)
+                else:
+                    self._put(item, False, changes)
+                self._came_to(resource_version)
+            else:
+                self._came_to(event.resource_version)
+                self._settle(version_number(event.resource_version), changes)
+        self._listeners.tell(changes)
+
+    def replace(self, items: Iterable[T], resource_version: str) -> None:
+        """Do all of :meth:`replace_steps` at once."""
+        run_at_once(self.replace_steps(items, resource_version))
+
+    def replace_steps(self, items: Iterable[T], resource_version: str) -> Steps[None]:
+        """Store a whole list, made at ``resource_version``, in the place of everything; then tell the difference.
+
+        The list decides on every key, with one exception: what we wrote or deleted ourselves at a version that
+        the list has not reached stays. Handlers are told first what went, then the rest in the list's order.
+
+        A list older than what the watch had told means that the server lost history: then the list is the truth
+        alone, and objects are compared by value, for versions have come to mean something else (so they are in doubt,
+        and where we wrote what the watch has not confirmed).
+
+        Readers see the whole list after the first step. Handlers are told in steps: the watch may go on only after the
+        last one, and what rests on handlers alone must not be acted on before (:attr:`is_dispatching`).
+        """
+        version = version_number(resource_version)
+        lost_history = 0 < version < self._version
+        if lost_history or not version:
+            self._own.clear()
+            self._graves.clear()
+        distrusted = lost_history or self._doubtful
+        self._doubtful = False
+        unconfirmed = self._own.pending()
+        before, now = self._namespaces, self._arranged(items, version)
+        changes: list[Change[T]] = []
+        for namespace, objects in before.items():
+            left = now.get(namespace, {})
+            changes.extend((item, None) for name, item in objects.items() if name not in left)
+        count = 0
+        for namespace, objects in now.items():
+            were = before.get(namespace, {})
+            for name, new in objects.items():
+                old = were.get(name)
+                if old is None:
+                    changes.append((None, new))
+                elif old.metadata.uid != new.metadata.uid:
+                    changes += ((old, None), (None, new))
+                else:
+                    by_value = distrusted or (bool(unconfirmed) and ObjectKey(namespace, name) in unconfirmed)
+                    if (
+                        old == new
+                        if by_value
+                        else old.metadata.resource_version == new.metadata.resource_version
+                    ):
+                        objects[name] = old  # so that what readers share stays shared
+                    else:
+                        changes.append((old, new))
+            count += len(objects)
+        self._namespaces = now
+        self._count = count
+        self._resource_version = resource_version
+        self._version = version
+        self._replaces += 1
+        self._synced.set()
+        telling = self._listeners.tell_steps(changes)
+        self._dispatched.clear()
+        try:
+            while True:
+                self._lost_history = lost_history
+                try:
+                    spent = next(telling)
+                except StopIteration:
+                    break
+                finally:
+                    self._lost_history = False
+                yield spent
+        finally:
+            self._lost_history = lost_history
+            telling.close()
+            self._lost_history = False
+            self._dispatched.set()
+
+    # ------------------------------------------------------------------------------- what we did ourselves
+
+    def record_write(self, item: T) -> None:
+        """Store the server's answer to our create or update, as if the watch had told of it, and tell the handlers.
+
+        Nothing happens where the watch has come as far already, or where something newer is stored: then all that
+        is known of the object is there. If the watch passes a create without telling of it, the object is not in
+        what this store watches (a selector leaves it out), and it is dropped again; if it passes an update, the store
+        becomes :attr:`doubtful`.
+        """
+        version = version_number(item.metadata.resource_version)
+        if version <= self._version:
+            self._outdated += 1
+            return
+        changes: list[Change[T]] = []
+        key = key_of(item)
+        is_new = self.get(key) is None
+        if self._put(item, True, changes):
+            self._own.note(key, version, is_new=is_new)
+        self._listeners.tell(changes)
+
+    def record_read(self, item: T) -> None:
+        """Store what a read of one object just returned, as :meth:`record_write` does, and tell the handlers.
+
+        The answer also overrides our own deletion of the object, which may have been reported wrongly. If the watch
+        has passed the object's version by then, it will not report the object again: the store becomes
+        :attr:`doubtful`, and a relist decides. A deletion that the watch reported itself is not overridden.
+        """
+        was_deleted = self._graves.forget_own_delete(key_of(item))
+        version = version_number(item.metadata.resource_version)
+        if not was_deleted or not version or version > self._version:
+            self.record_write(item)
+            return
+        changes: list[Change[T]] = []
+        self._put(item, True, changes)
+        self._doubtful = True
+        self._listeners.tell(changes)
+
+    def record_delete(self, key: ObjectKey, uid: str) -> None:
+        """Take in that the server accepted our deletion (or that the object was gone), and tell the handlers.
+
+        The object of that ``uid`` is gone for readers at once. Where finalizers keep it, it comes back, terminating,
+        when the watch says so. One that is known to be terminating stays: the watch will say when it is gone.
+        """
+        stored = self.get(key)
+        if stored is None:
+            self._graves.note_own_delete(key, uid)
+            return
+        if stored.metadata.uid != uid or is_terminating(stored):
+            self._outdated += 1
+            return
+        self._remove(key)
+        self._graves.dig(key, Grave(uid, version_number(stored.metadata.resource_version), own=True))
+        self._listeners.tell([(stored, None)])
+
+    # ----------------------------------------------------------------------------------------- the insides
+
+    def _put(self, item: T, own: bool, changes: list[Change[T]]) -> bool:
+        """Store an object unless it is old news; tell whether it was stored."""
+        metadata = item.metadata
+        objects = self._namespaces.get(metadata.namespace)
+        old = objects.get(metadata.name) if objects is not None else None
+        if old is not None:
+            version = version_number(metadata.resource_version)
+            written = bool(self._own) and not own and self._own.confirm(key_of(item), version)
+            stored_version = version_number(old.metadata.resource_version)
+            # One version is one state of one object, but for a server that lost our write and counted anew.
+            is_other = written and version == stored_version and old != item
+            if version and version <= stored_version and not is_other:
+                self._outdated += 1
+                if self._own:
+                    self._own.heard_of(key_of(item))
+                return False
+        else:
+            if self._graves and not self._graves.let_rise(item):
+                self._outdated += 1
+                return False
+            self._count += 1
+        if objects is None:
+            objects = self._namespaces[metadata.namespace] = {}
+        objects[metadata.name] = item
+        _note(old, item, changes)
+        return True
+
+    def _bury(self, item: T, changes: list[Change[T]]) -> None:
+        """Take in a deletion, whose version is the deletion's own."""
+        metadata = item.metadata
+        key = ObjectKey(metadata.namespace, metadata.name)
+        version = version_number(metadata.resource_version)
+        stored = self.get(key)
+        if stored is not None:
+            if version and version < version_number(stored.metadata.resource_version):
+                # of an object before this one, or of a time before it came back into view
+                self._outdated += 1
+                self._own.heard_of(key)
+                return
+            self._remove(key)
+            changes.append((stored, None))
+            self._graves.dig(key, Grave(metadata.uid, version, own=False))
+        elif not self._graves.note_watched_delete(key, metadata.uid, version):
+            self._outdated += 1
+
+    def _remove(self, key: ObjectKey) -> T:
+        objects = self._namespaces[key.namespace]
+        item = objects.pop(key.name)
+        if not objects:
+            del self._namespaces[key.namespace]
+        self._count -= 1
+        self._own.forget(key)
+        return item
+
+    def _came_to(self, resource_version: str) -> None:
+        version = version_number(resource_version)
+        if version > self._version or (not version and resource_version):
+            self._version = version
+            self._resource_version = resource_version
+
+    def _settle(self, version: int, changes: list[Change[T]]) -> None:
+        """Let go of what waited for the watch to come to this version."""
+        for key, was_heard_of in self._own.passed_by(version):
+            if was_heard_of:
+                text = "the watch has passed a write of ours without telling of it: resource=%s key=%s"
+                self._doubtful = True
+            else:
+                text = "a write of ours is not part of what is watched here, dropped: resource=%s key=%s"
+                changes.append((self._remove(key), None))
+            log.warning(text, self.name, key)
+        if not self._graves.watch_came_to(version):
+            self._doubtful = True
+
+    def _arranged(self, items: Iterable[T], version: int) -> dict[str, dict[str, T]]:
+        namespaces: dict[str, dict[str, T]] = {}
+        for item in self._corrected(items, version):
+            metadata = item.metadata
+            objects = namespaces.get(metadata.namespace)
+            if objects is None:
+                objects = namespaces[metadata.namespace] = {}
+            doubled = objects.setdefault(metadata.name, item)
+            if doubled is not item and not _is_newer(doubled, item):
+                objects[metadata.name] = item
+        return namespaces
+
+    def _corrected(self, items: Iterable[T], version: int) -> Iterable[T]:
+        """Return the items of a list with our own writes since then, and forget the writes that it settles."""
+        self._own.relisted_at(version)
+        self._graves.relisted_at(version)
+        kept = {key: item for key in self._own.pending() if (item := self.get(key)) is not None}
+        return self._with_own_writes(items, kept) if kept or self._graves else items
+
+    def _with_own_writes(self, items: Iterable[T], kept: dict[ObjectKey, T]) -> Iterator[T]:
+        for item in items:
+            key = key_of(item)
+            mine = kept.pop(key, None)
+            if mine is not None:
+                self._own.heard_of(key)
+                yield mine
+            elif not self._graves or self._graves.let_rise(item):
+                yield item
+        yield from kept.values()
+
+
+def _note(old: T | None, new: T, changes: list[Change[T]]) -> None:
+    if old is not None and old.metadata.uid != new.metadata.uid:
+        changes.append((old, None))
+        old = None
+    changes.append((old, new))
+
+
+def _is_newer(one: KubernetesObject, other: KubernetesObject) -> bool:
+    return version_number(one.metadata.resource_version) > version_number(other.metadata.resource_version)

@@ -1,0 +1,442 @@
+"""The watch machine: what a reflector does next, as a pure function.
+
+``step(state, input)`` gives the next state, effects and one action; the driver (:mod:`aiokube.runtime.reflector`)
+has all of the input and output, the clock and chance. What it brings about:
+
+* The state comes from a watch's initial events where the server can do that, else from a list in pages. Both ask for
+  the newest at first, and later for no older than what was stored: never back in time.
+* A watch goes on where the last one ended. Few things lead to a relist: the version has expired, the server lost
+  it, watches keep failing or saying nothing, an event could not be read, or the store knows better.
+* A server that cannot be reached, or cannot serve us now, is asked again each second, in turns with the other sources
+  of the client. Other failures are tried again after a backoff that grows until a watch has been healthy. Nothing is
+  given up.
+* There is no loop without a wait in it: what ends at once, having told nothing new, waits.
+"""
+
+from typing import TypeVar, assert_never
+
+from msgspec.structs import replace
+
+from aiokube.api.meta import version_number
+from aiokube.runtime.watch_faults import Fault, FaultKind
+from aiokube.runtime.watch_states import (
+    Action,
+    DropGathered,
+    Effect,
+    EventUnreadable,
+    Failed,
+    FellBehind,
+    FellSilent,
+    InitialEventsEnded,
+    InitialEventsStalled,
+    Input,
+    Life,
+    Listing,
+    ListPage,
+    LostTrack,
+    Memory,
+    OpenWatch,
+    PageCame,
+    ReadWatch,
+    RelistWanted,
+    ReplaceStore,
+    Say,
+    State,
+    Streaming,
+    Transition,
+    Wait,
+    Waited,
+    Waiting,
+    WatchEnded,
+    Watching,
+    WatchOpened,
+    WatchRules,
+)
+
+NOT_OLDER_THAN = "NotOlderThan"
+
+_MAX_REPAIR_DOUBLINGS = 5
+
+StreamOrWatch = TypeVar("StreamOrWatch", Streaming, Watching)
+
+
+class UnexpectedInputError(Exception):
+    """The driver told a machine what cannot happen in its state."""
+
+    def __init__(self, state: State, event: Input) -> None:
+        super().__init__(f"{type(event).__name__} cannot happen while {type(state).__name__}")
+
+
+def begin(memory: Memory, rules: WatchRules) -> Transition:
+    """Return the first transition: take the state, no older than ``memory.seen``."""
+    return _take_state(memory, memory.seen, rules)
+
+
+def step(state: State, event: Input, rules: WatchRules) -> Transition:
+    """Return what follows. Raises :class:`UnexpectedInputError` where the event cannot happen in the state."""
+    match state:
+        case Listing():
+            return _while_listing(state, event, rules)
+        case Streaming():
+            return _while_streaming(state, event, rules)
+        case Watching():
+            return _while_watching(state, event, rules)
+        case Waiting():
+            if isinstance(event, Waited):
+                return _enter(state.then, rules)
+            raise UnexpectedInputError(state, event)
+        case _:
+            assert_never(state)
+
+
+# --------------------------------------------------------------------------------------------------- listing
+
+
+def _while_listing(state: Listing, event: Input, rules: WatchRules) -> Transition:
+    match event:
+        case PageCame():
+            return _page_came(state, event, rules)
+        case Failed():
+            return _list_failed(state, event.fault, rules)
+        case _:
+            raise UnexpectedInputError(state, event)
+
+
+def _page_came(state: Listing, page: PageCame, rules: WatchRules) -> Transition:
+    if not page.resource_version:
+        return _again(
+            state.memory, _restarted(state), Fault(FaultKind.BROKEN, "the list has no resourceVersion")
+        )
+    if state.resource_version and _is_older(page.resource_version, state.memory.seen):
+        return _not_there_yet(state, _stale(page.resource_version, state.memory.seen), rules)
+    if page.continue_token:
+        empty_pages = state.empty_pages + 1 if page.is_empty else 0
+        if page.continue_token == state.continue_token or empty_pages >= rules.empty_pages:
+            fault = Fault(FaultKind.BROKEN, "the list does not end: its pages bring nothing new")
+            return _again(state.memory, Listing(state.memory, state.resource_version, paged=False), fault)
+        return _enter(replace(state, continue_token=page.continue_token, empty_pages=empty_pages), rules)
+    memory, effects = _accept(state.memory, page.resource_version)
+    watching = Watching(memory)
+    return Transition(watching, effects, _action_of(watching, rules))
+
+
+def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
+    memory = state.memory
+    match fault.kind:
+        case FaultKind.EXPIRED if state.continue_token:
+            # The server offers a token to go on with, at a newer version. A list of two versions is no snapshot,
+            # and in pages the same might happen again: take it whole.
+            return _enter(Listing(memory, "", paged=False), rules)
+        case FaultKind.EXPIRED:
+            return _again(memory, Listing(memory, "", paged=state.paged), fault)
+        case FaultKind.TOO_LARGE:
+            return _not_there_yet(state, fault, rules)
+        case FaultKind.REFUSED if state.resource_version:
+            return _enter(Listing(memory, "", paged=False), rules)
+        case FaultKind.UNREADABLE if memory.synced:
+            return _again(replace(memory, repair_owed=True), Watching(memory), fault)
+        case FaultKind.UNREADABLE:
+            return _again(memory, _restarted(state), fault)
+        case FaultKind.DENIED:
+            return _denied(memory, _restarted(state), fault, rules)
+        case FaultKind.REFUSED:
+            return _again(memory, _restarted(state), fault, rules.slow_retry_seconds)
+        case FaultKind.BUSY | FaultKind.UNREACHABLE:
+            return _reconnect(memory, state, fault)  # the same page: what is gathered stays
+        case FaultKind.BROKEN:
+            return _again(memory, state, fault)
+        case _:
+            assert_never(fault.kind)
+
+
+def _restarted(state: Listing) -> Listing:
+    return replace(state, continue_token="", empty_pages=0)
+
+
+# ------------------------------------------------------------------------------------------------- streaming
+
+
+def _while_streaming(state: Streaming, event: Input, rules: WatchRules) -> Transition:
+    match event:
+        case WatchOpened():
+            return Transition(replace(state, opened=True), (), ReadWatch())
+        case InitialEventsEnded():
+            if state.resource_version and _is_older(event.resource_version, state.memory.seen):
+                return _not_there_yet(state, _stale(event.resource_version, state.memory.seen), rules)
+            memory, effects = _accept(state.memory, event.resource_version)
+            return Transition(Watching(memory, opened=True), effects, ReadWatch())
+        case EventUnreadable():
+            return Transition(_owing_repair(state), (), ReadWatch())
+        case InitialEventsStalled():
+            return _list_instead(
+                state.memory,
+                state.resource_version,
+                rules,
+                Say(
+                    "warning",
+                    "the initial events of the watch did not end: something between here and the server drops "
+                    "bookmarks, so that the state is listed from now on",
+                ),
+            )
+        case WatchEnded():
+            fault = Fault(FaultKind.UNREACHABLE, "the watch ended before its initial events did")
+            return _stream_failed(state, fault, rules)
+        case Failed():
+            return _stream_failed(state, event.fault, rules)
+        case _:
+            raise UnexpectedInputError(state, event)
+
+
+def _stream_failed(state: Streaming, fault: Fault, rules: WatchRules) -> Transition:
+    memory = state.memory
+    again = replace(state, opened=False)
+    match fault.kind:
+        case FaultKind.REFUSED:
+            return _list_instead(
+                memory,
+                state.resource_version,
+                rules,
+                Say("info", f"the server sends no initial events, so that the state is listed: {fault.text}"),
+            )
+        case FaultKind.EXPIRED:
+            return _again(memory, Streaming(memory, ""), fault)
+        case FaultKind.TOO_LARGE:
+            return _not_there_yet(again, fault, rules)
+        case FaultKind.DENIED:
+            return _denied(memory, again, fault, rules)
+        case FaultKind.BUSY:
+            return _reconnect(memory, again, fault)
+        case FaultKind.UNREACHABLE if not state.opened:
+            return _reconnect(memory, again, fault)
+        case FaultKind.UNREACHABLE | FaultKind.BROKEN | FaultKind.UNREADABLE:
+            # A server that lists may still be unable to stream, or a proxy cut what takes long: list, this time.
+            memory = replace(memory, interruptions=memory.interruptions + 1)
+            retry = _reconnect if fault.kind is FaultKind.UNREACHABLE else _again
+            if state.opened and memory.interruptions < rules.interruptions:
+                return retry(memory, again, fault)
+            return retry(memory, Listing(memory, state.resource_version), fault)
+        case _:
+            assert_never(fault.kind)
+
+
+def _list_instead(memory: Memory, resource_version: str, rules: WatchRules, say: Say) -> Transition:
+    transition = _take_state(replace(memory, watch_list=False), resource_version, rules)
+    return replace(transition, effects=(say, *transition.effects))
+
+
+# -------------------------------------------------------------------------------------------------- watching
+
+
+def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transition:
+    match event:
+        case WatchOpened():
+            return Transition(replace(state, opened=True), (), ReadWatch())
+        case WatchEnded():
+            return _watch_ended(_learn(state.memory, event.life, rules), event.life, rules)
+        case Failed():
+            return _watch_failed(_learn(state.memory, event.life, rules), event, rules)
+        case FellSilent():
+            memory = _learn(state.memory, event.life, rules)
+            memory = replace(memory, silences=memory.silences + 1 if not event.life.heard else 0)
+            fault = Fault(FaultKind.UNREACHABLE, "the watch has fallen silent")
+            if memory.silences >= rules.silences:
+                return _relist(memory, rules, fault)
+            return _reconnect(memory, Watching(memory), fault)
+        case RelistWanted():
+            return _take_state(_learn(state.memory, event.life, rules), "", rules)
+        case FellBehind():
+            memory = _learn(state.memory, event.life, rules)
+            fault = Fault(FaultKind.TOO_LARGE, f"the server is behind version {memory.seen}")
+            return _relist(memory, rules, fault)
+        case LostTrack():
+            memory = _learn(state.memory, event.life, rules)
+            return _relist(
+                memory, rules, Fault(FaultKind.BROKEN, "the watch left out something that we know of")
+            )
+        case EventUnreadable():
+            return _event_unreadable(state, event.life, rules)
+        case _:
+            raise UnexpectedInputError(state, event)
+
+
+def _watch_ended(memory: Memory, life: Life, rules: WatchRules) -> Transition:
+    if memory.repair_owed and life.at_seconds >= memory.repair_not_before:
+        return _repair(memory, life.at_seconds, rules)
+    if life.mute:
+        memory = replace(memory, silences=memory.silences + 1)
+        if memory.silences >= rules.silences:
+            return _relist(memory, rules, Fault(FaultKind.BROKEN, "the watch no longer sends bookmarks"))
+    if life.lived_seconds >= rules.hasty_seconds:
+        return _enter(Watching(memory), rules)
+    if life.progressed:
+        return _reconnect(memory, Watching(memory), Fault(FaultKind.BROKEN, "the watch ended at once"))
+    fault = Fault(FaultKind.BROKEN, "the watch ended at once, and told nothing")
+    return _again(memory, Watching(memory), fault)
+
+
+def _watch_failed(memory: Memory, failed: Failed, rules: WatchRules) -> Transition:
+    fault = failed.fault
+    if memory.repair_owed and failed.life.at_seconds >= memory.repair_not_before:
+        return _repair(memory, failed.life.at_seconds, rules)
+    match fault.kind:
+        case FaultKind.EXPIRED:
+            memory = replace(memory, expiries=memory.expiries + 1)
+            if memory.expiries > 1:  # what we just listed has expired again: wait, and ask for the newest
+                return _relist(memory, rules, fault, newest=True)
+            return _take_state(memory, memory.seen, rules)
+        case FaultKind.TOO_LARGE:
+            return _relist(memory, rules, fault)  # the list finds out whether the server only lags
+        case FaultKind.BUSY | FaultKind.UNREACHABLE:
+            return _reconnect(memory, Watching(memory), fault)
+        case FaultKind.DENIED:
+            return _denied(memory, Watching(memory), fault, rules)
+        case FaultKind.BROKEN | FaultKind.UNREADABLE | FaultKind.REFUSED:
+            memory = replace(memory, failed_watches=memory.failed_watches + 1)
+            at_least_seconds = rules.slow_retry_seconds if fault.kind is FaultKind.REFUSED else 0.0
+            if memory.failed_watches >= rules.failed_watches:
+                return _relist(memory, rules, fault)
+            return _again(memory, Watching(memory), fault, at_least_seconds)
+        case _:
+            assert_never(fault.kind)
+
+
+def _event_unreadable(state: Watching, life: Life, rules: WatchRules) -> Transition:
+    memory = state.memory
+    if life.at_seconds >= memory.repair_not_before:
+        return _repair(_learn(memory, life, rules), life.at_seconds, rules)
+    # One object that cannot be read must not keep all others from being watched.
+    return Transition(_owing_repair(state), (), ReadWatch())
+
+
+def _owing_repair(state: StreamOrWatch) -> StreamOrWatch:
+    return replace(state, memory=replace(state.memory, repair_owed=True))
+
+
+def _repair(memory: Memory, at_seconds: float, rules: WatchRules) -> Transition:
+    """List again, for what an event did not tell; if the object is still unreadable, not soon again."""
+    quiet = at_seconds - memory.repair_not_before > rules.repair_seconds * 2**_MAX_REPAIR_DOUBLINGS
+    repairs = 0 if quiet else memory.repairs
+    wait_seconds = rules.repair_seconds * 2 ** min(repairs, _MAX_REPAIR_DOUBLINGS)
+    memory = replace(
+        memory, repairs=repairs + 1, repair_not_before=at_seconds + wait_seconds, repair_owed=False
+    )
+    return _take_state(memory, memory.seen, rules)
+
+
+def _learn(memory: Memory, life: Life, rules: WatchRules) -> Memory:
+    """Take in what a watch that is over has shown."""
+    memory = replace(memory, seen=life.seen)
+    if life.heard:
+        memory = replace(memory, silences=0, denials=0)
+    if life.progressed:
+        memory = replace(memory, failed_watches=0)
+        # One event before the next "expired" is no sign of health: relists in a row have to back off.
+        if life.lived_seconds >= rules.settled_seconds:
+            memory = replace(memory, expiries=0)
+    if life.lived_seconds >= rules.healthy_seconds and life.heard:
+        memory = replace(memory, failures=0, reconnects=0, expiries=0, failed_watches=0)
+    return memory
+
+
+# ---------------------------------------------------------------------------------------------------- common
+
+
+def _take_state(memory: Memory, resource_version: str, rules: WatchRules) -> Transition:
+    if memory.watch_list:
+        return _enter(Streaming(memory, resource_version), rules)
+    return _enter(Listing(memory, resource_version), rules)
+
+
+def _relist(memory: Memory, rules: WatchRules, fault: Fault, *, newest: bool = False) -> Transition:
+    memory = replace(memory, failed_watches=0, silences=0)
+    version = "" if newest else memory.seen
+    then: Listing | Streaming = Streaming(memory, version) if memory.watch_list else Listing(memory, version)
+    return _again(memory, then, fault)
+
+
+def _not_there_yet(state: Listing | Streaming, fault: Fault, rules: WatchRules) -> Transition:
+    """Wait for a server that is behind our version: a replica that lags will get there, one that lost history never."""
+    memory = replace(state.memory, refusals=state.memory.refusals + 1)
+    if memory.refusals < rules.refusals or not state.resource_version:
+        state = (
+            replace(state, memory=memory, opened=False) if isinstance(state, Streaming) else _restarted(state)
+        )
+        return _again(memory, state, fault)
+    return _take_state(memory, "", rules)
+
+
+def _accept(memory: Memory, resource_version: str) -> tuple[Memory, tuple[Effect, ...]]:
+    """Take what was gathered as the state."""
+    effects: tuple[Effect, ...] = (ReplaceStore(resource_version), DropGathered())
+    if _is_older(resource_version, memory.seen):
+        text = (
+            f"the server has lost history: it is at version {resource_version}, and version {memory.seen} was seen "
+            "before; its state is taken as the truth"
+        )
+        effects = (Say("error", text), *effects)
+    return replace(
+        memory, seen=resource_version, synced=True, refusals=0, interruptions=0, denials=0
+    ), effects
+
+
+def _again(
+    memory: Memory,
+    then: Listing | Streaming | Watching,
+    fault: Fault,
+    at_least_seconds: float = 0.0,
+) -> Transition:
+    counted = replace(memory, failures=memory.failures + 1)
+    wait = Wait(memory.failures, max(at_least_seconds, fault.retry_after_seconds), fault.text, "backoff")
+    return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
+
+
+def _denied(
+    memory: Memory, then: Listing | Streaming | Watching, fault: Fault, rules: WatchRules
+) -> Transition:
+    memory = replace(memory, denials=memory.denials + 1)
+    if memory.synced and memory.denials <= rules.quick_denials:
+        return _reconnect(memory, then, fault)
+    return _again(memory, then, fault, rules.slow_retry_seconds)
+
+
+def _reconnect(memory: Memory, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
+    """Try again in turn with the other sources of the server."""
+    counted = replace(memory, reconnects=memory.reconnects + 1)
+    wait = Wait(memory.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
+    return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
+
+
+def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transition:
+    begins = isinstance(state, Streaming) or (isinstance(state, Listing) and not state.continue_token)
+    if not begins:
+        return Transition(state, (), _action_of(state, rules))
+    state = replace(state, memory=replace(state.memory, repair_owed=False))  # it is being repaired
+    return Transition(state, (DropGathered(),), _action_of(state, rules))
+
+
+def _action_of(state: Listing | Streaming | Watching, rules: WatchRules) -> Action:
+    match state:
+        case Listing():
+            first = not state.continue_token
+            version = state.resource_version if first else ""
+            return ListPage(
+                resource_version=version or None,
+                resource_version_match=NOT_OLDER_THAN if version else None,
+                limit=rules.page_size if state.paged else None,
+                continue_token=state.continue_token,
+            )
+        case Streaming():
+            return OpenWatch(state.resource_version or None, initial_events=True)
+        case Watching():
+            return OpenWatch(state.memory.seen, initial_events=False)
+        case _:
+            assert_never(state)
+
+
+def _is_older(resource_version: str, than: str) -> bool:
+    return 0 < version_number(resource_version) < version_number(than)
+
+
+def _stale(resource_version: str, seen: str) -> Fault:
+    text = f"the server answered with version {resource_version}, and no older than {seen} was asked for"
+    return Fault(FaultKind.TOO_LARGE, text)

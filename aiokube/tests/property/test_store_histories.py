@@ -1,0 +1,317 @@
+"""After any history of events, own writes and relists the store is right: told, stored and true agree."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.runtime.watch.things import Recorder, Thing, contents
+
+from aiokube.api.meta import ObjectKey, ObjectMeta, key_of, version_number
+from aiokube.api.resource import Bookmark, WatchEvent
+from aiokube.runtime.store import Store
+from aiokube.testing.fake_history import FakeHistory
+
+NAMESPACES = ("one", "two")
+KEYS = (ObjectKey("one", "a"), ObjectKey("one", "b"), ObjectKey("two", "a"))  # few, so that things meet
+keys = st.sampled_from(KEYS)
+
+
+class Act(NamedTuple):
+    version: int
+    uid: str
+    is_delete: bool
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A server, a watch that lags by any amount and doubles what it told, and a controller that writes.
+
+    What the controller wrote and was answered must be read at once; answers may come late, in any order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server: FakeHistory[Thing] = FakeHistory()
+        self.store: Store[Thing] = Store("things")
+        self.recorder = Recorder(self.store)
+        self.watched = 0  # the version up to which the watch has told
+        self.answers: list[
+            tuple[ObjectKey, Callable[[], None]]
+        ] = []  # on their way to us; in order for each key
+        self.acts: dict[ObjectKey, Act] = {}  # what we last did to a key, of what was answered
+        self.written: set[tuple[ObjectKey, str]] = set()  # our writes that were answered, by version
+        self.deleted: dict[ObjectKey, int] = {}  # the version of our last deletion that was answered
+        self.highest: dict[tuple[ObjectKey, str], int] = {}
+        self.number = 0
+
+    def new(self, key: ObjectKey, held: bool = False) -> Thing:
+        self.number += 1
+        metadata = ObjectMeta(
+            name=key.name, namespace=key.namespace, finalizers=("example.com/hold",) if held else None
+        )
+        return Thing(metadata, str(self.number))
+
+    @initialize(held=st.booleans(), key=keys)
+    def first_list(self, held: bool, key: ObjectKey) -> None:
+        self.server.create(self.new(key, held))
+        self.relist()
+
+    # -------------------------------------------------------------------------------- others, and the server
+
+    @rule(key=keys, held=st.booleans())
+    def somebody_writes(self, key: ObjectKey, held: bool) -> None:
+        if key in self.server.objects:
+            if not self.server.objects[key].metadata.deletion_timestamp:
+                self.server.modify(self.new(key, held))
+        else:
+            self.server.create(self.new(key, held))
+
+    @rule(key=keys)
+    def somebody_deletes(self, key: ObjectKey) -> None:
+        if key in self.server.objects:
+            self.server.delete(key)
+
+    @rule(key=keys)
+    def a_finalizer_is_done(self, key: ObjectKey) -> None:
+        if key in self.server.objects:
+            self.server.finish(key)
+
+    # -------------------------------------------------------------------------------------------- the watch
+
+    @rule(count=st.integers(1, 6), again=st.integers(0, 3), bookmark=st.booleans())
+    def the_watch_goes_on(self, count: int, again: int, bookmark: bool) -> None:
+        """Some events come, perhaps after some that came before; they may end in a bookmark."""
+        events, _ = self.server.events_after(0)
+        first = next((i for i, event in enumerate(events) if self.version(event) > self.watched), len(events))
+        batch: list[WatchEvent[Thing] | Bookmark] = [*events[max(0, first - again) : first + count]]
+        if batch:
+            self.watched = max(self.watched, self.version(events[min(first + count, len(events)) - 1]))
+        if bookmark:
+            batch.append(Bookmark(str(self.watched)))
+        if batch:
+            self.store.apply(batch)
+
+    @rule()
+    def the_watch_catches_up(self) -> None:
+        events, self.watched = self.server.events_after(self.watched)
+        self.store.apply([*events, Bookmark(str(self.server.version))])
+        self.watched = self.server.version
+
+    @rule()
+    def relist(self) -> None:
+        self.store.replace(self.server.objects.values(), str(self.server.version))
+        self.watched = self.server.version
+
+    @rule(behind=st.integers(1, 5))
+    def relist_from_a_replica_that_lags(self, behind: int) -> None:
+        """The list is of some version between what the watch has told and now: older than our writes, perhaps."""
+        version = max(self.watched, self.server.version - behind)
+        self.store.replace(self.state_at(version).values(), str(version))
+        self.watched = version
+        # It may hold again what we deleted: how new a deletion is, is not in its answer.
+        self.acts = {key: act for key, act in self.acts.items() if not act.is_delete}
+
+    # ------------------------------------------------------------------------------------------- own writes
+
+    def write(self, key: ObjectKey, held: bool = False) -> Thing | None:
+        stored = self.server.objects.get(key)
+        if stored is None:
+            return self.server.create(self.new(key, held))
+        if stored.metadata.deletion_timestamp:
+            return None
+        return self.server.modify(self.new(key, held))
+
+    def take_write(self, answer: Thing) -> None:
+        key, version = key_of(answer), version_number(answer.metadata.resource_version)
+        self.store.record_write(answer)
+        self.written.add((key, answer.metadata.resource_version))
+        self.act(key, Act(version, answer.metadata.uid, is_delete=False))
+
+    def take_delete(self, key: ObjectKey, act: Act) -> None:
+        self.store.record_delete(key, act.uid)
+        self.deleted[key] = max(act.version, self.deleted.get(key, 0))
+        self.act(key, act)
+
+    def act(self, key: ObjectKey, act: Act) -> None:
+        if key not in self.acts or self.acts[key].version <= act.version:
+            self.acts[key] = act
+
+    @rule(key=keys, held=st.booleans())
+    def we_write(self, key: ObjectKey, held: bool) -> None:
+        answer = self.write(key, held)
+        if answer is not None:
+            self.answers.append((key, partial(self.take_write, answer)))
+
+    @rule(key=keys)
+    def we_write_what_is_there_already(self, key: ObjectKey) -> None:
+        """A write that changes nothing: the answer is what was there, in its old version (k/k#127370)."""
+        answer = self.server.objects.get(key)
+        if answer is not None:
+            self.answers.append((key, partial(self.take_write, answer)))
+
+    @rule(key=keys)
+    def we_delete(self, key: ObjectKey) -> None:
+        stored = self.server.objects.get(key)
+        if stored is not None:
+            self.server.delete(key)
+            act = Act(self.server.version, stored.metadata.uid, is_delete=True)
+            self.answers.append((key, partial(self.take_delete, key, act)))
+
+    @precondition(lambda self: self.answers)
+    @rule(which=st.integers(0, 5))
+    def an_answer_comes(self, which: int) -> None:
+        """The first one of some key: nobody writes an object twice at a time."""
+        key, _ = self.answers[which % len(self.answers)]
+        index = next(index for index, (of, _) in enumerate(self.answers) if of == key)
+        self.answers.pop(index)[1]()
+
+    @rule(key=keys)
+    def we_write_and_are_answered_at_once(self, key: ObjectKey) -> None:
+        if not any(of == key for of, _ in self.answers):
+            answer = self.write(key)
+            if answer is not None:
+                self.take_write(answer)
+                assert self.store.get(key) == answer
+
+    # -------------------------------------------------------------------------------------------- invariants
+
+    @staticmethod
+    def version(event: WatchEvent[Thing]) -> int:
+        return version_number(event.item.metadata.resource_version)
+
+    def state_at(self, version: int) -> dict[ObjectKey, Thing]:
+        state: dict[ObjectKey, Thing] = {}
+        for event in self.server.events_after(0)[0]:
+            if self.version(event) <= version:
+                if event.type == "DELETED":
+                    del state[key_of(event.item)]
+                else:
+                    state[key_of(event.item)] = event.item
+        return state
+
+    @invariant()
+    def what_is_stored_is_what_the_watch_told_and_what_we_did_since(self) -> None:
+        told = self.state_at(self.watched)
+        stored = contents(self.store)
+        for key, item in stored.items():
+            if version_number(item.metadata.resource_version) > self.watched:
+                assert (key, item.metadata.resource_version) in self.written
+            else:
+                assert item == told[key]
+        for key in told.keys() - stored.keys():
+            assert version_number(told[key].metadata.resource_version) < self.deleted[key]
+
+    @invariant()
+    def what_we_did_is_read_until_the_watch_has_come_as_far(self) -> None:
+        for key, act in self.acts.items():
+            item = self.store.get(key)
+            if act.version <= self.watched:
+                continue
+            if act.is_delete:
+                assert item is None or item.metadata.uid != act.uid or item.metadata.deletion_timestamp
+            else:
+                assert item is not None
+                assert version_number(item.metadata.resource_version) >= act.version
+
+    @invariant()
+    def what_was_told_adds_up_to_what_is_stored(self) -> None:
+        assert self.recorder.mirror == contents(self.store)
+        assert len(self.store) == len(self.recorder.mirror)
+        by_namespace = [item for namespace in NAMESPACES for item in self.store.in_namespace(namespace)]
+        assert sorted(map(repr, by_namespace)) == sorted(map(repr, self.store.values()))
+        assert self.store.statistics().namespaces == len({key.namespace for key in self.recorder.mirror})
+
+    @invariant()
+    def no_object_goes_back_in_time(self) -> None:
+        for item in self.store.values():
+            of_one_uid = (key_of(item), item.metadata.uid)
+            version = version_number(item.metadata.resource_version)
+            assert version >= self.highest.get(of_one_uid, 0)
+            self.highest[of_one_uid] = version
+
+    @invariant()
+    def what_is_remembered_is_bounded(self) -> None:
+        statistics = self.store.statistics()
+        assert statistics.own_writes <= statistics.objects
+        assert statistics.graves <= len(KEYS)
+        assert statistics.handler_errors == 0
+
+    def teardown(self) -> None:
+        """Once all answers are there and the watch has caught up, the store is like the server, and holds no rests."""
+        for _, answer in self.answers:
+            answer()
+        events, _ = self.server.events_after(self.watched)
+        self.store.apply([*events, Bookmark(str(self.server.version))])
+        assert contents(self.store) == self.server.objects
+        assert self.recorder.mirror == self.server.objects
+        assert self.store.statistics().own_writes == 0
+        self.store.replace(self.server.objects.values(), str(self.server.version))
+        assert self.store.statistics().graves == 0
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), keys, st.integers(1, 30), st.integers(1, 3)
+        ),
+        max_size=40,
+    ),
+    st.integers(1, 7),
+)
+@settings(max_examples=300, deadline=None)
+def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
+    events: list[tuple[str, ObjectKey, int, int]], size: int
+) -> None:
+    """Events of no possible server, in no order: no exception, no disagreement, no name twice."""
+    store: Store[Thing] = Store("things")
+    recorder = Recorder(store)
+    batch: list[WatchEvent[Thing] | Bookmark] = []
+    for kind, key, version, uid in events:
+        metadata = ObjectMeta(
+            name=key.name, namespace=key.namespace, uid=f"uid-{uid}", resource_version=str(version)
+        )
+        batch.append(WatchEvent(kind, Thing(metadata)))  # type: ignore[arg-type]
+        if len(batch) == size:
+            store.apply(batch)
+            batch = []
+            assert recorder.mirror == contents(store)
+    store.apply(batch)
+    assert recorder.mirror == contents(store)
+    assert store.statistics().handler_errors == 0
+
+
+@given(st.integers(1, 8).flatmap(lambda count: st.permutations(range(count))), st.integers(1, 8))
+@settings(max_examples=300, deadline=None)
+def test_any_order_of_the_events_of_one_key_comes_to_the_same(order: list[int], size: int) -> None:
+    """All orders of the first so many events: created, changed, deleted, created again, changed."""
+    server: FakeHistory[Thing] = FakeHistory()
+    metadata = ObjectMeta(name="a", namespace="one")
+    server.create(Thing(metadata))
+    for number in range(3):
+        server.modify(Thing(metadata, str(number)))
+    server.delete(ObjectKey("one", "a"))
+    server.create(Thing(metadata, "again"))
+    server.modify(Thing(metadata, "and again"))
+    server.modify(Thing(metadata, "the end"))
+    events, _ = server.events_after(0)
+    last = events[len(order) - 1]
+    expected = {} if last.type == "DELETED" else {key_of(last.item): last.item}
+    store: Store[Thing] = Store("things")
+    shuffled = [events[index] for index in order]
+    for start in range(0, len(order), size):
+        store.apply(shuffled[start : start + size])
+    assert contents(store) == expected
+
+
+def test_a_store_can_be_made_outside_of_a_loop() -> None:
+    store: Store[Thing] = Store("things")
+    store.replace([], "1")
+    asyncio.run(asyncio.wait_for(store.wait_synced(), 1))
+    assert store.synced

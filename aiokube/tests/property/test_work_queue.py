@@ -1,0 +1,190 @@
+"""The work queue against a model of what it promises, over any history of adds, work and time.
+
+The model keeps, for each key, whether it is due (and since when), held, or delayed (until when), as plain sets
+and an ordered list: slow and obvious.
+"""
+
+from datetime import UTC, datetime
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
+from aiokube.runtime.queue import QueueClosed, WorkQueue
+
+KEYS = st.sampled_from("abcde")
+# Whole numbers, so that deadlines coincide often and no rounding blurs the model.
+DELAYS = st.integers(1, 8).map(float)
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = HandClock()
+        self.queue: WorkQueue[str] = WorkQueue(
+            clock=self.clock, limiter=RetryLimiter(ExponentialBackoff(base_seconds=1.0, cap_seconds=8.0))
+        )
+        self.line: list[str] = []
+        self.again: set[str] = set()  # held, and due again
+        self.held: set[str] = set()
+        self.delayed: dict[str, tuple[float, int]] = {}  # until when, and in which order they were asked for
+        self.order = 0
+        self.failures: dict[str, int] = {}
+        self.overtaken: dict[str, set[str]] = {}  # who was handed out while this key was in the line
+        self.drain = False
+        self.closed = False
+
+    def make_due(self, key: str) -> None:
+        if key in self.held:
+            self.again.add(key)
+        elif key not in self.line:
+            self.line.append(key)
+            self.overtaken[key] = set()
+
+    def let_time_work(self) -> None:
+        for key, (until, _) in sorted(self.delayed.items(), key=lambda entry: entry[1]):
+            if until <= self.clock.now:
+                del self.delayed[key]
+                self.make_due(key)
+
+    def delay(self, key: str, seconds: float) -> None:
+        if self.closed or key in self.line or key in self.again:
+            return
+        until = self.clock.now + seconds
+        if key not in self.delayed or until < self.delayed[key][0]:
+            self.order += 1
+            self.delayed[key] = (until, self.order)
+
+    @initialize(keys=st.lists(KEYS))
+    def begin(self, keys: list[str]) -> None:
+        for key in keys:
+            self.add(key)
+
+    @rule(key=KEYS)
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        if not self.closed:
+            self.let_time_work()
+            self.delayed.pop(key, None)
+            self.make_due(key)
+
+    @rule(key=KEYS, seconds=DELAYS)
+    def add_after(self, key: str, seconds: float) -> None:
+        # The queue looks at its timers when it is asked for something; for the model time works at once.
+        len(self.queue)
+        self.let_time_work()
+        self.queue.add_after(key, seconds)
+        self.delay(key, seconds)
+
+    @rule(key=KEYS)
+    def fail(self, key: str) -> None:
+        len(self.queue)
+        self.let_time_work()
+        failures = self.failures.get(key, 0)
+        assert self.queue.add_rate_limited(key) == min(2.0**failures, 8.0)
+        self.failures[key] = failures + 1
+        self.delay(key, min(2.0**failures, 8.0))
+
+    @rule(key=KEYS)
+    def forget(self, key: str) -> None:
+        self.queue.forget(key)
+        self.failures.pop(key, None)
+
+    @rule(seconds=DELAYS)
+    def pass_time(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule()
+    def get(self) -> None:
+        self.let_time_work()
+        if not self.line and self.closed and not self.again:
+            try:
+                self.queue.get_nowait()
+            except QueueClosed:
+                return
+            raise AssertionError("a closed queue with nothing left must say so")
+        key = self.queue.get_nowait()
+        assert key == (self.line[0] if self.line else None)
+        if key is not None:
+            assert key not in self.held, "handed out twice at once"
+            self.line.remove(key)
+            self.held.add(key)
+            for seen in self.overtaken.values():
+                assert key not in seen, "one key was served twice while another waited its turn"
+                seen.add(key)
+            del self.overtaken[key]
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.held)))
+        self.let_time_work()
+        len(self.queue)
+        self.queue.done(key)
+        self.held.remove(key)
+        if key in self.again:
+            self.again.remove(key)
+            self.line.append(key)
+            self.overtaken[key] = set()
+
+    @rule(drain=st.booleans())
+    @precondition(lambda self: not self.closed and self.order > 5)
+    def close(self, drain: bool) -> None:
+        len(self.queue)
+        self.let_time_work()
+        self.queue.close(drain=drain)
+        self.closed = True
+        self.delayed.clear()
+        if not drain:
+            self.line.clear()
+            self.again.clear()
+            self.overtaken.clear()
+
+    @invariant()
+    def agrees(self) -> None:
+        self.let_time_work()
+        statistics = self.queue.statistics()
+        assert statistics.depth == len(self.queue) == len(self.line)
+        assert statistics.in_flight == len(self.held)
+        assert statistics.delayed == len(self.delayed)
+        assert statistics.failing == len(self.failures)
+        assert set(self.queue.held()) == self.held
+        assert len(self.queue._timers) <= 2 * len(self.delayed) + 64 + 1
+
+    def teardown(self) -> None:
+        """Whatever the history was: nothing is lost. What was asked for comes, once work and time go on."""
+        self.let_time_work()
+        for key in sorted(self.held):
+            self.queue.done(key)
+        owed = {*self.line, *self.again, *self.delayed}
+        self.clock.now += 100.0
+        came = []
+        while True:
+            try:
+                got = self.queue.get_nowait()
+            except QueueClosed:
+                break
+            if got is None:
+                break
+            came.append(got)
+            self.queue.done(got)
+        assert sorted(came) == sorted(owed)
+
+
+QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestWorkQueueKeepsItsPromises = QueueMachine.TestCase

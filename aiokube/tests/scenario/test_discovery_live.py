@@ -1,0 +1,422 @@
+"""The endpoints of one service, live, from a server that fails, forgets and falls silent."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.discovery.slices import draining, endpoint, piece, port
+from tests.unit.discovery.world import LONG, World, ips_of, service, settle, virtually, web
+
+from aiokube.api.status import Status
+from aiokube.client.errors import ConfigError, ConnectionFailedError, api_error
+from aiokube.discovery import LiveService, Location, ServiceEndpoints, watch_service
+from aiokube.discovery.endpoint import ServicePortName
+from aiokube.runtime.reflector_settings import NotSyncedError
+
+
+class Follower:
+    """Follows a live service in a task, and notes everything it is given."""
+
+    def __init__(self, live: LiveService) -> None:
+        self.live = live
+        self.given: list[ServiceEndpoints] = []
+
+    async def run(self) -> None:
+        async for endpoints in self.live:
+            self.given.append(endpoints)
+
+    @property
+    def ips(self) -> list[list[str]]:
+        return [ips_of(endpoints) for endpoints in self.given]
+
+
+@virtually
+async def test_three_lines_give_what_is_there_and_then_every_change() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    seen = []
+    async with world.live(port="http") as live:
+        async for endpoints in live:
+            seen.append(ips_of(endpoints))
+            if len(seen) == 1:
+                world.put(web("b", "10.0.0.2"))
+            elif len(seen) == 2:
+                world.delete(web("a"))
+            else:
+                break
+    assert seen == [["10.0.0.1"], ["10.0.0.1", "10.0.0.2"], ["10.0.0.2"]]
+    assert (world.services.open_watches, world.slices.open_watches) == (0, 0)
+
+
+@virtually
+async def test_it_asks_for_the_one_service_and_its_slices_alone() -> None:
+    world = World(service())
+    async with world.live():
+        assert world.asked == [
+            ("services", "ns1", "", "metadata.name=svc1"),
+            ("endpointslices", "ns1", "kubernetes.io/service-name=svc1", ""),
+        ]
+        assert (world.services.open_watches, world.slices.open_watches) == (1, 1)
+
+
+@virtually
+async def test_who_is_slow_misses_what_was_in_between_and_never_the_last() -> None:
+    """C-19: nothing is queued."""
+    world = World(service(), web("a", "10.0.0.1"))
+    async with world.live() as live:
+        states = aiter(live)
+        await anext(states)
+        for number in range(2, 50):
+            world.put(web("a", f"10.0.0.{number}"))
+            await settle()
+        assert ips_of(await anext(states)) == ["10.0.0.49"]
+
+
+@virtually
+async def test_what_is_taken_back_before_one_looks_is_not_given() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    async with world.live() as live, asyncio.TaskGroup() as group:
+        states = aiter(live)
+        await anext(states)
+
+        async def next_state() -> ServiceEndpoints:
+            return await anext(states)
+
+        waiting = group.create_task(next_state())
+        await settle()
+        world.put(web("a", "10.0.0.1", annotations={"a": "b"}))  # a write that says nothing
+        await settle()
+        assert not waiting.done()
+        world.put(web("a", "10.0.0.2"))
+        assert ips_of(await waiting) == ["10.0.0.2"]
+
+
+@virtually
+async def test_any_number_may_follow_each_for_itself() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    async with asyncio.TaskGroup() as group, world.live() as live:
+        first, second = Follower(live), Follower(live)
+        group.create_task(first.run())
+        await settle()
+        world.put(web("a", "10.0.0.2"))
+        await settle()
+        group.create_task(second.run())
+        await settle()
+    assert first.ips == [["10.0.0.1"], ["10.0.0.2"]]
+    assert second.ips == [["10.0.0.2"]]
+
+
+@virtually
+async def test_leaving_ends_the_loops_of_those_who_follow() -> None:
+    """The task group above would wait for ever otherwise; the last state stays to be read."""
+    world = World(service(), web("a", "10.0.0.1"))
+    async with asyncio.TaskGroup() as group, world.live() as live:
+        group.create_task(Follower(live).run())
+        await settle()
+    assert ips_of(live.current) == ["10.0.0.1"]
+    with pytest.raises(StopAsyncIteration):
+        await anext(aiter(live))
+
+
+# --------------------------------------------------------------------------- the service
+
+
+@virtually
+async def test_a_service_that_is_not_there_may_come_and_go() -> None:
+    """C-15: its slices do not count before it is there."""
+    world = World(web("a", "10.0.0.1"))
+    async with world.live(port="http") as live, asyncio.TaskGroup() as group:
+        follower = Follower(live)
+        task = group.create_task(follower.run())
+        await settle()
+        assert live.current.problem == "there is no service ns1/svc1"
+        world.put(service())
+        await settle()
+        world.delete(service())
+        await settle()
+        task.cancel()
+    assert follower.ips == [[], ["10.0.0.1"], []]
+    assert [bool(each.problem) for each in follower.given] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "problem"),
+    [
+        ("http", "http", ""),
+        (80, "http", ""),
+        ("metrics", "metrics", ""),
+        (9090, "metrics", ""),
+        ("htp", None, "service ns1/svc1 has no TCP port 'htp'; it has: http 80/TCP, metrics 9090/TCP"),
+        (8080, None, "service ns1/svc1 has no TCP port 8080; it has: http 80/TCP, metrics 9090/TCP"),
+        (None, None, "service ns1/svc1 has several TCP ports, so say which: http 80/TCP, metrics 9090/TCP"),
+    ],
+)
+def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
+    wanted: str | int | None, found: str | None, problem: str
+) -> None:
+    """C-27: the pods' number is another."""
+    ports = [port("http", 8080), port("metrics", 9091)]
+
+    @virtually
+    async def test() -> None:
+        world = World(service(ports={"http": 80, "metrics": 9090}), piece("a", [endpoint("10.0.0.1")], ports))
+        async with world.live(port=wanted) as live:
+            assert live.current.problem == problem
+            if found is not None:
+                assert live.current.name == ServicePortName("ns1", "svc1", found)
+            assert ips_of(live.current) == ([] if found is None else ["10.0.0.1"])
+
+    test()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (service(type="ExternalName", clusterIP=""), "service ns1/svc1 is an ExternalName"),
+        (service(ports={}, clusterIP="None"), "service ns1/svc1 has no UDP port; it has: http 80/TCP"),
+    ],
+)
+def test_it_says_why_there_can_be_no_endpoints(given: Any, problem: str) -> None:
+    @virtually
+    async def test() -> None:
+        async with World(given).live(protocol="UDP") as live:
+            assert live.current.problem.startswith(problem)
+
+    test()
+
+
+@virtually
+async def test_a_headless_service_has_endpoints_here() -> None:
+    """Beyond C-41 and C-84: a DNS server wants them; every ready one is meant."""
+    world = World(service(clusterIP="None", clusterIPs=["None"]), web("a", "10.0.0.1", "10.0.0.2"))
+    async with world.live() as live:
+        assert (ips_of(live.current), live.current.problem) == (["10.0.0.1", "10.0.0.2"], "")
+
+
+@pytest.mark.parametrize(
+    ("families", "wanted", "expected"),
+    [
+        (["IPv4", "IPv6"], None, "10.0.0.1"),
+        (["IPv6", "IPv4"], None, "2001:db8::1"),
+        (["IPv4", "IPv6"], "IPv6", "2001:db8::1"),
+    ],
+)
+def test_the_family_is_the_service_s_first_or_the_one_asked_for(
+    families: list[str], wanted: Any, expected: str
+) -> None:
+    """C-14."""
+    ips = {"IPv4": "10.96.0.1", "IPv6": "fd00::1"}
+
+    @virtually
+    async def test() -> None:
+        given = service(
+            clusterIP=ips[families[0]], clusterIPs=[ips[each] for each in families], ipFamilies=families
+        )
+        world = World(given, web("a", "10.0.0.1"), web("b", "2001:db8::1", family="IPv6"))
+        async with world.live(family=wanted) as live:
+            assert ips_of(live.current) == [expected]
+
+    test()
+
+
+@virtually
+async def test_policy_and_location_decide_what_is_used() -> None:
+    """C-62: the policy of the service is followed as it changes."""
+    ours = endpoint("10.0.0.1", node="node-1")
+    world = World(service(), piece("a", [ours, endpoint("10.0.0.2", node="node-2")]))
+    async with world.live(location=Location("node-1")) as live:
+        states = aiter(live)
+        assert ips_of(await anext(states)) == ["10.0.0.1", "10.0.0.2"]
+        world.put(service(internalTrafficPolicy="Local"))
+        assert ips_of(await anext(states)) == ["10.0.0.1"]
+        world.put(piece("a", [draining("10.0.0.1", node="node-1"), endpoint("10.0.0.2", node="node-2")]))
+        assert ips_of(await anext(states)) == ["10.0.0.1"]
+        assert live.current.select().local_is_draining
+
+
+@virtually
+async def test_what_could_not_be_used_is_told() -> None:
+    given = piece("a", [endpoint("nonsense"), endpoint("10.0.0.1")])
+    async with World(service(), given).live() as live:
+        assert ips_of(live.current) == ["10.0.0.1"]
+        assert live.problems() == {given.metadata.key: ("endpoints[0] has 'nonsense' for an address",)}
+
+
+# --------------------------------------------------------------------------- healing
+
+
+@virtually
+async def test_what_a_broken_watch_has_missed_comes_with_the_relist_at_once() -> None:
+    """Dropped events, a compacted history, and a state that is never seen half."""
+    world = World(service(), web("a", "10.0.0.1"), web("b", "10.0.0.2"))
+    async with world.live() as live, asyncio.TaskGroup() as group:
+        follower = Follower(live)
+        task = group.create_task(follower.run())
+        await settle()
+        world.delete(web("a"), silently=True)
+        world.slices.modify(web("b", "10.0.0.3"), silently=True)
+        world.slices.create(web("c", "10.0.0.4"), silently=True)
+        world.slices.compact()
+        world.slices.break_watches()
+        await asyncio.sleep(LONG)
+        task.cancel()
+    assert follower.ips == [["10.0.0.1", "10.0.0.2"], ["10.0.0.3", "10.0.0.4"]]
+
+
+@virtually
+async def test_a_server_that_is_away_leaves_things_as_they_were() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    async with world.live() as live:
+        for source in (world.services, world.slices):
+            source.fail_next(*[ConnectionFailedError("refused")] * 6)
+            source.break_watches()
+        await asyncio.sleep(5.0)
+        assert ips_of(live.current) == ["10.0.0.1"]
+        world.put(web("a", "10.0.0.2"))
+        await asyncio.sleep(LONG)
+        assert ips_of(live.current) == ["10.0.0.2"]
+        assert [each.reflector.phase for each in live.statistics()] == ["watching", "watching"]
+
+
+@virtually
+async def test_a_silent_connection_is_found_out() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    async with world.live() as live:
+        await asyncio.sleep(100.0)
+        world.slices.abandon_watches()
+        world.put(web("a", "10.0.0.2"))
+        await asyncio.sleep(1000.0)
+        assert ips_of(live.current) == ["10.0.0.2"]
+
+
+# --------------------------------------------------------------------------- entering and leaving
+
+
+@virtually
+async def test_nothing_is_given_before_everything_has_been_read() -> None:
+    """C-8, C-88: both the service and the slices; before, nothing is said to be empty."""
+    world = World(service(), web("a", "10.0.0.1"))
+    for source in (world.services, world.slices):
+        source.fail_next(ConnectionFailedError("refused"), on="watch")
+    live = world.live()
+    with pytest.raises(RuntimeError, match="nothing is known of ns1/svc1 yet"):
+        _ = live.current
+    async with live:
+        assert ips_of(live.current) == ["10.0.0.1"]
+
+
+@virtually
+async def test_a_missing_right_is_raised_at_once() -> None:
+    """It used to be retried for the whole timeout: 30.5 s for an answer that was known after a millisecond."""
+    world = World(service())
+    message = 'endpointslices is forbidden: User "u" cannot list resource "endpointslices"'
+    forbidden = api_error(Status(code=403, reason="Forbidden", message=message))
+    world.slices.fail_next(*[forbidden] * 50)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(NotSyncedError, match=r"slices of ns1/svc1: cannot be read: .*\(grant list and watch"):
+        async with world.live():
+            pass
+    assert asyncio.get_running_loop().time() - began < 1
+    assert world.services.open_watches == 0
+
+
+@virtually
+async def test_a_missing_resource_is_waited_for_as_a_starting_server_answers_so_too() -> None:
+    world = World(service())
+    missing = api_error(Status(code=404, reason="NotFound", message="page not found"))
+    world.slices.fail_next(*[missing] * 50)
+    with pytest.raises(NotSyncedError, match="slices of ns1/svc1: not complete after 30 s"):
+        async with world.live():
+            pass
+
+
+@virtually
+async def test_a_right_that_is_withdrawn_later_keeps_the_last_state() -> None:
+    world = World(service(), web("a", "10.0.0.1"))
+    async with world.live() as live:
+        forbidden = api_error(Status(code=403, reason="Forbidden", message="no more"))
+        world.slices.fail_next(*[forbidden] * 50)
+        world.slices.break_watches()
+        await asyncio.sleep(LONG)
+        assert ips_of(live.current) == ["10.0.0.1"]
+
+
+@virtually
+async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
+    world = World(service())
+    with pytest.raises(KeyError, match="mine"):
+        async with world.live():
+            raise KeyError("mine")
+    assert world.slices.open_watches == 0
+
+
+@virtually
+async def test_it_can_be_cancelled_while_it_waits_for_news() -> None:
+    world = World(service())
+
+    async def follow() -> None:
+        async with world.live() as live:
+            async for _ in live:
+                pass
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+        await settle()
+        task.cancel()
+    assert task.cancelled()
+    assert world.slices.open_watches == 0
+
+
+@virtually
+async def test_it_can_be_cancelled_while_it_enters() -> None:
+    world = World(service())
+    world.slices.hang_next(10)
+
+    async def enter() -> None:
+        async with world.live():
+            pass
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(enter())
+        await asyncio.sleep(5.0)
+        task.cancel()
+    assert task.cancelled()
+    assert world.services.open_watches == 0
+
+
+@virtually
+async def test_a_bug_in_a_watch_ends_the_body_and_comes_out() -> None:
+    """Nobody goes on with endpoints that will never change again."""
+    world = World(service(), web("a", "10.0.0.1"))
+
+    async def follow() -> None:
+        async with world.live() as live:
+            await settle()
+            world.slices.break_watches(ZeroDivisionError("a bug"))
+            await Follower(live).run()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await follow()
+    assert raised.group_contains(ZeroDivisionError, match="a bug")
+
+
+@virtually
+async def test_it_is_used_once() -> None:
+    live = World(service()).live()
+    async with live:
+        pass
+    with pytest.raises(RuntimeError, match="ns1/svc1 has been used already"):
+        await live.__aenter__()
+
+
+@pytest.mark.parametrize("name", ["svc1", "/svc1", "ns1/", "a/b/c", ""])
+def test_a_service_is_named_with_its_namespace(name: str) -> None:
+    with pytest.raises(ValueError, match="must be 'namespace/name', as in 'shop/web'"):
+        watch_service(None, name)
+
+
+@virtually
+async def test_a_kubeconfig_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="missing"):
+        async with watch_service(tmp_path / "missing", "ns1/svc1"):
+            pass

@@ -1,0 +1,271 @@
+"""Exec plugins: a real program is run, with what it is promised, as often as needed and no more."""
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.client.support import FakeClock
+
+from aiokube.client.credentials import CertificateData, CertificateFiles
+from aiokube.client.errors import ConfigError, CredentialError
+from aiokube.client.exec_credentials import API_VERSIONS, ExecCredentials, ExecPlugin
+
+V1, V1BETA1 = API_VERSIONS
+
+Write = Callable[[str], ExecPlugin]
+
+
+@pytest.fixture
+def write_plugin(tmp_path: Path) -> Write:
+    """Make a plugin of a few lines of Python; each run first adds its KUBERNETES_EXEC_INFO to the file 'runs'."""
+
+    def write(lines: str) -> ExecPlugin:
+        script = tmp_path / "plugin.py"
+        script.write_text(
+            "import json, os, sys\n"
+            f"runs = open({str(tmp_path / 'runs')!r}, 'a')\n"
+            "runs.write(os.environ['KUBERNETES_EXEC_INFO'] + '\\n'); runs.close()\n"
+            f"count = len(open({str(tmp_path / 'runs')!r}).readlines())\n"
+            "def give(version=json.loads(os.environ['KUBERNETES_EXEC_INFO'])['apiVersion'], **status):\n"
+            "    print(json.dumps({'kind': 'ExecCredential', 'apiVersion': version, 'status': status}))\n"
+            + lines
+        )
+        return ExecPlugin(
+            "exec of user 'u' in /kube", sys.executable, ("-S", "-E", str(script)), {"WHO": "me"}
+        )
+
+    return write
+
+
+def runs(tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / "runs"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def test_a_token_is_kept_as_long_as_it_lives(
+    write_plugin: Write, clock: FakeClock, tmp_path: Path
+) -> None:
+    plugin = write_plugin(
+        "give(token=f'{os.environ[\"WHO\"]}-{count}', expirationTimestamp=f'2026-01-01T00:{count:02}:00Z')"
+    )
+    credentials = ExecCredentials(plugin, clock=clock)
+    first = await credentials.current()
+    assert first.authorization == "Bearer me-1"
+    clock.advance(59)
+    assert await credentials.current() is first
+    clock.advance(1)
+    assert (await credentials.current()).authorization == "Bearer me-2"
+    assert len(runs(tmp_path)) == 2
+
+
+async def test_a_token_without_an_end_is_kept(write_plugin: Write, clock: FakeClock, tmp_path: Path) -> None:
+    credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
+    first = await credentials.current()
+    clock.advance(10**7)
+    assert await credentials.current() is first
+    assert len(runs(tmp_path)) == 1
+
+
+async def test_one_run_serves_all_who_wait(write_plugin: Write, clock: FakeClock, tmp_path: Path) -> None:
+    credentials = ExecCredentials(write_plugin("give(token=f't{count}')"), clock=clock)
+    first, *others = await asyncio.gather(*(credentials.current() for _ in range(5)))
+    assert all(other is first for other in others)
+    second, *others = await asyncio.gather(*(credentials.renewed(first) for _ in range(5)))
+    assert second.authorization == "Bearer t2"
+    assert all(other is second for other in others)
+    assert len(runs(tmp_path)) == 2
+
+
+async def test_a_plugin_that_gives_the_same_again_has_nothing_newer(
+    write_plugin: Write, clock: FakeClock
+) -> None:
+    credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
+    first = await credentials.current()
+    assert await credentials.renewed(first) is first
+
+
+async def test_the_plugin_is_told_who_asks_and_for_which_cluster(
+    write_plugin: Write, clock: FakeClock, tmp_path: Path
+) -> None:
+    plugin = write_plugin("give(token='t')")
+    await ExecCredentials(plugin, clock=clock, cluster={"server": "https://x", "config": {"a": 1}}).current()
+    await ExecCredentials(replace(plugin, api_version=V1BETA1), clock=clock).current()
+    told, plain = runs(tmp_path)
+    assert told == {
+        "apiVersion": V1,
+        "kind": "ExecCredential",
+        "spec": {"interactive": False, "cluster": {"server": "https://x", "config": {"a": 1}}},
+    }
+    assert plain == {"apiVersion": V1BETA1, "kind": "ExecCredential", "spec": {"interactive": False}}
+
+
+async def test_a_plugin_may_give_a_client_certificate(write_plugin: Write, clock: FakeClock) -> None:
+    plugin = write_plugin("give(clientCertificateData='CERT', clientKeyData='KEY')")
+    credential = await ExecCredentials(plugin, clock=clock).current()
+    assert credential.authorization is None
+    assert credential.certificate == CertificateData(b"CERT", b"KEY")
+
+
+async def test_the_users_own_certificate_goes_with_a_plugins_token(
+    write_plugin: Write, clock: FakeClock
+) -> None:
+    own = CertificateFiles(Path("c"), Path("k"))
+    credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock, certificate=own)
+    assert (await credentials.current()).certificate is own
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "words"),
+    [
+        (
+            "sys.stderr.write('line 1\\n\\nplease log in\\n'); sys.exit(3)",
+            CredentialError,
+            "exit code 3: line 1 | please log in",
+        ),
+        ("sys.exit(4)", CredentialError, "exit code 4"),
+        ("print('token: very-secret')", CredentialError, "printed no ExecCredential: it is not JSON"),
+        ('print(\'{"status": {"token": 12}}\')', CredentialError, "Expected `str | null`, got `int`"),
+        (
+            "give('client.authentication.k8s.io/v1beta1', token='very-secret')",
+            ConfigError,
+            "no ExecCredential of client",
+        ),
+        ("give()", CredentialError, "neither a token nor a certificate"),
+        ("give(clientCertificateData='very-secret')", CredentialError, "neither a token nor a certificate"),
+        ("give(token='t', clientKeyData='very-secret')", CredentialError, "only one half"),
+        ("give(token='t', expirationTimestamp='soon')", CredentialError, "Invalid RFC3339"),
+    ],
+)
+async def test_a_plugin_that_fails_is_told_with_its_last_words_and_never_with_what_it_printed(
+    write_plugin: Write, clock: FakeClock, lines: str, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        await ExecCredentials(write_plugin(lines), clock=clock).current()
+    assert type(raised.value) is kind
+    assert words in str(raised.value)
+    assert str(raised.value).startswith("exec of user 'u' in /kube: ")
+    assert "very-secret" not in str(raised.value)
+
+
+async def test_long_last_words_are_cut(write_plugin: Write, clock: FakeClock) -> None:
+    plugin = write_plugin("sys.stderr.write('x' * 10000 + '\\n' + 'line\\n' * 50 + 'the end'); sys.exit(1)")
+    with pytest.raises(CredentialError, match=r"the end$") as raised:
+        await ExecCredentials(plugin, clock=clock).current()
+    assert len(str(raised.value)) < 1000
+
+
+async def test_a_failure_is_not_kept(write_plugin: Write, clock: FakeClock) -> None:
+    credentials = ExecCredentials(write_plugin("give(token='t') if count == 2 else sys.exit(1)"), clock=clock)
+    with pytest.raises(CredentialError):
+        await credentials.current()
+    assert (await credentials.current()).authorization == "Bearer t"
+
+
+async def test_a_plugin_that_hangs_is_killed(write_plugin: Write, clock: FakeClock) -> None:
+    plugin = write_plugin("import signal; signal.pause()")
+    with pytest.raises(CredentialError, match="was killed"):
+        await ExecCredentials(plugin, clock=clock, timeout_seconds=0.0).current()
+
+
+async def test_a_plugin_is_killed_when_nobody_waits_for_it_any_more(
+    write_plugin: Write, clock: FakeClock, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    plugin = write_plugin(f"pipe = open({str(fifo)!r}, 'w'); import signal; signal.pause()")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ExecCredentials(plugin, clock=clock).current(), name="asks")
+        pipe = await asyncio.to_thread(fifo.open)  # returns when the plugin has opened the other end
+        task.cancel()
+    with pipe:
+        assert await asyncio.to_thread(pipe.read) == ""  # returns when the plugin is no more
+    assert task.cancelled()
+
+
+async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: FakeClock) -> None:
+    plugin = ExecPlugin("exec of x", "no-such-plugin-here", install_hint="Run:\n  get it")
+    with pytest.raises(
+        ConfigError, match=r"no-such-plugin-here is not installed, or not in PATH\. Run: get it"
+    ):
+        await ExecCredentials(plugin, clock=clock).current()
+
+
+async def test_a_file_that_may_not_be_run_is_told(clock: FakeClock, tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(ConfigError, match="may not be run"):
+        await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
+
+
+async def test_a_program_that_is_none_is_told(clock: FakeClock, tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text("nonsense")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(ConfigError, match="cannot be run: Exec format error"):
+        await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
+
+
+async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
+    write_plugin: Write, clock: FakeClock, tmp_path: Path
+) -> None:
+    plugin = replace(write_plugin("give(token='t')"), interactive_mode="Always")
+    with pytest.raises(ConfigError, match="wants to ask on a terminal"):
+        await ExecCredentials(plugin, clock=clock).current()
+    assert runs(tmp_path) == []
+
+
+async def test_a_plugin_may_ask_on_a_terminal_where_there_is_one(
+    write_plugin: Write, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    plugin = write_plugin("give(token='t')")
+    await ExecCredentials(plugin, clock=clock).current()
+    await ExecCredentials(replace(plugin, interactive_mode="Never"), clock=clock).current()
+    assert [run["spec"]["interactive"] for run in runs(tmp_path)] == [True, False]
+
+
+GOOD: dict[str, Any] = {
+    "where": "exec of x",
+    "command": "plugin",
+    "arguments": (),
+    "environment": {},
+    "api_version": V1,
+    "install_hint": "",
+    "interactive_mode": "Never",
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"command": ""}, "names no command"),
+        (
+            {"api_version": "client.authentication.k8s.io/v1alpha1"},
+            "it must be client.authentication.k8s.io/v1 or",
+        ),
+        ({"api_version": ""}, "has the apiVersion ''"),
+        ({"interactive_mode": ""}, "has no interactiveMode, which v1 wants"),
+        ({"interactive_mode": "Sometimes"}, "unknown interactiveMode"),
+        ({"environment": {"": "x"}}, "variable without a name"),
+    ],
+)
+def test_an_entry_that_cannot_work_is_refused_when_it_is_read(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=r"^exec of x ") as raised:
+        ExecPlugin.checked(**{**GOOD, **wrong})
+    assert words in str(raised.value)
+
+
+def test_v1beta1_asks_on_a_terminal_where_it_says_nothing() -> None:
+    plugin = ExecPlugin.checked(**{**GOOD, "api_version": V1BETA1, "interactive_mode": ""})
+    assert plugin.interactive_mode == "IfAvailable"

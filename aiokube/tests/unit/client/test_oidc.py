@@ -1,0 +1,193 @@
+"""OpenID Connect: a token is used while it lives, and renewed where that can be done."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+import trustme
+from aiohttp import web
+from tests.unit.client.support import START, FakeClock, Server, json_response, running_server, server_context
+
+from aiokube.client.config import TlsConfig
+from aiokube.client.errors import ConfigError, CredentialError
+from aiokube.client.oidc import OidcCredentials, OidcSettings
+
+
+def id_token(lives_seconds: float | None, subject: str = "jane") -> str:
+    claims: dict[str, Any] = {"sub": subject}
+    if lives_seconds is not None:
+        claims["exp"] = START.timestamp() + lives_seconds
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{payload}.c2ln"
+
+
+class Provider:
+    """A provider that gives out tokens, and writes down how it was asked."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.methods: list[str] | None = None
+        self.answer: dict[str, Any] = {"id_token": id_token(7200, "renewed"), "refresh_token": "r1"}
+        self.status = 200
+        server.answer = self.handle
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/.well-known/openid-configuration"):
+            discovery: dict[str, Any] = {
+                "issuer": self.server.url,
+                "token_endpoint": f"{self.server.url}/token",
+            }
+            if self.methods is not None:
+                discovery["token_endpoint_auth_methods_supported"] = self.methods
+            return json_response(json.dumps(discovery))
+        return json_response(json.dumps(self.answer), status=self.status)
+
+    def form(self) -> dict[str, list[str]]:
+        return parse_qs(self.server.seen[-1].body.decode())
+
+
+@pytest.fixture
+async def provider(authority: trustme.CA) -> AsyncIterator[Provider]:
+    async with running_server(server_context(authority)) as server:
+        yield Provider(server)
+
+
+@pytest.fixture
+def settings(provider: Provider, authority: trustme.CA) -> OidcSettings:
+    return OidcSettings(
+        "user 'u' in /kube",
+        f"{provider.server.url}/",
+        "kubernetes",
+        "s3cret",
+        TlsConfig(ca_data=authority.cert_pem.bytes()),
+    )
+
+
+def credentials_of(
+    settings: OidcSettings, clock: FakeClock, token: str, refresh: str = "r1"
+) -> OidcCredentials:
+    return OidcCredentials(settings, id_token=token, refresh_token=refresh, clock=clock)
+
+
+async def test_a_token_is_used_until_ten_seconds_before_its_end(
+    provider: Provider, settings: OidcSettings, clock: FakeClock
+) -> None:
+    credentials = credentials_of(settings, clock, id_token(3600))
+    first = await credentials.current()
+    clock.advance(3589)
+    assert await credentials.current() is first
+    assert provider.server.seen == []
+    clock.advance(1)
+    renewed = await credentials.current()
+    assert renewed.authorization == f"Bearer {id_token(7200, 'renewed')}"
+    assert provider.form()["grant_type"] == ["refresh_token"]
+    assert provider.form()["refresh_token"] == ["r1"]
+
+
+async def test_the_client_identifies_itself_as_the_provider_wants(
+    provider: Provider, settings: OidcSettings, clock: FakeClock
+) -> None:
+    await credentials_of(settings, clock, "").current()
+    assert provider.server.seen[-1].headers["Authorization"].startswith("Basic ")
+    assert "client_secret" not in provider.form()
+    provider.methods = ["client_secret_post"]
+    await credentials_of(settings, clock, "").current()
+    assert "Authorization" not in provider.server.seen[-1].headers
+    assert (provider.form()["client_id"], provider.form()["client_secret"]) == (["kubernetes"], ["s3cret"])
+
+
+async def test_many_who_find_it_expired_have_it_renewed_once(
+    provider: Provider, settings: OidcSettings, clock: FakeClock
+) -> None:
+    credentials = credentials_of(settings, clock, id_token(0))
+    first, *others = await asyncio.gather(*(credentials.current() for _ in range(5)))
+    assert all(other is first for other in others)
+    assert len(provider.server.seen) == 2
+
+
+async def test_a_refused_token_is_renewed(
+    provider: Provider, settings: OidcSettings, clock: FakeClock
+) -> None:
+    credentials = credentials_of(settings, clock, id_token(3600))
+    first = await credentials.current()
+    second = await credentials.renewed(first)
+    assert second is not first
+    assert await credentials.renewed(first) is second
+
+
+async def test_a_token_without_an_end_or_that_is_none_is_used_as_it_is(
+    settings: OidcSettings, clock: FakeClock
+) -> None:
+    for token in (id_token(None), "opaque", "a.b.c", "a.!.c"):
+        assert (await credentials_of(settings, clock, token).current()).authorization == f"Bearer {token}"
+
+
+async def test_an_expired_token_that_cannot_be_renewed_says_when_it_ended_and_what_to_do(
+    settings: OidcSettings, clock: FakeClock
+) -> None:
+    credentials = credentials_of(settings, clock, id_token(0), refresh="")
+    with pytest.raises(
+        ConfigError, match=r"user 'u' in /kube has expired at 2026-01-01 00:00:00 UTC .* log in again"
+    ):
+        await credentials.current()
+
+
+async def test_a_refused_token_that_cannot_be_renewed_is_the_same_again(
+    settings: OidcSettings, clock: FakeClock
+) -> None:
+    credentials = credentials_of(settings, clock, id_token(3600), refresh="")
+    first = await credentials.current()
+    assert await credentials.renewed(first) is first
+
+
+def test_an_entry_with_no_token_at_all_is_refused(settings: OidcSettings, clock: FakeClock) -> None:
+    with pytest.raises(ConfigError, match="neither an id-token nor a refresh-token: log in"):
+        credentials_of(settings, clock, "", refresh="")
+
+
+async def test_a_replaced_refresh_token_is_used_next_and_told_once(
+    provider: Provider, settings: OidcSettings, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.answer = {"id_token": id_token(0), "refresh_token": "r2"}
+    credentials = credentials_of(settings, clock, "")
+    await credentials.current()
+    provider.answer = {"id_token": id_token(0), "refresh_token": "r3"}
+    await credentials.current()
+    assert provider.form()["refresh_token"] == ["r2"]
+    assert caplog.text.count("replaced the refresh token") == 1
+    assert "r2" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "kind", "words"),
+    [
+        (400, {"error": "invalid_grant"}, ConfigError, "refuses a new token (HTTP 400): log in again"),
+        (503, {}, CredentialError, "does not give a new token: HTTP 503"),
+        (200, {}, CredentialError, "gave no id_token: the client needs the scope openid"),
+        (200, {"id_token": 7}, CredentialError, "does not answer as one"),
+    ],
+)
+async def test_a_provider_that_fails_is_told(
+    provider: Provider,
+    settings: OidcSettings,
+    clock: FakeClock,
+    status: int,
+    answer: dict[str, Any],
+    kind: type[Exception],
+    words: str,
+) -> None:
+    provider.status, provider.answer = status, answer
+    with pytest.raises(kind) as raised:
+        await credentials_of(settings, clock, "").current()
+    assert type(raised.value) is kind
+    assert words in str(raised.value)
+
+
+async def test_a_provider_that_cannot_be_reached_may_be_back_later(clock: FakeClock) -> None:
+    settings = OidcSettings("user 'u'", "https://no-such-host.invalid", "kubernetes")
+    with pytest.raises(CredentialError, match="cannot be reached"):
+        await credentials_of(settings, clock, "").current()

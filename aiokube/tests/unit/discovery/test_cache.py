@@ -1,0 +1,436 @@
+"""The slice cache (section 2 and scenarios 8.1)."""
+
+import copy
+import itertools
+
+import pytest
+from tests.unit.discovery.slices import SVC1, addresses, draining, endpoint, facts, numbered, of, piece, port
+
+from aiokube.api.discovery import EndpointSlice
+from aiokube.api.meta import ObjectKey
+from aiokube.discovery import EndpointSliceCache, EndpointView, Location
+from aiokube.testing.builders import edited
+
+
+def cache_of(*pieces: EndpointSlice) -> EndpointSliceCache:
+    cache = EndpointSliceCache()
+    for each in pieces:
+        cache.update(each)
+    return cache
+
+
+def seen(cache: EndpointSliceCache, name: str = "port-0") -> tuple[EndpointView, ...]:
+    return cache.endpoints(of(name))
+
+
+# --------------------------------------------------------------------------- EndpointsMapFromESC
+
+
+def test_one_slice_on_two_hosts_with_two_ports() -> None:
+    cache = cache_of(numbered("svc1", 1, 3, hosts=["host1", "host2"], ports=[80, 443]))
+    assert cache.ports_of(SVC1) == [of("port-0"), of("port-1")]
+    assert addresses(seen(cache)) == ["10.0.1.1:80", "10.0.1.2:80", "10.0.1.3:80"]
+    assert addresses(seen(cache, "port-1")) == ["10.0.1.1:443", "10.0.1.2:443", "10.0.1.3:443"]
+    assert [view.is_local_to(Location("host1")) for view in seen(cache)] == [False, True, False]
+
+
+def test_two_slices_with_one_port_are_one_list() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 3))
+    assert addresses(seen(cache)) == [f"10.0.{slice_}.{index}:80" for slice_ in (1, 2) for index in (1, 2, 3)]
+    assert not any(view.is_local_to(Location("host1")) for view in seen(cache))
+
+
+def test_the_same_slice_later_takes_the_place_of_what_it_was() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 1, 4, version=2))
+    assert len(seen(cache)) == 4
+
+
+def test_conditions_are_those_of_the_last_state() -> None:
+    cache = cache_of(
+        numbered("svc1", 1, 10, unready_every=3), numbered("svc1", 1, 10, unready_every=6, version=2)
+    )
+    assert [each.address for each in seen(cache) if not each.ready] == ["10.0.1.6:80"]
+    assert [each.address for each in seen(cache) if not each.serving] == ["10.0.1.6:80"]
+    assert addresses(seen(cache))[:2] == ["10.0.1.10:80", "10.0.1.1:80"]  # type: ignore[index]  # C-39
+
+
+def test_what_terminates_is_told_with_its_conditions() -> None:
+    cache = cache_of(
+        numbered("svc1", 1, 10, unready_every=3, terminating_every=5),
+        numbered("svc1", 1, 10, unready_every=6, terminating_every=5, version=2),
+    )
+    found = facts(seen(cache))
+    assert found["10.0.1.5:80"] == found["10.0.1.10:80"] == (False, True, True)
+    assert found["10.0.1.6:80"] == (False, False, False)
+    assert sum(value == (True, True, False) for value in found.values()) == 7
+
+
+def test_endpoints_stay_when_none_is_ready() -> None:
+    cache = cache_of(
+        numbered("svc1", 1, 10, unready_every=1), numbered("svc1", 1, 10, unready_every=1, version=2)
+    )
+    assert len(seen(cache)) == 10
+    assert not any(view.ready or view.serving for view in seen(cache))
+
+
+def test_services_and_namespaces_are_kept_apart() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc2", 2, 3), numbered("svc1", 3, 3, namespace="ns2"))
+    assert addresses(seen(cache)) == ["10.0.1.1:80", "10.0.1.2:80", "10.0.1.3:80"]
+    assert cache.services() == [("ns1", "svc1"), ("ns1", "svc2"), ("ns2", "svc1")]
+
+
+def test_a_port_without_a_number_gives_nothing_and_is_told() -> None:
+    given = piece(endpoints=[endpoint("10.0.0.1")], ports=[port("http", None)])
+    cache = cache_of(given)
+    assert cache.snapshot() == {}
+    assert cache.problems() == {given.metadata.key: ("ports[0] ('http') has no number",)}
+    cache.update(piece(endpoints=[endpoint("10.0.0.1")], version=2))
+    assert cache.problems() == {}
+
+
+def test_one_port_name_may_have_different_numbers_in_different_slices() -> None:
+    """C-31, and "4 different slices with duplicate IPs": identity is ip:port (C-34)."""
+    ips = [endpoint("10.0.1.1"), endpoint("10.0.1.2")]
+    cache = cache_of(piece("a", ips, [port("port-0", 80)]), piece("b", ips, [port("port-0", 8080)]))
+    assert addresses(seen(cache)) == ["10.0.1.1:80", "10.0.1.1:8080", "10.0.1.2:80", "10.0.1.2:8080"]
+
+
+def test_slices_of_one_service_may_have_different_ports() -> None:
+    """C-31; the rest stays when one goes."""
+    http = piece("a", [endpoint("10.0.0.1")], [port("http")])
+    cache = cache_of(http, piece("b", [endpoint("10.0.0.2")], [port("http"), port("metrics", 9090)]))
+    assert addresses(seen(cache, "http")) == ["10.0.0.1:80", "10.0.0.2:80"]
+    assert addresses(seen(cache, "metrics")) == ["10.0.0.2:9090"]
+    cache.remove(http)
+    assert addresses(seen(cache, "http")) == ["10.0.0.2:80"]
+
+
+def test_addresses_are_in_the_order_of_their_text() -> None:
+    """C-39: 2.2.2.22:22 stands before 2.2.2.2:22."""
+    cache = cache_of(
+        piece("a", [endpoint("2.2.2.2"), endpoint("2.2.2.22"), endpoint("10.0.1.1")], [port("p", 22)])
+    )
+    assert addresses(seen(cache, "p")) == ["10.0.1.1:22", "2.2.2.22:22", "2.2.2.2:22"]
+
+
+def test_two_spellings_of_an_address_are_one_endpoint() -> None:
+    """V14, over two slices."""
+    cache = EndpointSliceCache("IPv6")
+    cache.update(piece("a", [endpoint("2001:DB8::0:1")], family="IPv6"))
+    cache.update(piece("b", [endpoint("2001:db8::1")], family="IPv6"))
+    assert addresses(seen(cache, "http")) == ["[2001:db8::1]:80"]
+
+
+# --------------------------------------------------------------------------- duplicates over slices
+
+ALIVE = endpoint("10.0.0.1", ready=True, serving=True, terminating=False, node="alive")
+UNREADY = endpoint("10.0.0.1", ready=False, serving=False, terminating=False, node="unready")
+DRAINING = draining("10.0.0.1", node="draining")
+DEAD = endpoint("10.0.0.1", ready=False, serving=False, terminating=True, node="dead")
+
+
+def winner(*pieces: EndpointSlice) -> str:
+    (view,) = cache_of(*pieces).endpoints(of())
+    return view.node_name
+
+
+@pytest.mark.parametrize("alive", [ALIVE, UNREADY])
+@pytest.mark.parametrize("dying", [DRAINING, DEAD])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_what_does_not_terminate_counts_whichever_slice_it_is_in_and_whichever_came_first(
+    alive: object, dying: object, names: str
+) -> None:
+    """C-35, k/k#135593; C-38, V3: even where only the other serves."""
+    pieces = [piece(names[0], [alive]), piece(names[1], [dying])]  # type: ignore[list-item]
+    for order in itertools.permutations(pieces):
+        assert winner(*order) == alive.node_name  # type: ignore[attr-defined]
+
+
+def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_events() -> None:
+    """C-36 leaves it open: the last name of those that do not terminate, else the first; nothing is mixed."""
+    alive = [piece("a", [ALIVE]), piece("b", [UNREADY]), piece("c", [DRAINING])]
+    dying = [piece("a", [DRAINING]), piece("b", [DEAD])]
+    assert {winner(*order) for order in itertools.permutations(alive)} == {"unready"}
+    assert {winner(*order) for order in itertools.permutations(dying)} == {"draining"}
+
+
+def test_nothing_else_decides_between_duplicates() -> None:
+    """C-37: not which is newer, later triggered, ready, or local."""
+    newer = piece("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
+    older = piece("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
+    assert winner(newer, older) == winner(older, newer) == "unready"
+
+
+def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store() -> None:
+    """C-21: versions are not compared; our store never goes back, so nothing older is ever told."""
+    cache = cache_of(piece("a", [endpoint("10.0.0.2")], version=2))
+    assert cache.update(piece("a", [endpoint("10.0.0.1")], version=1))
+    assert addresses(cache.endpoints(of())) == ["10.0.0.1:80"]
+
+
+def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
+    """C-85, C-11: nobody is asked who the owner or the manager is."""
+    label = "endpointslice.kubernetes.io/managed-by"
+    cache = cache_of(
+        piece("a", [endpoint("10.0.0.1")], labels={label: "endpointslice-controller.k8s.io"}),
+        piece("b", [endpoint("10.0.0.2")], labels={label: "endpointslicemirroring-controller.k8s.io"}),
+        piece("c", [endpoint("10.0.0.3")]),
+    )
+    assert addresses(cache.endpoints(of())) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
+
+
+def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> None:
+    """C-60, over all slices of the family; C-59: nothing else is asked."""
+    hinted = [endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])]
+    cache = cache_of(
+        piece("a", hinted, [port("http"), port("metrics", 9090)]),
+        piece("b", [endpoint("10.0.0.3")], [port("http")]),
+    )
+    here = Location("n1", "a")
+    http, metrics = (cache.service_endpoints(of(name), location=here) for name in ("http", "metrics"))
+    assert addresses(http.usable) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
+    assert addresses(metrics.usable) == ["10.0.0.1:9090"]
+
+
+def test_a_duplicate_that_goes_leaves_the_other() -> None:
+    """C-83: an endpoint that moves is in two slices for a moment, and never twice in the list."""
+    first, second = piece("a", [endpoint("10.0.0.1", node="a")]), piece("b", [endpoint("10.0.0.1", node="b")])
+    cache = cache_of(first)
+    cursor = cache.cursor(replay=False)
+    cache.update(second)
+    assert len(seen(cache, "http")) == 1
+    cache.remove(first)
+    assert [view.node_name for view in seen(cache, "http")] == ["b"]
+    changes = cache.changes_since(cursor).ports[of()]
+    assert (changes.added, changes.removed) == ((), ())
+    assert [(before.node_name, now.node_name) for before, now in changes.changed] == [("a", "b")]
+
+
+def test_an_endpoint_that_moves_to_another_slice_is_no_difference() -> None:
+    cache = cache_of(
+        piece("a", [endpoint("10.0.0.1"), endpoint("10.0.0.2")]), piece("b", [endpoint("10.0.0.3")])
+    )
+    cursor = cache.cursor(replay=False)
+    cache.update(piece("a", [endpoint("10.0.0.2")], version=2))
+    cache.update(piece("b", [endpoint("10.0.0.1"), endpoint("10.0.0.3")], version=2))
+    changes = cache.changes_since(cursor)
+    assert changes.services == {SVC1}
+    assert changes.ports == {}
+
+
+# --------------------------------------------------------------------------- EsDataChanged, EndpointSliceUpdate
+
+ONE = piece(endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port("a", 1), port("b", 2)])
+
+
+@pytest.mark.parametrize("given", [ONE, piece(ports=[port("a", 1), port("b", 2)])])
+def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
+    """C-22: resyncs and relists are free. ``given`` twice is equal, not the same object."""
+    cache = cache_of(given)
+    cursor = cache.cursor(replay=False)
+    assert not cache.update(copy.deepcopy(given))
+    assert not cache.changes_since(cursor)
+    assert cache.update(edited(given, resource_version="2"))
+    assert not cache.update(edited(given, resource_version="2"))  # compared with what waits, too
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ports": (port("b", 2), port("a", 1))},
+        {"ports": (port("a", 1),)},
+        {"ports": (port("a", 1), port("b", 2), port("c", 3))},
+        {"endpoints": (endpoint("10.0.0.2"), endpoint("10.0.0.1"))},
+        {"endpoints": (endpoint("10.0.0.1"), endpoint("10.0.0.2"), endpoint("10.0.0.3"))},
+        {"annotations": {"a": "b"}},
+        {"resource_version": "2"},
+    ],
+    ids=[
+        "ports in another order",
+        "a port less",
+        "a port more",
+        "endpoints in another order",
+        "an endpoint more",
+        "an annotation",
+        "a write",
+    ],
+)
+def test_everything_else_is_a_change_of_the_service(fields: dict[str, object]) -> None:
+    """C-23: the whole slice is compared, in its order; V12."""
+    cache = cache_of(ONE)
+    cursor = cache.cursor(replay=False)
+    assert cache.update(edited(ONE, **fields))
+    assert cache.changes_since(cursor).services == {SVC1}
+
+
+def test_a_new_slice_is_news_and_a_slice_of_another_type_is_none() -> None:
+    cache = EndpointSliceCache()
+    assert cache.update(numbered("svc1", 1, 3, ports=[80, 443]))
+    assert len(cache.ports_of(SVC1)) == 2
+    assert not cache.update(edited(numbered("svc1", 2, 3), address_type="FQDN"))
+    assert not cache.update(edited(numbered("svc1", 2, 3), address_type="IPv6"))
+    assert not cache.update(piece(service=None))
+
+
+def test_a_slice_that_grows_leaves_the_others_as_they_are() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 2))
+    assert cache.update(numbered("svc1", 1, 5, version=2))
+    assert len(seen(cache)) == 7
+
+
+def test_a_third_slice_that_overlaps_is_merged_in() -> None:
+    cache = cache_of(numbered("svc1", 1, 5, ports=[80, 443]))
+    overlapping = edited(numbered("svc1", 1, 7), name="svc1-3")
+    assert cache.update(overlapping)
+    assert len(seen(cache)) == 7
+    assert len(seen(cache, "port-1")) == 5
+
+
+def test_a_slice_that_goes_takes_its_endpoints_and_an_unknown_one_is_no_news() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 2))
+    assert not cache.remove(numbered("svc1", 3, 5))
+    assert not cache.remove(numbered("svc9", 1, 5))
+    assert cache.remove(numbered("svc1", 1, 3))
+    assert addresses(seen(cache)) == ["10.0.2.1:80", "10.0.2.2:80"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ready"),
+    [
+        ({}, {"unready_every": 1}, 0),
+        ({"unready_every": 1}, {}, 5),
+        ({"unready_every": 1}, {"unready_every": 2}, 3),
+        ({}, {"terminating_every": 2}, 3),
+    ],
+    ids=["all become unready", "all become ready", "some become ready", "some begin to terminate"],
+)
+def test_conditions_that_flip_are_told_and_nothing_leaves(
+    before: dict[str, int], after: dict[str, int], ready: int
+) -> None:
+    cache = cache_of(numbered("svc1", 1, 5, **before))  # type: ignore[arg-type]
+    cursor = cache.cursor(replay=False)
+    assert cache.update(numbered("svc1", 1, 5, version=2, **after))  # type: ignore[arg-type]
+    assert len(seen(cache)) == 5
+    assert sum(view.ready for view in seen(cache)) == ready
+    changes = cache.changes_since(cursor).ports[of("port-0")]
+    assert changes.added == changes.removed == ()
+    assert len(changes.changed) == sum(a.ready != b.ready for a, b in changes.changed) > 0
+
+
+def test_what_is_given_is_never_changed() -> None:
+    """The closing line of 8.1."""
+    given = [numbered("svc1", 1, 5, unready_every=2), piece("b", [DRAINING, ALIVE])]
+    before = copy.deepcopy(given)
+    cache = cache_of(*given)
+    cache.changes_since(cache.cursor())
+    assert given == before
+
+
+# --------------------------------------------------------------------------- leaving
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) -> None:
+    """C-16, V13: kube-proxy leaves the old entry behind; here it moves, and both services are told."""
+    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
+    cursor = cache.cursor(replay=False)
+    if settled:
+        cache.snapshot()
+    assert cache.update(piece("a", [endpoint("10.0.0.1")], service="svc2", version=2))
+    assert cache.snapshot().keys() == {of(service="svc2")}
+    assert cache.changes_since(cursor).services == {SVC1, ("ns1", "svc2")}
+    assert cache.remove(piece("a", service="svc2", version=3))
+    assert cache.services() == []
+
+
+@pytest.mark.parametrize("after", [piece("a", service=None, version=2), piece("a", family="IPv6", version=2)])
+def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> None:
+    """C-16 mended."""
+    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
+    assert cache.update(after)
+    assert not cache.update(after)
+    assert (cache.snapshot(), cache.services()) == ({}, [])
+
+
+def test_a_deletion_finds_the_slice_whatever_label_its_last_state_has() -> None:
+    """C-7: the last state may be one that we never saw."""
+    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
+    assert cache.remove(piece("a", service="svc2", version=9))
+    assert cache.snapshot() == {}
+
+
+def test_nothing_is_left_of_what_is_gone() -> None:
+    """C-20."""
+    pieces = [numbered(f"svc{index}", 1, 3, ports=[80, 443]) for index in range(5)]
+    cache = cache_of(*pieces)
+    cache.snapshot()
+    for each in pieces:
+        cache.remove(each)
+    cache.snapshot()
+    for name in ("_filed", "_slices", "_pending", "_merged", "_problems"):
+        assert not getattr(cache, name), name
+
+
+def test_a_cache_holds_endpoints_of_services_it_has_never_heard_of() -> None:
+    """C-15: services are somebody else's."""
+    assert cache_of(piece(service="not-there-yet", endpoints=[endpoint("10.0.0.1")])).services() == [
+        ObjectKey("ns1", "not-there-yet")
+    ]
+
+
+def test_families_do_not_mix() -> None:
+    """C-13, C-14."""
+    four, six = piece("a", [endpoint("10.0.0.1")]), piece("b", [endpoint("2001:db8::1")], family="IPv6")
+    for family, address in (("IPv4", "10.0.0.1:80"), ("IPv6", "[2001:db8::1]:80")):
+        cache = EndpointSliceCache(family)  # type: ignore[arg-type]
+        assert [cache.update(four), cache.update(six)] == [family == "IPv4", family == "IPv6"]
+        assert addresses(cache.endpoints(of())) == [address]
+        assert cache.statistics().events == 1  # C-51: what is ignored does not count
+
+
+# --------------------------------------------------------------------------- what it costs
+
+
+def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
+    cache = cache_of(numbered("svc1", 1, 3))
+    before = cache.endpoints(of("port-0"))
+    whole = cache.snapshot()
+    cache.update(numbered("svc1", 1, 5, version=2))
+    assert len(cache.endpoints(of("port-0"))) == 5
+    assert len(before) == len(whole[of("port-0")]) == 3
+
+
+@pytest.mark.parametrize("others", [1, 400])
+def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int) -> None:
+    """Neither the slices of other services nor those of its own are gone through."""
+    cache = EndpointSliceCache()
+    for index in range(others):
+        cache.update(numbered(f"other{index}", 1, 10))
+        cache.update(numbered("svc1", index + 2, 10))
+    cache.update(numbered("svc1", 1, 10))
+    cursor = cache.cursor(replay=False)
+    before = cache.statistics()
+    cache.update(numbered("svc1", 1, 10, unready_every=10, version=2))
+    changes = cache.changes_since(cursor)
+    after = cache.statistics()
+    assert len(changes.ports[of("port-0")].changed) == 1
+    assert after.slices_read - before.slices_read == 1
+    assert after.addresses_compared - before.addresses_compared == 20  # ten as they were, ten as they are
+
+
+def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
+    """C-17 to C-19: what waits is not read, and only its last state ever is."""
+    cache = EndpointSliceCache()
+    cursor = cache.cursor()
+    for version in range(1, 101):
+        cache.update(numbered("svc1", 1, 10, version=version, unready_every=version))
+    assert cache.statistics().slices_read == 1
+    assert len(cache.changes_since(cursor).ports[of("port-0")].added) == 10
+    assert (cache.statistics().events, cache.statistics().changes) == (100, 100)
+
+
+def test_the_list_of_a_port_is_made_once_for_all_who_read_it() -> None:
+    cache = cache_of(numbered("svc1", 1, 3), numbered("svc2", 2, 3))
+    before = cache.endpoints(of("port-0"))
+    cache.update(numbered("svc2", 2, 4, version=2))
+    assert cache.endpoints(of("port-0")) is before

@@ -1,0 +1,26 @@
+"""A process of ours imports aiohttp without the system's certificate authorities, and leaves everything else as it was."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import ssl
+before = ssl.create_default_context
+default_paths = ssl.SSLContext.set_default_verify_paths
+from aiokube.process.import_hooks import import_aiohttp
+import_aiohttp()
+assert ssl.create_default_context is before
+assert ssl.SSLContext.set_default_verify_paths is default_paths
+import aiohttp.connector
+assert aiohttp.connector._SSL_CONTEXT_VERIFIED.cert_store_stats()["x509_ca"] == 0
+assert aiohttp.connector._SSL_CONTEXT_UNVERIFIED.cert_store_stats()["x509_ca"] == 0
+assert aiohttp.connector._SSL_CONTEXT_VERIFIED.verify_mode == ssl.CERT_REQUIRED
+assert len(ssl.create_default_context().get_ca_certs()) >= 0
+"""
+
+
+def test_a_request_that_names_no_context_would_trust_nobody() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 0, done.stderr

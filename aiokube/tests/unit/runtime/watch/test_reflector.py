@@ -1,0 +1,276 @@
+"""The reflector on an honest source, and its own promises."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.runtime.watch.running import LIST_FIRST, new, now, running
+from tests.unit.runtime.watch.things import Thing, added, deleted, key, modified, thing
+
+from aiokube.api.resource import Bookmark, Page, WatchError, WatchEvent
+from aiokube.client.errors import ConnectionFailedError, ResponseTruncatedError
+from aiokube.runtime.reflector import Reflector
+from aiokube.runtime.reflector_settings import NotSyncedError
+from aiokube.runtime.source import Batch
+from aiokube.runtime.store import Store
+from aiokube.testing.api_errors import expired, refusal
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.virtual_time import FakeClock, settle
+
+
+@pytest.fixture
+def source() -> FakeSource[Thing]:
+    return FakeSource([new("a"), new("b"), new("c")])
+
+
+async def test_the_state_comes_in_one_step_and_then_every_change(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        assert it.asked() == ["stream newest"]
+        assert it.store.synced
+        assert it.recorder.take() == ["+a@101", "+b@102", "+c@103"]
+        source.modify(new("a", "x"))
+        source.delete(key("b"))
+        source.create(new("d"))
+        await settle()
+        assert it.recorder.take() == ["a@101->104", "-b@102", "+d@106"]
+        it.assert_alike()
+
+
+async def test_a_list_comes_in_pages_and_is_stored_in_one_step() -> None:
+    source = FakeSource([new(f"thing-{number:04}") for number in range(1201)])
+    sizes: set[int] = set()
+    async with running(source, LIST_FIRST, settled=False) as it:
+        it.store.subscribe(lambda _old, _new: sizes.add(len(it.store)))
+        await settle()
+        assert it.asked() == ["list newest", "page", "page", f"watch {100 + 1201}"]
+        assert sizes == {1201}
+        it.assert_alike()
+
+
+async def test_what_happens_between_the_list_and_the_watch_is_not_lost(source: FakeSource[Thing]) -> None:
+    source.page_delay_seconds = 1.0
+    async with running(source, LIST_FIRST) as it:
+        source.fail_next(ConnectionFailedError("refused"), on="watch")
+        await asyncio.sleep(1.001)
+        source.modify(new("a", "meanwhile"))
+        await asyncio.sleep(10)
+        it.assert_alike()
+        assert len([asked for asked in it.asked() if asked.startswith("list")]) == 1
+
+
+async def test_an_empty_resource_syncs_too() -> None:
+    for settings in (None, LIST_FIRST):
+        async with running(FakeSource[Thing](), settings) as it:
+            assert it.store.synced
+            it.source.create(new("a"))
+            await settle()
+            it.assert_alike()
+
+
+async def test_changes_right_after_the_initial_events_in_the_same_batch_are_live_ones(
+    source: FakeSource[Thing],
+) -> None:
+    source.mangle = lambda batch: (
+        [*batch, added(thing("d", 104)), Bookmark("110")] if isinstance(batch[-1], Bookmark) else batch
+    )
+    async with running(source) as it:
+        assert it.recorder.take() == ["+a@101", "+b@102", "+c@103", "+d@104"]
+        assert it.store.resource_version == "110"
+
+
+async def test_what_changes_while_the_initial_events_come_is_part_of_them(source: FakeSource[Thing]) -> None:
+    source.mangle = lambda batch: (
+        [
+            *batch[:-1],
+            deleted(thing("a", 104, uid="uid-1")),
+            modified(thing("b", 105, uid="uid-2")),
+            Bookmark("105", True),
+        ]
+        if isinstance(batch[-1], Bookmark)
+        else batch
+    )
+    async with running(source) as it:
+        assert it.recorder.take() == ["+b@105", "+c@103"]
+
+
+async def test_watches_end_twice_a_minute_and_go_on_without_a_relist_or_a_gap(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        await asyncio.sleep(3600)
+        asked = it.asked()
+        assert asked.count("stream newest") == 1
+        assert 3600 / 34 <= len(asked) <= 3600 / 28 + 2
+        statistics = it.reflector.statistics()
+        assert (statistics.errors, statistics.following_since) == (0, 0.0)
+        source.create(new("late"))
+        await settle()
+        it.assert_alike()
+
+
+async def test_the_watches_of_two_reflectors_do_not_end_together() -> None:
+    lengths = []
+    for seed in (1, 2):
+        source = FakeSource([new("a")])
+        reflector = Reflector(source, Store[Thing]("x"), clock=FakeClock(), rng=random.Random(seed))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(reflector.run(), name="reflector")
+            await asyncio.sleep(7200)
+            task.cancel()
+        lengths.append([request.timeout_seconds for request in source.watches])
+    assert lengths[0] != lengths[1]
+    assert all(28 <= (seconds or 0) <= 34 for each in lengths for seconds in each[1:])
+
+
+async def test_bookmarks_keep_the_version_fresh_where_nothing_happens(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.pass_versions(5000)
+        await asyncio.sleep(61)
+        assert it.store.resource_version == "5103"
+        source.compact()
+        source.end_watches()
+        await asyncio.sleep(2)
+        assert [asked for asked in it.asked() if not asked.startswith("watch")] == ["stream newest"], (
+            "no relist"
+        )
+
+
+# --------------------------------------------------------------------------------------- waiting, stopping, saying
+
+
+async def test_waiting_for_the_store_says_why_it_is_not_there(source: FakeSource[Thing]) -> None:
+    source.fail_next(*[refusal(403, "Forbidden", "things is forbidden: no list for you")] * 10)
+    async with running(source) as it:
+        with pytest.raises(NotSyncedError, match="no list for you") as caught:
+            await it.reflector.wait_synced(3)
+        assert caught.value.statistics.phase == "waiting"
+        assert "things: not complete after 3 s" in str(caught.value)
+        await it.reflector.wait_synced(600)
+        it.assert_alike()
+
+
+async def test_waiting_for_a_server_that_only_is_slow_says_so(source: FakeSource[Thing]) -> None:
+    source.hang_next()
+    async with running(source) as it:
+        with pytest.raises(NotSyncedError, match="nothing went wrong"):
+            await it.reflector.wait_synced(3)
+
+
+async def test_statistics_tell_the_phase_and_the_last_proof_of_life(source: FakeSource[Thing]) -> None:
+    source.fail_next(ConnectionFailedError("localhost:6443: connection refused"))
+    reflector = Reflector(source, Store[Thing]("things"), clock=FakeClock(), rng=random.Random(1))
+    assert reflector.statistics().phase == "stopped"
+    assert reflector.statistics().last_contact is None
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(reflector.run(), name="reflector")
+        await settle()
+        waiting = reflector.statistics()
+        assert (waiting.phase, waiting.failures, waiting.errors) == ("waiting", 1, 1)
+        assert waiting.last_error == "localhost:6443: connection refused"
+        assert waiting.last_error_at == 0.0
+        assert waiting.last_contact is None
+        await asyncio.sleep(100)
+        watching = reflector.statistics()
+        assert watching.phase == "watching"
+        assert watching.synced
+        assert watching.last_contact is not None
+        assert now() - watching.last_contact < 34, "a bookmark comes before the end of each watch"
+        assert 0 < watching.since < 2
+        assert (watching.lists, watching.resource_version) == (2, "103")
+        task.cancel()
+    assert reflector.statistics().phase == "stopped"
+
+
+async def test_a_reflector_does_not_run_twice_at_a_time(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        with pytest.raises(RuntimeError, match="running already"):
+            await it.reflector.run()
+        source.create(new("d"))
+        await settle()
+        it.assert_alike()
+
+
+async def test_a_reflector_that_was_stopped_goes_on_from_what_the_store_has(
+    source: FakeSource[Thing],
+) -> None:
+    store: Store[Thing] = Store("things")
+    reflector = Reflector(source, store, clock=FakeClock(), rng=random.Random(1))
+    for asked in ("newest", "103"):
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(reflector.run(), name="reflector")
+            await settle()
+            task.cancel()
+        assert (source.requests[-1].resource_version or "newest") == asked
+        assert source.open_watches == 0
+    source.modify(new("a", "while stopped"))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(reflector.run(), name="reflector")
+        await settle()
+        task.cancel()
+    assert {item.value for item in store.values()} == {"", "while stopped"}
+
+
+@pytest.mark.parametrize("stop_after", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.5])
+async def test_stopping_at_any_moment_leaves_all_of_a_list_or_nothing(stop_after: float) -> None:
+    source = FakeSource([new(f"thing-{number}") for number in range(1200)])
+    source.page_delay_seconds = 1.0
+    async with running(source, LIST_FIRST) as it:
+        await asyncio.sleep(stop_after)
+    assert len(it.store) == (1200 if stop_after > 3 else 0)
+    assert it.store.synced is (stop_after > 3)
+
+
+async def test_a_bug_in_a_source_is_not_mistaken_for_bad_weather(source: FakeSource[Thing]) -> None:
+    source.fail_next(KeyError("a bug"))
+    reflector = Reflector(source, Store[Thing]("things"), clock=FakeClock(), rng=random.Random(1))
+    with pytest.raises(KeyError, match="a bug"):
+        await reflector.run()
+    assert reflector.statistics().phase == "stopped"
+
+
+async def test_a_watch_that_never_runs_dry_lets_others_run() -> None:
+    """What has arrived is read without suspending, so reading must yield by itself."""
+
+    class Torrent:
+        async def list_page(self, **_: object) -> Page[Thing]:
+            return Page((), "1")
+
+        @asynccontextmanager
+        async def watch(self, **_: object) -> AsyncIterator[AsyncIterator[Batch[Thing]]]:
+            async def events() -> AsyncIterator[Batch[Thing]]:
+                for version in range(2, 1_000_000):
+                    yield [WatchEvent("MODIFIED", thing("a", version))]
+
+            stream = events()
+            yield stream
+            await stream.aclose()  # type: ignore[attr-defined]
+
+    store: Store[Thing] = Store("things")
+    reflector = Reflector(Torrent(), store, clock=FakeClock(), rng=random.Random(1), settings=LIST_FIRST)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(reflector.run(), name="reflector")
+        turns = 0
+        while len(store) == 0 or turns < 5:
+            await asyncio.sleep(0)
+            turns += 1
+        task.cancel()
+    assert 0 < int(store.resource_version) < 20_000
+
+
+async def test_a_failure_while_closing_a_watch_changes_nothing(source: FakeSource[Thing]) -> None:
+    class Grumpy(FakeSource[Thing]):
+        @asynccontextmanager
+        async def watch(self, **how: object) -> AsyncIterator[AsyncIterator[Batch[Thing]]]:
+            async with super().watch(**how) as batches:  # type: ignore[arg-type]
+                yield batches
+            raise ResponseTruncatedError("while closing")
+
+    grumpy = Grumpy([new("a")])
+    async with running(grumpy) as it:
+        grumpy.inject(WatchError(expired().status))
+        await asyncio.sleep(1)
+        assert it.asked() == ["stream newest", "stream 101"]
+        assert it.reflector.statistics().errors == 1
+        it.assert_alike()

@@ -1,0 +1,500 @@
+"""The reflector and everything that goes wrong (reliability: the fault checklist), in virtual time."""
+
+import asyncio
+import logging
+from itertools import pairwise
+
+import pytest
+from tests.unit.runtime.watch.running import LIST_FIRST, new, now, running
+from tests.unit.runtime.watch.things import Thing, key, modified, thing
+
+from aiokube.api.meta import ObjectKey
+from aiokube.api.resource import Bookmark, WatchError
+from aiokube.client.errors import ConnectionFailedError, UndecodableEventError, UnexpectedResponseError
+from aiokube.runtime.reflector_settings import ReflectorSettings
+from aiokube.testing.api_errors import expired, refusal, refusal_status
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.virtual_time import settle
+
+REFUSED = ConnectionFailedError("localhost:6443: connection refused")
+
+
+@pytest.fixture
+def source() -> FakeSource[Thing]:
+    return FakeSource([new("a"), new("b"), new("c")])
+
+
+# ------------------------------------------------------------------------------------------------ connections
+
+
+async def test_a_broken_connection_is_taken_up_where_it_broke(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.modify(new("a", "1"))
+        await settle()
+        source.break_watches()
+        source.modify(new("a", "2"))
+        source.delete(key("b"))
+        await asyncio.sleep(2)
+        assert it.asked() == ["stream newest", "watch 104"]
+        it.assert_alike()
+
+
+async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_two_seconds_after_its_return(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        source.fail_next(*[REFUSED] * 10_000)
+        source.break_watches(REFUSED)
+        await asyncio.sleep(1000)
+        assert 800 <= len(source.watches) <= 1001
+        source.clear_faults()
+        source.create(new("d"))
+        await asyncio.sleep(2)
+        it.assert_alike()
+        assert len([asked for asked in it.asked() if asked.startswith("stream")]) == 1, "no relist"
+
+
+async def test_a_healthy_watch_ends_a_series_of_failures(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.fail_next(*[REFUSED] * 8)
+        source.break_watches(REFUSED)
+        await asyncio.sleep(15)
+        assert it.reflector.statistics().failures == 9
+        await asyncio.sleep(35)
+        source.break_watches(REFUSED)
+        await settle()
+        assert it.reflector.statistics().failures == 1
+        await asyncio.sleep(1.0)
+        assert it.reflector.statistics().phase == "watching"
+
+
+@pytest.mark.parametrize("bookmark_seconds", [60.0, None], ids=["bookmarks", "no bookmarks"])
+@pytest.mark.parametrize("alive_seconds", [0.0, 3.0, 61.0], ids=["at once", "soon", "later"])
+@pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
+async def test_a_connection_that_died_without_a_word_is_found_out_within_45_seconds(
+    alive_seconds: float, bookmark_seconds: float | None, settings: ReflectorSettings | None
+) -> None:
+    """The bookmark that ends initial events was not counted: it took 396 s in the first minute of a watch."""
+    source = FakeSource([new("a")], bookmark_seconds=bookmark_seconds)
+    async with running(source, settings) as it:
+        await asyncio.sleep(alive_seconds)
+        relists = it.store.statistics().replaces
+        source.abandon_watches()
+        source.modify(new("a", "unheard"))
+        await asyncio.sleep(45)
+        it.assert_alike()
+        assert it.store.statistics().replaces == relists, "no relist"
+
+
+async def test_where_bookmarks_come_each_five_seconds_a_dead_connection_is_found_out_in_15() -> None:
+    source = FakeSource([new("a")], bookmark_seconds=5.0)
+    async with running(source) as it:
+        await asyncio.sleep(41)
+        source.abandon_watches()
+        source.modify(new("a", "unheard"))
+        await asyncio.sleep(16)
+        it.assert_alike()
+
+
+@pytest.mark.parametrize("bookmark_seconds", [60.0, 5.0, None])
+async def test_a_quiet_cluster_sees_no_needless_reconnect(bookmark_seconds: float | None) -> None:
+    source = FakeSource([new("a")], bookmark_seconds=bookmark_seconds)
+    async with running(source) as it:
+        await asyncio.sleep(7200)
+        statistics = it.reflector.statistics()
+        assert (statistics.errors, statistics.lists, statistics.following_since) == (0, 1, 0.0)
+
+
+async def test_a_silent_watch_takes_the_other_open_connections_with_it() -> None:
+    distrusted = []
+
+    class Pooled(FakeSource[Thing]):
+        def distrust_connections(self) -> None:
+            distrusted.append(now())
+
+    source = Pooled([new("a")])
+    async with running(source, LIST_FIRST):
+        source.abandon_watches()
+        await asyncio.sleep(45)
+        assert distrusted == [42.0]
+
+
+async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_again_and_again(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        await asyncio.sleep(61)
+        source.bookmark_seconds = None
+        source.end_watches()
+        await asyncio.sleep(300)
+        it.asked()
+        relists = it.store.statistics().replaces
+        assert relists == 2, "it may have lost history"
+        await asyncio.sleep(300)
+        assert it.store.statistics().replaces == relists
+        assert set(it.asked()) == {"watch 103"}
+
+
+async def test_a_watch_that_is_never_answered_is_given_up_after_20_seconds(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.hang_next()
+        source.break_watches(REFUSED)
+        await asyncio.sleep(20.5)
+        assert len(source.watches) == 2
+        await asyncio.sleep(2)
+        assert "did not come within 20 s" in it.reflector.statistics().last_error
+        it.assert_alike()
+
+
+async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[Thing]) -> None:
+    for settings in (None, LIST_FIRST):
+        source.hang_next()
+        async with running(source, settings) as it:
+            await asyncio.sleep(89)
+            assert not it.store.synced
+            await asyncio.sleep(3)
+            assert "did not come within 90 s" in it.reflector.statistics().last_error
+            it.assert_alike()
+
+
+async def test_a_watch_that_always_ends_at_once_is_not_opened_in_a_hot_loop(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        it.asked()
+        for _ in range(400):
+            source.end_watches()
+            await asyncio.sleep(0.5)
+        assert len(it.asked()) < 20
+
+
+# ---------------------------------------------------------------------------------------------- initial events
+
+
+async def test_a_server_that_knows_no_initial_events_is_listed(source: FakeSource[Thing]) -> None:
+    source.knows_watch_list = False
+    async with running(source) as it:
+        assert it.asked() == ["stream newest", "list newest", "watch 103"]
+        it.assert_alike()
+        source.compact()
+        source.pass_versions(10)
+        source.compact()
+        source.end_watches()
+        await asyncio.sleep(1)
+        assert it.asked() == ["watch 103", "list 103", "watch 113"], "and it is not asked again"
+
+
+async def test_initial_events_whose_end_is_dropped_are_listed_instead(
+    source: FakeSource[Thing], caplog: pytest.LogCaptureFixture
+) -> None:
+    """k9s#4186: the end bookmark does not get through a proxy, and nothing ever says so."""
+    source.sends_initial_events_end = False
+    async with running(source) as it:
+        await asyncio.sleep(29)
+        assert not it.store.synced
+        await asyncio.sleep(2)
+        it.assert_alike()
+        assert it.asked() == ["stream newest", "list newest", "watch 103"]
+        assert "drops bookmarks" in caplog.text
+        source.modify(new("a", "x"))
+        await settle()
+        it.assert_alike()
+
+
+async def test_initial_events_that_never_end_because_something_always_changes_are_listed_after_five_minutes() -> (
+    None
+):
+    source = FakeSource([new("a")])
+    source.sends_initial_events_end = False
+    async with running(source) as it:
+        for number in range(299):
+            source.create(new(f"b{number}"))
+            await asyncio.sleep(1)
+        assert not it.store.synced
+        await asyncio.sleep(3)
+        it.assert_alike()
+
+
+async def test_a_server_that_overlooks_the_wish_for_initial_events_is_listed(
+    source: FakeSource[Thing],
+) -> None:
+    source.ignores_watch_list = True
+    async with running(source) as it:
+        await asyncio.sleep(31)
+        it.assert_alike()
+
+
+async def test_initial_events_that_are_cut_off_leave_the_store_as_it_was(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.sends_initial_events_end = False
+        source.delete(key("a"), silently=True)
+        source.compact()
+        source.end_watches()
+        await asyncio.sleep(5)
+        assert len(it.store) == 3, "half a stream is not a state"
+        source.break_watches()
+        source.sends_initial_events_end = True
+        await asyncio.sleep(5)
+        it.assert_alike()
+        assert len(it.store) == 2
+
+
+# ---------------------------------------------------------------------------------------------------- 410 Gone
+
+
+@pytest.mark.parametrize("in_stream", [True, False], ids=["ERROR event", "HTTP"])
+@pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
+async def test_an_expired_version_is_one_relist_with_deletions_derived(
+    source: FakeSource[Thing], in_stream: bool, settings: None
+) -> None:
+    source.says_expired_in_stream = in_stream
+    async with running(source, settings) as it:
+        source.delete(key("a"), silently=True)
+        source.modify(new("b", "x"), silently=True)
+        source.create(new("d"), silently=True)
+        source.compact()
+        it.recorder.take()
+        it.asked()
+        source.end_watches()
+        await asyncio.sleep(2)
+        assert it.recorder.take() == ["-a@101", "b@102->105", "+d@106"]
+        assert it.asked()[0] == "watch 103"
+        assert it.store.statistics().replaces == 2
+        it.assert_alike()
+
+
+async def test_an_expired_error_with_an_odd_reason_is_expired_all_the_same(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.inject(WatchError(refusal_status(410, "HistoryIsBunk", "who needs it")))
+        source.modify(new("a", "x"), silently=True)
+        await asyncio.sleep(1)
+        it.assert_alike()
+
+
+async def test_what_came_before_an_error_in_the_same_batch_counts(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.inject(modified(thing("a", 110, uid="uid-1")), WatchError(expired().status))
+        await settle()
+        assert it.asked() == ["stream newest", "stream 110"]
+
+
+async def test_a_list_that_expires_on_its_second_page_is_taken_whole() -> None:
+    source = FakeSource([new(f"thing-{number:04}") for number in range(1000)])
+    source.page_delay_seconds = 1.0
+    async with running(source, LIST_FIRST) as it:
+        await asyncio.sleep(1.5)
+        source.delete(key("thing-0001"))
+        source.compact()
+        await asyncio.sleep(5)
+        assert it.asked() == ["list newest", "page", "list newest", "watch 1101"]
+        assert source.objects
+        it.assert_alike()
+
+
+async def test_versions_that_always_expire_do_not_make_a_hot_loop(source: FakeSource[Thing]) -> None:
+    """k/k#133810: relists 43 ms apart."""
+    async with running(source) as it:
+        for _ in range(2000):
+            source.inject(WatchError(expired().status))
+            await asyncio.sleep(0.1)
+        assert len(it.asked()) < 40
+        assert it.reflector.statistics().phase in ("watching", "waiting")
+
+
+# ----------------------------------------------------------------------------------------- never back in time
+
+
+async def test_a_replica_that_lags_is_waited_for(source: FakeSource[Thing]) -> None:
+    async with running(source, LIST_FIRST) as it:
+        source.hold()
+        [newer] = [source.create(new("d"))]
+        it.store.record_write(newer)  # ours, so that the store is ahead of what the replica has
+        source.inject(Bookmark("104"), WatchError(expired().status))
+        await asyncio.sleep(2)
+        assert it.asked() == ["list newest", "watch 103", "list 104", "list 104"]
+        source.release()
+        await asyncio.sleep(3)
+        assert it.asked() == ["list 104", "watch 104"]
+        it.assert_alike()
+
+
+async def test_a_server_that_lost_history_is_believed_after_some_tries_and_loudly(
+    source: FakeSource[Thing], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(source) as it:
+        backup = source.backup()
+        source.create(new("never was"))
+        source.modify(new("a", "never was"))
+        await settle()
+        it.recorder.take()
+        source.restore(backup)
+        source.delete(key("b"))
+        with caplog.at_level(logging.ERROR):
+            # The watch at a version that the server has not reached is answered 200, and silence.
+            await asyncio.sleep(900)
+        it.assert_alike()
+        assert it.store.statistics().replaces == 2
+        assert "lost history" in caplog.text
+        source.create(new("new times"))
+        await settle()
+        it.assert_alike()
+
+
+async def test_a_server_that_lost_history_and_sends_bookmarks_is_found_out_in_minutes(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        backup = source.backup()
+        source.pass_versions(1000)
+        source.create(new("never was"))
+        await settle()
+        source.restore(backup)
+        await asyncio.sleep(220)
+        it.assert_alike()
+
+
+async def test_our_write_that_a_restore_took_back_is_found_out(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        backup = source.backup()
+        source.hold()
+        it.store.record_write(source.modify(new("a", "ours, and lost")))
+        source.restore(backup)
+        source.create(new("d"))
+        source.modify(new("d"))
+        await asyncio.sleep(70)
+        it.assert_alike()
+
+
+async def test_bookmarks_from_the_past_do_not_move_the_version_back(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.inject(Bookmark("50"))
+        await settle()
+        assert it.store.resource_version == "103"
+        source.end_watches()
+        await asyncio.sleep(2)
+        assert it.asked() == ["stream newest", "watch 103"]
+
+
+async def test_events_doubled_and_out_of_order_come_to_the_same(source: FakeSource[Thing]) -> None:
+    source.mangle = lambda batch: [*reversed(batch), *batch, *batch]
+    source.bookmark_seconds = None
+    async with running(source, LIST_FIRST) as it:
+        for number in range(20):
+            source.modify(new("a", str(number)))
+            source.create(new(f"n{number}"))
+            if number % 2:
+                source.delete(key(f"n{number}"))
+            if number % 3 == 0:
+                await settle()
+        await settle()
+        it.assert_alike()
+
+
+# -------------------------------------------------------------------------------------------- a server in trouble
+
+
+async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        it.asked()
+        source.fail_next(*[refusal(429, "TooManyRequests", "later", retry_after_seconds=17)] * 4, on="watch")
+        source.end_watches()
+        await asyncio.sleep(120)
+        at = [request.at_seconds for request in source.watches]
+        assert all(17 <= after - before <= 22 for before, after in pairwise(at[:5])), at
+        assert set(it.asked()) == {"watch 103"}
+        it.assert_alike()
+
+
+async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        for _ in range(4):
+            source.inject(WatchError(refusal_status(500, "InternalError", "etcdserver: leader changed")))
+            source.modify(new("a", str(now())))
+            await asyncio.sleep(8)
+        it.assert_alike()
+        assert [asked for asked in it.asked() if asked.startswith("stream")] == ["stream newest"]
+
+
+async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.fail_next(*[refusal(403, "Forbidden", "RBAC was removed")] * 5)
+        source.end_watches()
+        source.modify(new("a", "x"))
+        await asyncio.sleep(6)
+        statistics = it.reflector.statistics()
+        assert (statistics.phase, statistics.last_error) == ("waiting", "RBAC was removed")
+        assert statistics.synced, "what was read stays"
+        assert len(it.store) == 3
+        await asyncio.sleep(60)
+        it.assert_alike()
+        assert [asked for asked in it.asked() if not asked.startswith("watch")] == ["stream newest"]
+
+
+# --------------------------------------------------------------------------------------------- broken objects
+
+
+async def test_an_event_that_cannot_be_decoded_is_made_up_for_at_once(source: FakeSource[Thing]) -> None:
+    async with running(source) as it:
+        source.modify(new("a", "garbled on its way"), silently=True)
+        source.inject(UndecodableEventError("things", "unexpected byte", key=key("a")))
+        await settle()
+        it.assert_alike()
+        statistics = it.reflector.statistics()
+        assert statistics.undecodable_events == 1
+        assert "ns/a" in statistics.last_error
+
+
+async def test_an_object_that_never_can_be_decoded_holds_nothing_else_up(source: FakeSource[Thing]) -> None:
+    poison = UndecodableEventError("things", "expected int", key=key("a"))
+    async with running(source) as it:
+        for number in range(600):
+            source.inject(poison)
+            source.modify(new("b", str(number)))
+            await asyncio.sleep(1)
+            stored = it.store.get(key("b"))
+            assert stored is not None
+            assert stored.value == str(number)
+        assert it.reflector.statistics().undecodable_events >= 590
+        relists = [asked for asked in it.asked() if asked.startswith("stream")]
+        assert len(relists) <= 6, "each costs the server a whole list"
+
+
+async def test_an_object_that_cannot_be_decoded_among_initial_events_stays_as_it_was(
+    source: FakeSource[Thing],
+) -> None:
+    async with running(source) as it:
+        await asyncio.sleep(2)
+        before = it.store.get(key("a"))
+        source.modify(new("b", "x"), silently=True)
+        source.mangle = lambda batch: []  # the initial events are injected by hand below
+        source.compact()
+        source.end_watches()
+        await settle()
+        source.mangle = None
+        [b, c] = (source.objects[key(name)] for name in "bc")
+        source.inject(
+            modified(b),
+            UndecodableEventError("things", "expected int", key=key("a")),
+            modified(c),
+            Bookmark("104", initial_events_end=True),
+        )
+        await settle()
+        assert it.store.get(key("a")) is before
+        stored = it.store.get(key("b"))
+        assert stored is not None
+        assert stored.value == "x"
+        assert it.store.statistics().replaces == 2
+
+
+async def test_a_list_that_cannot_be_read_leaves_the_watch_going(source: FakeSource[Thing]) -> None:
+    async with running(source, LIST_FIRST) as it:
+        source.fail_next(*[UnexpectedResponseError("expected int at $.items[0]")] * 50, on="list")
+        source.inject(UndecodableEventError("things", "expected int", key=ObjectKey("ns", "a")))
+        await asyncio.sleep(2)
+        for number in range(200):
+            source.modify(new("b", str(number)))
+            await asyncio.sleep(1)
+            stored = it.store.get(key("b"))
+            assert stored is not None
+            assert stored.value == str(number)
+        assert it.asked().count("list 103") == 1

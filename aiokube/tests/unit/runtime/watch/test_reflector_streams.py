@@ -1,0 +1,185 @@
+"""A list that comes in one answer, read as it comes: all of it or nothing, and in pages where that does not work."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from tests.unit.runtime.watch.running import LIST_FIRST, new, running
+from tests.unit.runtime.watch.things import Thing, key
+
+from aiokube.client.errors import ConnectionFailedError, ResponseTruncatedError
+from aiokube.runtime.informer import Informer
+from aiokube.runtime.runnables import InformerPart
+from aiokube.testing.api_errors import expired, refusal
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.virtual_time import FakeClock, settle
+
+SIZE = 10
+
+
+class Stream:
+    """A list of the fake source, given in parts; breaks after ``source.parts_until_break`` of them, once."""
+
+    def __init__(self, source: "StreamingSource", resource_version: str | None) -> None:
+        self._source = source
+        self._asked = resource_version
+        self._items: tuple[Thing, ...] = ()
+        self._version = ""
+        self.resource_version = ""
+        self.continue_token = ""
+
+    async def __aenter__(self) -> Self:
+        page = await self._source.list_page(resource_version=self._asked)
+        self._source.streams += 1
+        self._items, self._version = page.items, page.resource_version
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Thing, ...]]:
+        for at in range(0, len(self._items), 3):
+            if self._source.parts_until_break == at // 3:
+                self._source.parts_until_break = None
+                raise self._source.break_with
+            await asyncio.sleep(self._source.part_seconds)
+            yield self._items[at : at + 3]
+        self.resource_version = self._version
+
+
+class StreamingSource(FakeSource[Thing]):
+    def __init__(self) -> None:
+        super().__init__([new(f"thing-{number}") for number in range(SIZE)])
+        self.streams = 0
+        self.part_seconds = 0.0
+        self.parts_until_break: int | None = None
+        self.break_with: Exception = ResponseTruncatedError("the connection was reset")
+
+    def list_stream(
+        self, *, resource_version: str | None = None, resource_version_match: str | None = None
+    ) -> Stream:
+        return Stream(self, resource_version)
+
+
+async def test_a_list_is_taken_whole_and_stored_in_one_step() -> None:
+    source = StreamingSource()
+    source.part_seconds = 1.0
+    sizes: set[int] = set()
+    async with running(source, LIST_FIRST, settled=False) as it:
+        it.store.subscribe(lambda _old, _new: sizes.add(len(it.store)))
+        await asyncio.sleep(2.5)
+        assert not it.store.synced
+        await asyncio.sleep(2)
+        assert (it.asked(), sizes) == (["list newest", f"watch {100 + SIZE}"], {SIZE})
+        assert source.streams == 1
+        it.assert_alike()
+
+
+async def test_what_changes_while_it_comes_is_watched_afterwards() -> None:
+    source = StreamingSource()
+    source.part_seconds = 1.0
+    async with running(source, LIST_FIRST, settled=False) as it:
+        await asyncio.sleep(1.5)
+        source.modify(new("thing-0", "meanwhile"))
+        source.delete(key("thing-9"))
+        await asyncio.sleep(5)
+        it.assert_alike()
+
+
+async def test_without_watches_of_initial_events_it_is_not_asked_for() -> None:
+    source = StreamingSource()
+    async with running(source) as it:
+        assert it.asked() == ["stream newest"]
+        assert source.streams == 0
+
+
+async def test_a_list_that_breaks_off_leaves_nothing_and_is_taken_in_pages() -> None:
+    source = StreamingSource()
+    source.parts_until_break = 2
+    async with running(source, LIST_FIRST) as it:
+        assert not it.store.synced
+        source.delete(key("thing-0"))  # it was among what had come
+        await asyncio.sleep(5)
+        assert source.streams == 1
+        assert it.asked() == ["list newest", "list newest", f"watch {100 + SIZE + 1}"]
+        it.assert_alike()
+        assert "reset" in it.reflector.statistics().last_error
+
+
+async def test_a_list_that_takes_too_long_is_taken_in_pages() -> None:
+    source = StreamingSource()
+    source.part_seconds = 80.0
+    async with running(source, LIST_FIRST) as it:
+        await asyncio.sleep(100)
+        it.assert_alike()
+        assert source.streams == 1
+
+
+async def test_after_a_refusal_it_is_taken_whole_again() -> None:
+    source = StreamingSource()
+    source.fail_next(refusal(429, "TooManyRequests", "later"), refusal(503, "ServiceUnavailable", "soon"))
+    async with running(source, LIST_FIRST) as it:
+        await asyncio.sleep(60)
+        it.assert_alike()
+        assert source.streams == 1
+
+
+async def test_after_a_watch_that_came_too_late_it_is_taken_whole_again() -> None:
+    source = StreamingSource()
+    async with running(source, LIST_FIRST) as it:
+        source.fail_next(expired(), on="watch")
+        source.compact()
+        source.break_watches(ConnectionFailedError("gone"))
+        source.delete(key("thing-4"))
+        source.create(new("thing-x"))
+        source.compact()
+        await asyncio.sleep(60)
+        it.assert_alike()
+        assert source.streams == 2
+
+
+async def test_where_the_list_goes_on_the_rest_comes_in_pages() -> None:
+    class Stingy(StreamingSource):
+        def list_stream(
+            self, *, resource_version: str | None = None, resource_version_match: str | None = None
+        ) -> Stream:
+            return Part(self, resource_version)
+
+    class Part(Stream):
+        async def __aenter__(self) -> Self:
+            page = await source.list_page(resource_version=self._asked, limit=4)
+            self._items, self._version = page.items, page.resource_version
+            self.continue_token = page.continue_token
+            return self
+
+    source = Stingy()
+    async with running(source, LIST_FIRST) as it:
+        await settle()
+        assert it.asked() == ["list newest", "page", f"watch {100 + SIZE}"]
+        it.assert_alike()
+
+
+async def test_a_part_is_ready_only_when_what_was_listed_is_watched() -> None:
+    source = StreamingSource()
+    source.fail_next(*[refusal(403, "Forbidden", "may not watch")] * 3, on="watch")
+    informer = Informer(source, name="things", clock=FakeClock(), rng=random.Random(7), settings=LIST_FIRST)
+    part = InformerPart(informer)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(part.run(), name="part")
+        waiting = group.create_task(part.wait_ready(), name="ready")
+        await informer.wait_synced()
+        await settle()
+        assert not waiting.done()
+        assert "may not watch" in part.why_not_ready()
+        assert not informer.statistics().reflector.followed
+        await asyncio.sleep(120)
+        assert waiting.done()
+        assert informer.statistics().reflector.followed
+        running.cancel()

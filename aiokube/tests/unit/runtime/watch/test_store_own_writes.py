@@ -1,0 +1,458 @@
+"""What a store makes of our own writes, whichever of the answer and the watch comes first."""
+
+import logging
+
+import msgspec
+import pytest
+from tests.unit.runtime.watch.things import (
+    Recorder,
+    Thing,
+    added,
+    deleted,
+    key,
+    modified,
+    thing,
+    version_of,
+)
+
+from aiokube.api.meta import NarrowMeta
+from aiokube.api.resource import Bookmark, WatchEvent
+from aiokube.runtime.store import Store
+
+
+@pytest.fixture
+def store() -> Store[Thing]:
+    store: Store[Thing] = Store("things")
+    store.replace([thing("a", 10)], "10")
+    return store
+
+
+@pytest.fixture
+def recorder(store: Store[Thing]) -> Recorder:
+    recorder = Recorder()
+    recorder.mirror = {key(item.metadata.name): item for item in store.values()}
+    store.subscribe(recorder)
+    return recorder
+
+
+# ----------------------------------------------------------------------------------- creates and updates
+
+
+def test_our_own_write_is_read_at_once(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_write(thing("a", 12))
+    store.record_write(thing("new", 13))
+    assert recorder.take() == ["a@10->12", "+new@13"]
+    assert version_of(store.get(key("new"))) == "13"
+    assert store.resource_version == "10", "the watch has not come that far"
+    assert store.statistics().own_writes == 2
+
+
+def test_the_watch_telling_of_our_own_write_tells_nothing_new(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12))
+    recorder.take()
+    store.apply([modified(thing("a", 12))])
+    assert recorder.take() == []
+    assert store.statistics().own_writes == 0
+
+
+def test_a_watch_that_lags_does_not_take_our_own_write_back(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_write(thing("a", 12))
+    store.apply([modified(thing("a", 11))])
+    assert version_of(store.get(key("a"))) == "12"
+    assert store.statistics().own_writes == 1
+    store.apply([modified(thing("a", 12)), modified(thing("a", 14))])
+    assert recorder.take() == ["a@10->12", "a@12->14"]
+
+
+def test_an_answer_that_comes_after_the_watch_tells_nothing_new(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.apply([modified(thing("a", 12))])
+    store.record_write(thing("a", 12))
+    assert recorder.take() == ["a@10->12"]
+    assert store.statistics().own_writes == 0
+
+
+def test_a_late_answer_does_not_bring_back_what_was_deleted_meanwhile(store: Store[Thing]) -> None:
+    store.apply([added(thing("new", 12)), deleted(thing("new", 13)), Bookmark("20")])
+    store.record_write(thing("new", 12))
+    assert store.get(key("new")) is None
+
+
+def test_a_late_answer_does_not_undo_a_newer_change(store: Store[Thing]) -> None:
+    store.record_write(thing("a", 15))
+    store.record_write(thing("a", 12))
+    assert version_of(store.get(key("a"))) == "15"
+
+
+def test_a_write_that_changed_nothing_is_answered_with_the_old_version_and_blocks_nothing(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    """k/k#127370: a tracker that waits for a version which never comes froze Endpoints for good."""
+    store.record_write(thing("a", 10))
+    assert store.statistics().own_writes == 0
+    store.apply([modified(thing("a", 11))])
+    assert recorder.take() == ["a@10->11"]
+
+
+def test_what_somebody_deletes_after_our_write_is_gone_when_the_watch_says_so(store: Store[Thing]) -> None:
+    store.record_write(thing("new", 12))
+    store.apply([added(thing("new", 12)), deleted(thing("new", 13))])
+    assert store.get(key("new")) is None
+    assert store.statistics().own_writes == 0
+
+
+def test_a_deletion_that_overtakes_our_write_in_one_step_counts(store: Store[Thing]) -> None:
+    store.record_write(thing("new", 12))
+    store.apply([deleted(thing("new", 13))])
+    assert store.get(key("new")) is None
+    assert store.statistics().own_writes == 0
+
+
+def test_a_write_that_leaves_the_view_is_taken_out_by_the_deletion_of_its_own_version(
+    store: Store[Thing],
+) -> None:
+    """An update after which a selector no longer matches: DELETED, with the version of the update."""
+    store.record_write(thing("a", 12))
+    store.apply([deleted(thing("a", 12))])
+    assert store.get(key("a")) is None
+
+
+def test_a_write_that_the_watch_passes_without_a_word_was_never_in_view(
+    store: Store[Thing], recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.record_write(thing("new", 12))
+    store.apply([Bookmark("11")])
+    assert store.get(key("new")) is not None
+    with caplog.at_level(logging.WARNING):
+        store.apply([Bookmark("12")])
+    assert store.get(key("new")) is None
+    assert recorder.take() == ["+new@12", "-new@12"]
+    assert "ns/new" in caplog.text
+
+
+def test_an_update_that_the_watch_passes_without_a_word_makes_the_store_doubtful_until_a_relist(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12))
+    before = store.doubtful
+    store.apply([Bookmark("12")])
+    assert (before, store.doubtful) == (False, True)
+    assert version_of(store.get(key("a"))) == "12", "better ours than nothing"
+    assert store.statistics().own_writes == 0
+    store.replace([thing("a", 10)], "12")
+    assert recorder.take() == ["a@10->12", "a@12->10"]
+    after = store.doubtful
+    assert not after
+
+
+def test_a_create_of_whose_name_the_watch_told_something_older_is_not_dropped_but_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our create, and somebody else has created the name anew, at a smaller version."""
+    store.record_write(thing("new", 14))
+    store.apply([added(thing("new", 12, uid="other")), Bookmark("14")])
+    assert store.get(key("new")) is not None
+    assert store.doubtful
+
+
+def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stored_before(
+    store: Store[Thing],
+) -> None:
+    store.record_write(thing("new", 14))
+    store.replace([thing("a", 10), thing("new", 12)], "13")
+    store.apply([Bookmark("14")])
+    assert store.get(key("new")) is not None
+    assert store.doubtful
+
+
+def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_created(
+    store: Store[Thing],
+) -> None:
+    store.record_write(thing("new", 12))
+    store.record_write(thing("new", 13))
+    store.apply([Bookmark("13")])
+    assert store.get(key("new")) is None
+    assert not store.doubtful
+
+
+def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_now(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12, "lost"))
+    store.record_write(thing("b", 13, "lost"))
+    store.apply([modified(thing("a", 12, "other")), added(thing("b", 13, uid="other"))])
+    assert recorder.take() == ["a@10->12", "+b@13", "a@12->12", "-b@13", "+b@13"]
+
+
+def test_a_list_shows_what_has_the_version_of_our_lost_write_now(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("a", 12, "lost"))
+    store.replace([thing("a", 12, "other")], "20")
+    assert recorder.take() == ["a@10->12", "a@12->12"]
+
+
+def test_a_list_of_a_server_that_lags_leaves_our_write_alone(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_write(thing("a", 14))
+    store.record_write(thing("new", 15))
+    recorder.take()
+    store.replace([thing("a", 11), thing("b", 12)], "13")
+    assert recorder.take() == ["+b@12"]
+    assert version_of(store.get(key("a"))) == "14"
+    assert version_of(store.get(key("new"))) == "15"
+    assert len(store) == 3
+
+
+def test_a_list_that_has_passed_our_write_decides(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_write(thing("a", 14))
+    store.record_write(thing("new", 15))
+    recorder.take()
+    store.replace([thing("a", 14)], "15")
+    assert recorder.take() == ["-new@15"]
+    assert store.statistics().own_writes == 0
+
+
+def test_the_first_list_finds_our_write_and_decides_on_it() -> None:
+    store: Store[Thing] = Store()
+    store.record_write(thing("a", 14))
+    store.replace([thing("b", 3)], "20")
+    assert store.keys() == [key("b")]
+
+
+def test_a_server_that_lost_history_lost_our_writes_too(store: Store[Thing]) -> None:
+    store.record_write(thing("new", 12))
+    store.replace([thing("a", 4)], "9")
+    assert store.keys() == [key("a")]
+    assert store.statistics().own_writes == 0
+
+
+def test_versions_that_are_no_numbers_give_nothing_to_go_by(store: Store[Thing]) -> None:
+    store.record_write(thing("new", "x1"))
+    assert store.get(key("new")) is None
+    store.record_write(thing("new", 12))
+    store.replace([thing("a", "x2")], "x3")
+    assert store.keys() == [key("a")]
+
+
+# ------------------------------------------------------------------------------------------------- reads
+
+
+def test_a_read_newer_than_what_is_stored_is_stored_at_once(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_read(thing("a", 12))
+    store.record_read(thing("a", 11))
+    assert recorder.take() == ["a@10->12"]
+    assert not store.doubtful
+
+
+def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_read(thing("a", 12))
+    assert recorder.take() == ["-a@10", "+a@12"]
+    store.apply([modified(thing("a", 12)), Bookmark("12")])
+    assert recorder.take() == []
+    assert (store.doubtful, store.statistics().graves) == (False, 0)
+
+
+def test_a_read_of_what_the_watch_has_passed_is_stored_and_a_relist_decides(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_read(thing("a", 10))
+    assert recorder.take() == ["-a@10", "+a@10"]
+    assert store.doubtful
+    store.replace([], "15")
+    assert recorder.take() == ["-a@10"]
+
+
+def test_a_read_does_not_override_a_later_deletion_that_the_watch_reported(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.apply([deleted(thing("a", 15))])
+    store.record_read(thing("a", 12))
+    store.record_read(thing("b", "not-a-number"))
+    assert recorder.take() == ["-a@10"]
+    assert store.keys() == []
+    store.record_read(thing("a", 16, uid="second"))
+    assert recorder.take() == ["+a@16"]
+
+
+# ----------------------------------------------------------------------------------------------- deletes
+
+
+def test_our_own_deletion_is_read_at_once(store: Store[Thing], recorder: Recorder) -> None:
+    store.record_delete(key("a"), "uid-a")
+    assert recorder.take() == ["-a@10"]
+    assert store.get(key("a")) is None
+
+
+def test_what_was_written_before_our_deletion_does_not_bring_the_object_back(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.apply([modified(thing("a", 11)), deleted(thing("a", 12))])
+    assert recorder.take() == ["-a@10"]
+    store.apply([Bookmark("12")])
+    assert store.statistics().graves == 0
+
+
+def test_an_object_that_finalizers_hold_comes_back_terminating(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.apply([modified(thing("a", 12, terminating=True))])
+    assert recorder.take() == ["-a@10", "+a@12"]
+    store.apply([deleted(thing("a", 15))])
+    assert store.get(key("a")) is None
+
+
+def test_an_object_known_to_be_terminating_stays_until_the_watch_says_it_is_gone(store: Store[Thing]) -> None:
+    """Its deletion changes nothing more on the server, so no event would ever bring it back."""
+    store.apply([modified(thing("a", 11, terminating=True))])
+    store.record_delete(key("a"), "uid-a")
+    assert version_of(store.get(key("a"))) == "11"
+
+
+def test_a_late_answer_to_a_deletion_that_the_watch_has_told_of_leaves_nothing_behind(
+    store: Store[Thing],
+) -> None:
+    store.apply([deleted(thing("a", 12))])
+    store.record_delete(key("a"), "uid-a")
+    store.apply([Bookmark("12")])
+    assert store.statistics().graves == 0
+
+
+def test_deleting_an_earlier_object_leaves_its_successor_alone(store: Store[Thing]) -> None:
+    store.apply([modified(thing("a", 12, uid="second"))])
+    store.record_delete(key("a"), "uid-a")
+    assert version_of(store.get(key("a"))) == "12"
+
+
+def test_a_name_can_be_deleted_and_created_again_ahead_of_the_watch(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    """k/k#141592: delete and recreate faster than the watch left a phantom in upstream's tracker."""
+    store.record_delete(key("a"), "uid-a")
+    store.record_write(thing("a", 13, uid="second"))
+    store.apply([modified(thing("a", 11)), deleted(thing("a", 12)), added(thing("a", 13, uid="second"))])
+    assert recorder.take() == ["-a@10", "+a@13"]
+    store.apply([deleted(thing("a", 14, uid="second")), Bookmark("14")])
+    statistics = store.statistics()
+    assert (statistics.objects, statistics.own_writes, statistics.graves) == (0, 0, 0)
+
+
+def test_an_object_created_and_deleted_ahead_of_the_watch_never_shows_again(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_write(thing("new", 12))
+    store.record_delete(key("new"), "uid-new")
+    store.apply([added(thing("new", 12)), deleted(thing("new", 13))])
+    assert recorder.take() == ["+new@12", "-new@12"]
+
+
+def test_two_objects_of_one_name_deleted_ahead_of_the_watch_both_stay_gone(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_write(thing("a", 13, uid="second"))
+    store.record_delete(key("a"), "second")
+    store.apply([modified(thing("a", 11)), deleted(thing("a", 12))])
+    store.apply([added(thing("a", 13, uid="second")), deleted(thing("a", 14, uid="second"))])
+    assert recorder.take() == ["-a@10", "+a@13", "-a@13"]
+
+
+def test_a_deletion_of_what_was_never_stored_keeps_it_from_showing_up_late(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.record_delete(key("unseen"), "uid-unseen")
+    store.apply([added(thing("unseen", 12)), deleted(thing("unseen", 13))])
+    assert recorder.take() == []
+
+
+def test_another_object_under_a_name_we_deleted_is_let_in(store: Store[Thing]) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.apply([added(thing("a", 12, uid="second"))])
+    assert version_of(store.get(key("a"))) == "12"
+    assert store.statistics().graves == 0
+
+
+def test_a_write_answered_after_our_deletion_of_the_same_object_is_too_late(store: Store[Thing]) -> None:
+    store.record_delete(key("a"), "uid-a")
+    store.record_write(thing("a", 12))
+    assert store.get(key("a")) is None
+
+
+def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_older(
+    store: Store[Thing],
+) -> None:
+    store.record_write(thing("new", 15))
+    store.record_delete(key("new"), "uid-new")
+    store.record_delete(key("a"), "uid-a")
+    store.replace([thing("a", 10)], "14")
+    assert store.keys() == [key("a")], (
+        "made at 14, and the object is of 10: perhaps the deletion had no effect"
+    )
+    store.apply([added(thing("new", 15))])
+    assert store.get(key("new")) is None, "its deletion came after 15"
+    store.replace([thing("new", 15)], "15")
+    assert store.keys() == [key("new")]
+    assert store.statistics().graves == 0
+
+
+def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our create and our deletion, and somebody has created the name anew since."""
+    store.record_write(thing("new", 14))
+    store.record_delete(key("new"), "uid-new")
+    store.apply([added(thing("new", 12, uid="other")), Bookmark("13")])
+    before = store.doubtful
+    store.apply([Bookmark("14")])
+    assert (before, store.doubtful) == (False, True)
+    store.replace([thing("new", 12, uid="other")], "15")
+    assert version_of(store.get(key("new"))) == "12"
+
+
+def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_doubtful(
+    store: Store[Thing],
+) -> None:
+    """A restored server lost our deletion: the object lives, and may never change again."""
+    store.record_delete(key("a"), "uid-a")
+    doubts = []
+    for version in ("10", "11", "11", "12"):
+        store.apply([Bookmark(version)])
+        doubts.append(store.doubtful)
+    assert doubts == [False, False, False, True]
+    store.replace([thing("a", 10)], "12")
+    assert store.get(key("a")) is not None
+    store.apply([Bookmark("13"), Bookmark("14"), Bookmark("15")])
+    assert not store.doubtful
+
+
+def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_doubted(
+    store: Store[Thing],
+) -> None:
+    store.apply([added(thing("b", 11))])
+    store.record_delete(key("a"), "uid-a")
+    store.record_delete(key("b"), "uid-b")
+    store.record_delete(key("never stored"), "uid")
+    store.apply([deleted(thing("a", 12)), modified(thing("b", 13, terminating=True))])
+    store.apply([Bookmark(str(version)) for version in range(13, 30)])
+    assert not store.doubtful
+
+
+def test_a_kind_that_does_not_say_whether_it_is_terminating_comes_back_with_what_is_newer() -> None:
+    class Narrow(msgspec.Struct, frozen=True):
+        metadata: NarrowMeta
+
+    store: Store[Narrow] = Store()
+    store.apply([WatchEvent("ADDED", Narrow(NarrowMeta("a", "ns", "uid", "5")))])
+    store.record_delete(key("a"), "uid")
+    store.apply([WatchEvent("MODIFIED", Narrow(NarrowMeta("a", "ns", "uid", "5")))])
+    assert store.get(key("a")) is None
+    store.apply([WatchEvent("MODIFIED", Narrow(NarrowMeta("a", "ns", "uid", "6")))])
+    assert store.get(key("a")) is not None

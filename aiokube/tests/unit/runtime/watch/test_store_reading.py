@@ -1,0 +1,337 @@
+"""What a store promises to readers and handlers, as long as nobody but the watch writes."""
+
+import asyncio
+import logging
+
+import msgspec
+import pytest
+from tests.unit.runtime.watch.things import (
+    Recorder,
+    Thing,
+    added,
+    contents,
+    deleted,
+    key,
+    modified,
+    thing,
+    version_of,
+)
+
+from aiokube.api.meta import NarrowMeta, ObjectKey
+from aiokube.api.resource import Bookmark, WatchEvent
+from aiokube.runtime import tombstones as graves_module
+from aiokube.runtime.store import Store
+
+
+@pytest.fixture
+def store() -> Store[Thing]:
+    return Store("things")
+
+
+@pytest.fixture
+def recorder(store: Store[Thing]) -> Recorder:
+    return Recorder(store)
+
+
+def test_a_new_store_is_empty_and_not_synced(store: Store[Thing]) -> None:
+    assert len(store) == 0
+    assert store.values() == []
+    assert store.keys() == []
+    assert store.get(key("a")) is None
+    assert not store.synced
+    assert store.resource_version == ""
+
+
+def test_events_come_in_and_are_told_in_order(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("a", 1)), added(thing("b", 2)), modified(thing("a", 3)), deleted(thing("b", 4))])
+    assert recorder.take() == ["+a@1", "+b@2", "a@1->3", "-b@2"]
+    assert store.keys() == [key("a")]
+    assert store.resource_version == "4"
+
+
+def test_a_reader_finds_objects_by_key_and_by_namespace(store: Store[Thing]) -> None:
+    one, two, other = thing("a", 1), thing("b", 2), thing("a", 3, namespace="other")
+    store.apply([added(one), added(two), added(other)])
+    assert store.get(key("a")) is one
+    assert store.get(key("a", "other")) is other
+    assert key("b") in store
+    assert key("b", "other") not in store
+    assert store.in_namespace("ns") == [one, two]
+    assert store.in_namespace("nowhere") == []
+    assert len(store) == 3
+
+
+def test_objects_without_a_namespace_are_kept_under_the_empty_one(store: Store[Thing]) -> None:
+    node = thing("node", 1, namespace="")
+    store.apply([added(node)])
+    assert store.get(ObjectKey("", "node")) is node
+    assert store.in_namespace("") == [node]
+
+
+def test_an_empty_namespace_is_let_go(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 1)), added(thing("b", 2, namespace="other")), deleted(thing("a", 3))])
+    assert store.statistics().namespaces == 1
+
+
+def test_what_a_reader_was_given_does_not_change_under_its_hands(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 1))])
+    values, names = store.values(), store.in_namespace("ns")
+    store.apply([added(thing("b", 2)), deleted(thing("a", 3))])
+    assert [version_of(item) for item in values] == ["1"]
+    assert names == values
+
+
+def test_a_handler_finds_at_least_what_it_is_told_in_the_store(store: Store[Thing]) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+    store.subscribe(lambda _, new: seen.append((version_of(new), version_of(store.get(key("a"))))))
+    store.apply([added(thing("a", 1)), modified(thing("a", 2)), modified(thing("a", 3))])
+    assert seen == [("1", "3"), ("2", "3"), ("3", "3")]
+
+
+def test_an_event_that_is_not_newer_is_dropped(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("a", 10))])
+    store.apply([modified(thing("a", 9)), modified(thing("a", 10)), deleted(thing("a", 9))])
+    assert recorder.take() == ["+a@10"]
+    assert version_of(store.get(key("a"))) == "10"
+    assert store.statistics().outdated == 3
+
+
+def test_versions_compare_as_numbers_not_as_text(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 9)), modified(thing("a", 10))])
+    assert version_of(store.get(key("a"))) == "10"
+    store.apply([modified(thing("a", 9))])
+    assert version_of(store.get(key("a"))) == "10"
+
+
+def test_versions_that_are_no_numbers_count_as_new(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("a", "x7")), modified(thing("a", "x3"))])
+    assert recorder.take() == ["+a@x7", "a@x7->x3"]
+    assert store.resource_version == "x3"
+
+
+def test_a_deletion_with_the_version_of_the_object_itself_is_a_deletion(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 5)), deleted(thing("a", 5))])
+    assert len(store) == 0
+
+
+def test_a_name_that_another_object_took_over_is_told_as_two_changes(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.apply([added(thing("a", 1, uid="first")), modified(thing("a", 2, uid="second"))])
+    assert recorder.take() == ["+a@1", "-a@1", "+a@2"]
+
+
+def test_the_late_deletion_of_an_earlier_object_does_not_take_its_successor(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 5, uid="second")), deleted(thing("a", 4, uid="first"))])
+    assert version_of(store.get(key("a"))) == "5"
+
+
+def test_nothing_older_than_its_deletion_brings_an_object_back(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 1)), deleted(thing("a", 3)), modified(thing("a", 2))])
+    assert len(store) == 0
+
+
+def test_a_deletion_that_overtakes_its_own_object_still_holds(store: Store[Thing]) -> None:
+    store.apply([deleted(thing("a", 3)), added(thing("a", 2))])
+    assert len(store) == 0
+
+
+def test_an_object_that_comes_back_into_view_is_let_in(store: Store[Thing], recorder: Recorder) -> None:
+    """A selector may leave an object out (DELETED) and take it in again: the uid is the same."""
+    store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("a", 3))])
+    assert recorder.take() == ["+a@1", "-a@1", "+a@3"]
+    assert store.statistics().graves == 0
+
+
+def test_deletions_are_forgotten_once_a_bookmark_has_passed_them(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("b", 3)), deleted(thing("b", 9))])
+    assert store.statistics().graves == 2
+    store.apply([Bookmark("8")])
+    assert store.statistics().graves == 1
+    store.apply([Bookmark("9")])
+    assert store.statistics().graves == 0
+
+
+def test_deletions_without_bookmarks_are_remembered_up_to_a_bound(
+    store: Store[Thing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graves_module, "MAX_GRAVES", 10)
+    store.apply([deleted(thing(f"a{number}", number)) for number in range(1, 100)])
+    assert store.statistics().graves == 10
+
+
+def test_a_bookmark_moves_the_version_and_tells_nobody(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("a", 1)), Bookmark("50")])
+    assert store.resource_version == "50"
+    store.apply([Bookmark("40")])
+    assert store.resource_version == "50"
+    assert recorder.take() == ["+a@1"]
+
+
+# ------------------------------------------------------------------------------------------------- relists
+
+
+def test_a_relist_is_one_atomic_replace(store: Store[Thing]) -> None:
+    store.apply([added(thing("a", 1)), added(thing("b", 2))])
+    sizes: list[int] = []
+    store.subscribe(lambda _old, _new: sizes.append(len(store)))
+    store.replace([thing("b", 2), thing("c", 3), thing("d", 4), thing("e", 5)], "6")
+    assert sizes == [4, 4, 4, 4]
+    assert store.resource_version == "6"
+    assert store.synced
+
+
+def test_a_relist_tells_the_difference_and_nothing_else(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("gone", 1)), added(thing("same", 2)), added(thing("changed", 3))])
+    recorder.take()
+    store.replace([thing("changed", 7), thing("new", 6), thing("same", 2)], "9")
+    assert recorder.take() == ["-gone@1", "changed@3->7", "+new@6"]
+    assert recorder.mirror == contents(store)
+
+
+def test_a_relist_keeps_the_very_objects_that_did_not_change(store: Store[Thing]) -> None:
+    before = thing("a", 1)
+    store.apply([added(before)])
+    store.replace([thing("a", 1)], "5")
+    assert store.get(key("a")) is before
+
+
+def test_a_relist_that_finds_another_object_under_a_name_tells_two_changes(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    store.apply([added(thing("a", 1, uid="first"))])
+    store.replace([thing("a", 5, uid="second")], "5")
+    assert recorder.take() == ["+a@1", "-a@1", "+a@5"]
+
+
+def test_an_object_that_two_pages_hold_is_stored_once_in_its_newer_state(store: Store[Thing]) -> None:
+    store.replace([thing("a", 7), thing("a", 5), thing("b", 1), thing("b", 2)], "9")
+    assert {version_of(item) for item in store.values()} == {"7", "2"}
+    assert len(store) == 2
+
+
+def test_an_empty_relist_empties_the_store_and_syncs_it(store: Store[Thing], recorder: Recorder) -> None:
+    store.apply([added(thing("a", 1))])
+    store.replace([], "5")
+    assert recorder.take() == ["+a@1", "-a@1"]
+    assert len(store) == 0
+    assert store.statistics().namespaces == 0
+    assert store.synced
+
+
+def test_a_relist_of_a_server_that_lost_history_is_the_truth(store: Store[Thing], recorder: Recorder) -> None:
+    """After its database was restored, a version may stand for another state than before."""
+    store.replace([thing("a", 100, "then"), thing("b", 90, "same"), thing("c", 95)], "100")
+    recorder.take()
+    store.replace([thing("a", 100, "now"), thing("b", 90, "same"), thing("d", 40)], "99")
+    assert recorder.take() == ["-c@95", "a@100->100", "+d@40"]
+    assert store.resource_version == "99"
+    store.apply([modified(thing("d", 101))])
+    assert version_of(store.get(key("d"))) == "101"
+
+
+async def test_waiting_for_the_first_list_ends_with_it(store: Store[Thing]) -> None:
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(store.wait_synced(), name="waiter")
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        store.replace([], "1")
+    assert store.synced
+
+
+# ------------------------------------------------------------------------------------------------ handlers
+
+
+def test_a_handler_that_raises_harms_neither_the_store_nor_the_others(
+    store: Store[Thing], caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(old: Thing | None, new: Thing | None) -> None:
+        raise ValueError("not today")
+
+    store.subscribe(broken)
+    recorder = Recorder(store)
+    with caplog.at_level(logging.ERROR):
+        store.apply([added(thing("a", 1)), added(thing("b", 2))])
+    assert recorder.take() == ["+a@1", "+b@2"]
+    assert len(store) == 2
+    assert store.statistics().handler_errors == 2
+    assert "ns/a" in caplog.text
+    assert "not today" in caplog.text
+
+
+def test_every_handler_hears_of_a_change_before_any_hears_of_the_next(store: Store[Thing]) -> None:
+    heard: list[tuple[str, str | None]] = []
+    store.subscribe(lambda _, new: heard.append(("first", version_of(new))))
+    store.subscribe(lambda _, new: heard.append(("second", version_of(new))))
+    store.apply([added(thing("a", 1)), modified(thing("a", 2))])
+    assert heard == [("first", "1"), ("second", "1"), ("first", "2"), ("second", "2")]
+
+
+def test_a_handler_that_writes_is_told_of_it_after_what_came_before(
+    store: Store[Thing], recorder: Recorder
+) -> None:
+    def writer(old: Thing | None, new: Thing | None) -> None:
+        if version_of(new) == "1":
+            store.record_write(thing("a", 9))
+
+    store.subscribe(writer)
+    last = Recorder(store)
+    store.apply([added(thing("a", 1)), added(thing("b", 2))])
+    assert recorder.take() == last.take() == ["+a@1", "+b@2", "a@1->9"]
+
+
+def test_a_subscription_ends_when_asked_and_only_that_one(store: Store[Thing]) -> None:
+    heard: list[str | None] = []
+
+    def handler(old: Thing | None, new: Thing | None) -> None:
+        heard.append(version_of(new))
+
+    first = store.subscribe(handler)
+    store.subscribe(handler)
+    first()
+    first()
+    store.apply([added(thing("a", 1))])
+    assert heard == ["1"]
+
+
+def test_a_subscriber_is_not_told_of_what_was_stored_before(store: Store[Thing]) -> None:
+    late: list[Recorder] = []
+    store.subscribe(lambda _old, _new: late.append(Recorder(store)) if not late else None)
+    store.apply([added(thing("a", 1)), added(thing("b", 2))])
+    assert late[0].take() == []
+
+
+def test_statistics_count_from_zero(store: Store[Thing], recorder: Recorder) -> None:
+    fresh = store.statistics()
+    assert (fresh.objects, fresh.changes, fresh.outdated, fresh.replaces, fresh.handler_errors) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
+    store.apply([added(thing("a", 1)), added(thing("a", 1))])
+    store.replace([thing("a", 1)], "2")
+    now = store.statistics()
+    assert (now.objects, now.changes, now.outdated, now.replaces, now.synced) == (1, 1, 1, 1, True)
+
+
+def test_a_store_costs_little_more_than_its_objects() -> None:
+    """No wrapper and no key object for an entry: two dicts of the objects' own strings."""
+    store: Store[Thing] = Store()
+    item = thing("a", 1)
+    store.apply([added(item)])
+    [objects] = store._namespaces.values()
+    [(name, stored)] = objects.items()
+    assert name is item.metadata.name
+    assert stored is item
+
+
+def test_kinds_narrowed_to_their_identity_can_be_stored() -> None:
+    class Narrow(msgspec.Struct, frozen=True):
+        metadata: NarrowMeta
+
+    store: Store[Narrow] = Store()
+    item = Narrow(NarrowMeta("a", "ns", "uid", "1"))
+    store.apply([WatchEvent("ADDED", item)])
+    assert store.get(key("a")) is item

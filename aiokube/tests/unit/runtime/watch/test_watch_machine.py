@@ -1,0 +1,602 @@
+"""The watch machine: what follows from what, without any input or output."""
+
+from typing import assert_never
+
+import pytest
+from msgspec.structs import replace
+
+from aiokube.runtime.watch_faults import Fault, FaultKind
+from aiokube.runtime.watch_machine import UnexpectedInputError, begin, step
+from aiokube.runtime.watch_states import (
+    Action,
+    DropGathered,
+    EventUnreadable,
+    Failed,
+    FellBehind,
+    FellSilent,
+    InitialEventsEnded,
+    InitialEventsStalled,
+    Input,
+    Life,
+    Listing,
+    ListPage,
+    LostTrack,
+    Memory,
+    OpenWatch,
+    PageCame,
+    ReadWatch,
+    RelistWanted,
+    ReplaceStore,
+    Say,
+    State,
+    Streaming,
+    Transition,
+    Wait,
+    Waited,
+    Waiting,
+    WatchEnded,
+    Watching,
+    WatchOpened,
+    WatchRules,
+)
+
+RULES = WatchRules()
+FRESH = Memory()
+SEEN = Memory(seen="1000", synced=True)
+SEEN_LIST = Memory(seen="1000", synced=True, watch_list=False)
+LIFE = Life(seen="1000", at_seconds=10_000.0)
+LIVED = Life(seen="1005", at_seconds=10_000.0, lived_seconds=30.0, progressed=True, heard=True)
+HEALTHY = Life(seen="1000", at_seconds=10_000.0, lived_seconds=300.0, heard=True)
+HASTY = Life(seen="1000", at_seconds=10_000.0, lived_seconds=0.5)
+
+
+def failed(kind: FaultKind, life: Life = LIFE, retry_after_seconds: float = 0.0) -> Failed:
+    return Failed(Fault(kind, f"it is {kind.value}", retry_after_seconds), life)
+
+
+def go(state: State, *events: Input) -> Transition:
+    """Step through events; a wait in between passes by itself."""
+    transition = Transition(state, (), ReadWatch())
+    for event in events:
+        if isinstance(transition.state, Waiting):
+            transition = step(transition.state, Waited(), RULES)
+        transition = step(transition.state, event, RULES)
+    return transition
+
+
+def then(transition: Transition) -> Transition:
+    """Let the wait pass that must be there."""
+    assert isinstance(transition.action, Wait), "there is no wait"
+    return step(transition.state, Waited(), RULES)
+
+
+def words(action: Action) -> str:
+    match action:
+        case ListPage():
+            kind = "page" if action.continue_token else "list"
+            paged = "" if action.limit else " whole"
+            return f"{kind} {action.resource_version or 'newest'}{paged}"
+        case OpenWatch():
+            return f"{'stream' if action.initial_events else 'watch'} {action.resource_version or 'newest'}"
+        case ReadWatch():
+            return "read"
+        case Wait():
+            if action.pace == "reconnect":
+                return f"turn {action.at_least_seconds:g}"
+            return f"wait {action.failures} {action.at_least_seconds:g}"
+        case _:
+            assert_never(action)
+
+
+# --------------------------------------------------------------------------------------------- taking the state
+
+
+def test_the_first_state_is_the_newest() -> None:
+    assert words(begin(FRESH, RULES).action) == "stream newest"
+    assert begin(replace(FRESH, watch_list=False), RULES).action == ListPage(None, None, 500)
+
+
+def test_a_later_state_is_no_older_than_what_was_seen() -> None:
+    assert words(begin(SEEN, RULES).action) == "stream 1000"
+    assert begin(SEEN_LIST, RULES).action == ListPage("1000", "NotOlderThan", 500)
+
+
+def test_initial_events_are_stored_when_they_have_ended_and_the_watch_is_read_on() -> None:
+    transition = go(begin(FRESH, RULES).state, WatchOpened())
+    assert transition == Transition(Streaming(FRESH, "", opened=True), (), ReadWatch())
+    transition = go(transition.state, InitialEventsEnded("1200"))
+    assert transition.effects == (ReplaceStore("1200"), DropGathered())
+    assert transition.action == ReadWatch()
+    assert transition.state == Watching(replace(FRESH, seen="1200", synced=True), opened=True)
+
+
+def test_a_list_is_stored_after_its_last_page_and_watched_from_its_version() -> None:
+    listing = begin(replace(FRESH, watch_list=False), RULES).state
+    transition = go(listing, PageCame("1200", "more"))
+    assert transition.effects == ()
+    assert transition.action == ListPage(None, None, 500, "more")
+    transition = go(transition.state, PageCame("1200", ""))
+    assert transition.effects == (ReplaceStore("1200"), DropGathered())
+    assert words(transition.action) == "watch 1200"
+
+
+def test_a_list_without_a_version_cannot_be_watched_from_and_is_asked_for_again() -> None:
+    transition = go(Listing(FRESH, ""), PageCame("", ""))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "list newest"
+
+
+# ----------------------------------------------------------------------- a server that cannot send initial events
+
+
+def test_a_server_that_does_not_know_initial_events_is_listed_at_once_and_from_then_on() -> None:
+    transition = go(Streaming(SEEN, "1000"), failed(FaultKind.REFUSED))
+    assert words(transition.action) == "list 1000"
+    assert isinstance(transition.effects[0], Say)
+    assert not transition.state.memory.watch_list
+
+
+def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told() -> None:
+    """k9s#4186: a proxy that drops bookmarks kept the cache empty for ever, without a word."""
+    transition = go(Streaming(FRESH, ""), WatchOpened(), InitialEventsStalled())
+    assert words(transition.action) == "list newest"
+    [say, drop] = transition.effects
+    assert isinstance(say, Say)
+    assert say.level == "warning"
+    assert "bookmarks" in say.text
+    assert drop == DropGathered()
+    assert not transition.state.memory.watch_list
+
+
+def test_initial_events_that_are_cut_off_are_tried_again_and_then_listed_this_time() -> None:
+    state: State = Streaming(FRESH, "")
+    said = []
+    for _ in range(3):
+        transition = then(go(state, WatchOpened(), failed(FaultKind.UNREACHABLE)))
+        state = transition.state
+        said.append(words(transition.action))
+    assert said == ["stream newest", "stream newest", "list newest"]
+    assert state.memory.watch_list
+    assert go(state, PageCame("5", "")).state.memory.interruptions == 0
+
+
+def test_a_stream_that_ends_before_its_initial_events_do_counts_as_cut_off() -> None:
+    transition = go(Streaming(FRESH, ""), WatchOpened(), WatchEnded(LIFE))
+    assert words(transition.action) == "turn 0"
+    assert transition.state.memory.interruptions == 1
+
+
+def test_a_server_that_fails_at_initial_events_may_still_list() -> None:
+    transition = go(Streaming(FRESH, ""), failed(FaultKind.BROKEN))
+    assert words(then(transition).action) == "list newest"
+    assert transition.state.memory.watch_list
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [(FaultKind.BUSY, "turn 0"), (FaultKind.UNREACHABLE, "turn 0"), (FaultKind.DENIED, "turn 0")],
+)
+def test_a_stream_that_cannot_be_opened_is_tried_again(kind: FaultKind, waits: str) -> None:
+    transition = go(Streaming(SEEN, "1000"), failed(kind))
+    assert words(transition.action) == waits
+    assert words(then(transition).action) == "stream 1000"
+    assert then(transition).effects == (DropGathered(),)
+
+
+# ------------------------------------------------------------------------------------------------ failing lists
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [(FaultKind.BUSY, "turn 0"), (FaultKind.UNREACHABLE, "turn 0"), (FaultKind.BROKEN, "wait 0 0")],
+)
+def test_a_page_that_fails_is_asked_for_again_and_what_is_gathered_stays(kind: FaultKind, waits: str) -> None:
+    transition = go(Listing(SEEN_LIST, "1000", "token"), failed(kind))
+    assert words(transition.action) == waits
+    again = then(transition)
+    assert again.action == ListPage(None, None, 500, "token")
+    assert again.effects == ()
+
+
+def test_a_list_that_expires_between_pages_is_taken_whole_at_once() -> None:
+    transition = go(Listing(SEEN_LIST, "1000", "token"), failed(FaultKind.EXPIRED))
+    assert transition.action == ListPage(None, None, None)
+    assert transition.effects == (DropGathered(),)
+
+
+def test_a_list_whose_version_has_expired_is_asked_for_at_the_newest() -> None:
+    transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.EXPIRED))
+    assert words(then(transition).action) == "list newest"
+    transition = go(Streaming(SEEN, "1000"), failed(FaultKind.EXPIRED))
+    assert words(then(transition).action) == "stream newest"
+
+
+def test_a_list_that_is_not_understood_is_asked_for_in_the_simplest_way() -> None:
+    transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.REFUSED))
+    assert transition.action == ListPage(None, None, None)
+    transition = go(transition.state, failed(FaultKind.REFUSED))
+    assert words(transition.action) == "wait 0 5"
+
+
+def test_a_list_that_is_denied_is_tried_again_slowly() -> None:
+    transition = go(Listing(replace(SEEN_LIST, denials=3), "1000", "token"), failed(FaultKind.DENIED))
+    assert words(transition.action) == "wait 0 5"
+    assert words(then(transition).action) == "list 1000"
+    transition = go(Listing(replace(FRESH, watch_list=False), ""), failed(FaultKind.DENIED))
+    assert words(transition.action) == "wait 0 5", "nothing was ever read: the right is missing"
+
+
+def test_a_list_that_cannot_be_read_does_not_keep_the_rest_from_being_watched() -> None:
+    """One broken object makes every list of its resource unreadable."""
+    transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE))
+    assert words(then(transition).action) == "watch 1000"
+
+
+def test_a_first_list_that_cannot_be_read_is_tried_again() -> None:
+    transition = go(Listing(replace(FRESH, watch_list=False), "", "token"), failed(FaultKind.UNREADABLE))
+    assert words(then(transition).action) == "list newest"
+
+
+# ------------------------------------------------------------------------------------------ never back in time
+
+
+@pytest.mark.parametrize("memory", [SEEN, SEEN_LIST], ids=["stream", "list"])
+def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_history(memory: Memory) -> None:
+    """k/k#107133: a server that answers "too large resource version" for ever."""
+    state: State = begin(memory, RULES).state
+    said = []
+    for _ in range(4):
+        transition = go(state, failed(FaultKind.TOO_LARGE, retry_after_seconds=1))
+        said.append(words(transition.action))
+        state = transition.state
+    verb = "stream" if memory.watch_list else "list"
+    assert said == ["wait 0 1", "wait 1 1", "wait 2 1", f"{verb} newest"]
+
+
+def test_a_server_that_answers_with_the_past_although_asked_for_the_present_is_behind() -> None:
+    transition = go(Listing(SEEN_LIST, "1000"), PageCame("999", ""))
+    assert words(transition.action) == "wait 0 0"
+    assert transition.effects == ()
+    transition = go(Streaming(SEEN, "1000"), WatchOpened(), InitialEventsEnded("999"))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "stream 1000"
+
+
+def test_a_lost_history_is_accepted_once_and_loudly() -> None:
+    for transition in (
+        go(Listing(SEEN_LIST, ""), PageCame("900", "")),
+        go(Streaming(SEEN, ""), WatchOpened(), InitialEventsEnded("900")),
+    ):
+        say = transition.effects[0]
+        assert isinstance(say, Say)
+        assert say.level == "error"
+        assert "900" in say.text
+        assert "1000" in say.text
+        assert transition.effects[1] == ReplaceStore("900")
+        assert transition.state.memory.seen == "900"
+
+
+def test_a_state_that_was_taken_ends_the_doubts() -> None:
+    doubting = replace(SEEN, refusals=3, interruptions=2)
+    transition = go(Streaming(doubting, "1000"), WatchOpened(), InitialEventsEnded("1000"))
+    assert (transition.state.memory.refusals, transition.state.memory.interruptions) == (0, 0)
+    assert not any(isinstance(effect, Say) for effect in transition.effects)
+
+
+# ----------------------------------------------------------------------------------------------------- watching
+
+
+def test_a_watch_that_ends_goes_on_at_once_from_where_it_was() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(LIVED))
+    assert words(transition.action) == "watch 1005"
+    assert transition.effects == ()
+
+
+def test_a_watch_that_ends_at_once_with_nothing_told_waits() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(HASTY))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "watch 1000"
+    again = go(then(transition).state, WatchOpened(), WatchEnded(HASTY))
+    assert words(again.action) == "wait 1 0"
+
+
+def test_a_healthy_watch_ends_a_series_of_failures() -> None:
+    tired = replace(SEEN, failures=7, failed_watches=3, expiries=1)
+    transition = go(Watching(tired), WatchOpened(), WatchEnded(HEALTHY))
+    memory = transition.state.memory
+    assert (memory.failures, memory.failed_watches, memory.expiries) == (0, 0, 0)
+    short = replace(HEALTHY, lived_seconds=19.0)
+    assert go(Watching(tired), WatchOpened(), WatchEnded(short)).state.memory.failures == 7
+    mute = replace(HEALTHY, heard=False)
+    assert go(Watching(tired), WatchOpened(), WatchEnded(mute)).state.memory.failures == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [
+        (FaultKind.BUSY, "turn 9"),
+        (FaultKind.UNREACHABLE, "turn 9"),
+        (FaultKind.BROKEN, "wait 0 9"),
+        (FaultKind.UNREADABLE, "wait 0 9"),
+        (FaultKind.DENIED, "turn 9"),
+        (FaultKind.REFUSED, "wait 0 9"),
+    ],
+)
+def test_a_watch_that_fails_is_opened_again_without_a_relist(kind: FaultKind, waits: str) -> None:
+    transition = go(Watching(SEEN), failed(kind, LIVED, retry_after_seconds=9))
+    assert words(transition.action) == waits
+    assert words(then(transition).action) == "watch 1005"
+
+
+def test_a_watch_that_is_not_understood_is_tried_again_slowly() -> None:
+    assert words(go(Watching(SEEN), failed(FaultKind.REFUSED)).action) == "wait 0 5"
+
+
+def test_a_watch_that_is_denied_is_tried_again_quickly_at_first_and_then_slowly() -> None:
+    """A kube-apiserver that has just started denies everything until it has read its roles."""
+    state: State = Watching(SEEN)
+    said = []
+    for _ in range(5):
+        transition = go(state, failed(FaultKind.DENIED))
+        said.append(words(transition.action))
+        state = then(transition).state
+    assert said == ["turn 0"] * 3 + ["wait 0 5", "wait 1 5"]
+    transition = go(state, WatchOpened(), failed(FaultKind.UNREACHABLE, LIVED))
+    assert transition.state.memory.denials == 0
+
+
+def test_being_busy_never_leads_to_a_relist() -> None:
+    state: State = Watching(SEEN)
+    for _ in range(50):
+        transition = then(go(state, failed(FaultKind.BUSY)))
+        assert words(transition.action) == "watch 1000"
+        state = transition.state
+
+
+def test_being_unreachable_or_denied_never_leads_to_a_relist() -> None:
+    for kind in (FaultKind.UNREACHABLE, FaultKind.DENIED):
+        state: State = Watching(SEEN)
+        for _ in range(50):
+            transition = then(go(state, failed(kind)))
+            assert words(transition.action) == "watch 1000"
+            state = transition.state
+
+
+def test_watches_that_keep_failing_on_the_servers_side_lead_to_a_relist() -> None:
+    state: State = Watching(SEEN)
+    said = []
+    for _ in range(5):
+        transition = then(go(state, failed(FaultKind.BROKEN)))
+        said.append(words(transition.action))
+        state = transition.state
+    assert said == ["watch 1000"] * 4 + ["stream 1000"]
+
+
+def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wait() -> None:
+    """A watch that tells of one event and then says 410 was relisted 2,800 times a second."""
+    state: State = Watching(SEEN)
+    waits = []
+    for number in range(1001, 1008):
+        life = Life(seen=str(number), at_seconds=1.0, lived_seconds=0.01, progressed=True, heard=True)
+        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, life))
+        if isinstance(transition.action, Wait):
+            waits.append(words(transition.action))
+            transition = then(transition)
+        state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
+    assert waits == [f"wait {number} 0" for number in range(6)], "all but the first one"
+
+
+def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_every_time() -> None:
+    state: State = Watching(SEEN)
+    for number in range(1001, 1008):
+        life = replace(LIVED, seen=str(number), lived_seconds=5.0)
+        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, life))
+        assert words(transition.action) == f"stream {number}"
+        state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
+
+
+def test_a_watch_that_ends_within_a_second_is_not_opened_again_at_once_even_if_it_told_something() -> None:
+    life = replace(LIVED, lived_seconds=0.9)
+    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(life))
+    assert words(transition.action) == "turn 0"
+    assert words(then(transition).action) == "watch 1005"
+
+
+def test_a_list_that_repeats_its_token_is_taken_for_endless_and_asked_for_whole_later() -> None:
+    transition = go(Listing(SEEN_LIST, "1000"), PageCame("1000", "again"), PageCame("1000", "again"))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "list 1000 whole"
+
+
+def test_a_list_whose_pages_bring_nothing_new_is_taken_for_endless() -> None:
+    """An endless continue token was followed 4,850 times a second."""
+    state: State = Listing(SEEN_LIST, "1000")
+    for number in range(9):
+        transition = go(state, PageCame("1000", f"token-{number}", is_empty=True))
+        assert words(transition.action) == "page newest"
+        state = transition.state
+    ended = go(state, PageCame("1000", "token-9", is_empty=True))
+    assert words(ended.action) == "wait 0 0"
+    good = go(state, PageCame("1000", "token-9"), PageCame("1000", "token-10", is_empty=True))
+    assert words(good.action) == "page newest", "one that brings something new begins the count again"
+
+
+def test_a_state_that_is_wanted_as_of_now_is_the_newest() -> None:
+    transition = go(Watching(SEEN_LIST), WatchOpened(), RelistWanted(LIFE))
+    assert words(transition.action) == "list newest"
+    transition = go(Watching(SEEN), WatchOpened(), RelistWanted(LIFE))
+    assert words(transition.action) == "stream newest"
+
+
+def test_an_expired_version_is_relisted_at_once() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), failed(FaultKind.EXPIRED, LIVED))
+    assert words(transition.action) == "stream 1005"
+    transition = go(Watching(SEEN_LIST), WatchOpened(), failed(FaultKind.EXPIRED, LIVED))
+    assert words(transition.action) == "list 1005"
+
+
+def test_a_version_that_expires_again_right_after_its_list_waits_and_asks_for_the_newest() -> None:
+    """k/k#133810: "too old resource version" in a loop, relisting without a pause."""
+    state = go(
+        Watching(SEEN),
+        failed(FaultKind.EXPIRED),
+        WatchOpened(),
+        InitialEventsEnded("1001"),
+    ).state
+    transition = go(state, failed(FaultKind.EXPIRED, replace(LIFE, seen="1001")))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "stream newest"
+
+
+def test_a_version_the_watch_finds_too_large_is_cleared_up_by_a_list() -> None:
+    transition = go(Watching(SEEN_LIST), failed(FaultKind.TOO_LARGE, retry_after_seconds=1))
+    assert words(transition.action) == "wait 0 1"
+    assert words(then(transition).action) == "list 1000"
+
+
+def test_a_watch_that_falls_silent_is_opened_again() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), FellSilent(HEALTHY))
+    assert words(transition.action) == "turn 0"
+    assert words(then(transition).action) == "watch 1000"
+
+
+def test_watches_that_never_say_a_word_lead_to_a_relist() -> None:
+    """A server that lost history answers 200 to a version it has not reached, and then nothing."""
+    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=300.0)
+    transition = go(Watching(SEEN), WatchOpened(), FellSilent(mute))
+    assert words(then(transition).action) == "watch 1000"
+    transition = go(transition.state, WatchOpened(), FellSilent(mute))
+    assert words(then(transition).action) == "stream 1000"
+
+
+def test_a_server_that_stops_sending_bookmarks_is_relisted_after_two_watches() -> None:
+    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=30.0, mute=True)
+    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(mute))
+    assert words(transition.action) == "watch 1000"
+    transition = go(transition.state, WatchOpened(), WatchEnded(mute))
+    assert words(then(transition).action) == "stream 1000"
+
+
+def test_silences_between_which_something_was_heard_do_not_add_up() -> None:
+    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=300.0)
+    transition = go(Watching(SEEN), FellSilent(mute), FellSilent(HEALTHY), FellSilent(mute))
+    assert words(then(transition).action) == "watch 1000"
+
+
+def test_a_server_that_stays_behind_is_asked_for_its_state() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), FellBehind(HEALTHY))
+    assert words(then(transition).action) == "stream 1000"
+
+
+def test_a_store_that_knows_better_is_relisted() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), LostTrack(LIVED))
+    assert words(transition.action) == "wait 0 0"
+    assert words(then(transition).action) == "stream 1005"
+
+
+# ---------------------------------------------------------------------------------------- what cannot be decoded
+
+
+def test_an_unreadable_event_is_made_up_for_by_a_relist_at_once() -> None:
+    transition = go(Watching(SEEN), WatchOpened(), EventUnreadable(LIVED))
+    assert words(transition.action) == "stream 1005"
+
+
+def test_unreadable_events_soon_after_are_passed_over_while_the_watch_goes_on() -> None:
+    state = go(Watching(SEEN), WatchOpened(), EventUnreadable(LIVED)).state
+    state = go(state, WatchOpened(), InitialEventsEnded("1010")).state
+    later = replace(LIVED, at_seconds=LIVED.at_seconds + 59, seen="1011")
+    for _ in range(20):
+        transition = go(state, EventUnreadable(later))
+        assert words(transition.action) == "read"
+        state = transition.state
+    assert words(go(state, WatchEnded(later)).action) == "watch 1011", "not yet"
+    due = replace(later, at_seconds=LIVED.at_seconds + 60)
+    assert words(go(state, WatchEnded(due)).action) == "stream 1011", "what is owed is made up for"
+    assert words(go(state, EventUnreadable(due)).action) == "stream 1011"
+
+
+def test_what_could_not_be_read_among_initial_events_is_owed_too() -> None:
+    state = go(
+        Streaming(SEEN, "1000"), WatchOpened(), EventUnreadable(LIVED), InitialEventsEnded("1005")
+    ).state
+    assert words(go(state, WatchEnded(LIVED)).action) == "stream 1005"
+    assert words(go(state, failed(FaultKind.UNREACHABLE, LIVED)).action) == "stream 1005"
+
+
+def test_a_list_that_could_not_be_read_leaves_the_repair_owed() -> None:
+    state = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE)).state
+    assert state.memory.repair_owed
+    state = go(Listing(SEEN_LIST, "1000"), PageCame("1000", "")).state
+    assert not state.memory.repair_owed
+
+
+def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_anew() -> None:
+    memory, at_seconds, waits = SEEN, 0.0, []
+    for _ in range(8):
+        life = replace(LIVED, at_seconds=at_seconds)
+        memory = go(Watching(memory, opened=True), EventUnreadable(life)).state.memory
+        waits.append(memory.repair_not_before - at_seconds)
+        at_seconds = memory.repair_not_before
+    assert waits == [60, 120, 240, 480, 960, 1920, 1920, 1920]
+    life = replace(LIVED, at_seconds=at_seconds + 86_400)
+    memory = go(Watching(memory, opened=True), EventUnreadable(life)).state.memory
+    assert memory.repair_not_before - life.at_seconds == 60
+
+
+# -------------------------------------------------------------------------------------------------- the whole
+
+
+def test_every_retry_makes_the_next_wait_longer() -> None:
+    state: State = Watching(SEEN)
+    waits = []
+    for _ in range(4):
+        transition = go(state, failed(FaultKind.BROKEN))
+        assert isinstance(transition.action, Wait)
+        waits.append(transition.action.failures)
+        state = transition.state
+    assert waits == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+@pytest.mark.parametrize(
+    "state",
+    [
+        Listing(FRESH, ""),
+        Listing(SEEN_LIST, "1000"),
+        Listing(SEEN_LIST, "1000", "token"),
+        Streaming(FRESH, ""),
+        Streaming(SEEN, "1000", opened=True),
+        Watching(SEEN),
+        Watching(SEEN_LIST, opened=True),
+    ],
+    ids=repr,
+)
+def test_no_fault_however_often_leads_to_a_loop_without_a_wait(state: State, kind: FaultKind) -> None:
+    hurried = 0
+    transition = step(state, failed(kind), RULES)
+    for _ in range(100):
+        if isinstance(transition.action, Wait):
+            hurried = 0
+            transition = step(transition.state, Waited(), RULES)
+        else:
+            hurried += 1
+            assert hurried <= 3
+            transition = step(transition.state, failed(kind), RULES)
+    memory = transition.state.memory
+    assert memory.failures + memory.reconnects > 25
+
+
+@pytest.mark.parametrize(
+    ("state", "event"),
+    [
+        (Listing(FRESH, ""), WatchOpened()),
+        (Streaming(FRESH, ""), PageCame("1", "")),
+        (Watching(FRESH), InitialEventsStalled()),
+        (Waiting(FRESH, Watching(FRESH)), WatchEnded(LIFE)),
+        (Watching(FRESH), Waited()),
+    ],
+)
+def test_what_cannot_happen_is_an_error_and_not_a_guess(state: State, event: Input) -> None:
+    with pytest.raises(UnexpectedInputError, match="cannot happen"):
+        step(state, event, RULES)

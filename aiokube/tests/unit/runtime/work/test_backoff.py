@@ -1,0 +1,121 @@
+"""Delays between tries (behaviour 0.2)."""
+
+import random
+
+import pytest
+from tests.unit.runtime.work.manual_clock import ManualClock
+
+from aiokube.runtime.backoff import (
+    ExponentialBackoff,
+    RetryLimiter,
+    TokenBucket,
+    default_retry_limiter,
+)
+
+
+def test_the_delay_doubles_from_the_base_and_stops_at_the_cap() -> None:
+    backoff = ExponentialBackoff(base_seconds=1.0, cap_seconds=1000.0)
+    assert [backoff.delay_seconds(n) for n in range(12)] == [
+        1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000,
+    ]  # fmt: skip
+
+
+def test_the_endpoints_delays_add_up_to_what_upstream_waits() -> None:
+    backoff = ExponentialBackoff(base_seconds=0.005)
+    delays = [backoff.delay_seconds(n) for n in range(15)]
+    assert delays[0] == 0.005
+    assert delays[-1] == pytest.approx(81.92)
+    assert sum(delays) == pytest.approx(163.835)
+
+
+def test_a_million_failures_still_give_the_cap() -> None:
+    assert ExponentialBackoff(base_seconds=0.005, cap_seconds=60.0).delay_seconds(1_000_000) == 60.0
+
+
+def test_jitter_only_takes_away_and_never_more_than_its_share() -> None:
+    backoff = ExponentialBackoff(base_seconds=1.0, cap_seconds=10.0, jitter=0.3)
+    rng = random.Random(7)
+    delays = [backoff.delay_seconds(20, rng) for _ in range(500)]
+    assert max(delays) <= 10.0
+    assert min(delays) >= 7.0
+    assert max(delays) - min(delays) > 2.0
+
+
+def test_the_same_seed_gives_the_same_jitter() -> None:
+    backoff = ExponentialBackoff(jitter=0.5)
+    first = [backoff.delay_seconds(n, random.Random(3)) for n in range(5)]
+    assert first == [backoff.delay_seconds(n, random.Random(3)) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"base_seconds": 0.0},
+        {"base_seconds": 2.0, "cap_seconds": 1.0},
+        {"factor": 0.5},
+        {"jitter": 1.5},
+    ],
+)
+def test_a_backoff_that_makes_no_sense_is_refused(values: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="a backoff needs"):
+        ExponentialBackoff(**values)
+
+
+def test_a_bucket_gives_its_burst_at_once_and_then_a_turn_at_a_time() -> None:
+    bucket = TokenBucket(per_second=10.0, burst=3, clock=ManualClock())
+    assert [bucket.reserve() for _ in range(6)] == pytest.approx([0, 0, 0, 0.1, 0.2, 0.3])
+
+
+def test_a_bucket_fills_up_again_but_never_over_its_burst() -> None:
+    clock = ManualClock()
+    bucket = TokenBucket(per_second=1.0, burst=2, clock=clock)
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+    clock.advance(1.0)
+    assert [bucket.take() for _ in range(2)] == [True, False]
+    clock.advance(3600.0)
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+
+
+def test_a_turn_that_could_not_be_taken_costs_nothing() -> None:
+    clock = ManualClock()
+    bucket = TokenBucket(per_second=1.0, burst=1, clock=clock)
+    assert bucket.take()
+    for _ in range(100):
+        assert not bucket.take()
+    clock.advance(1.0)
+    assert bucket.take()
+
+
+@pytest.mark.parametrize(("per_second", "burst"), [(0.0, 1), (1.0, 0)])
+def test_a_bucket_that_would_never_give_is_refused(per_second: float, burst: int) -> None:
+    with pytest.raises(ValueError, match="a token bucket needs"):
+        TokenBucket(per_second=per_second, burst=burst, clock=ManualClock())
+
+
+def test_each_key_has_its_own_backoff_until_it_is_forgotten() -> None:
+    limiter: RetryLimiter[str] = RetryLimiter(ExponentialBackoff(base_seconds=1.0))
+    assert [limiter.next_delay_seconds("a") for _ in range(3)] == [1, 2, 4]
+    assert limiter.next_delay_seconds("b") == 1
+    assert (limiter.failures("a"), limiter.failures("b"), limiter.failures("c")) == (3, 1, 0)
+    limiter.forget("a")
+    limiter.forget("never seen")
+    assert limiter.failures("a") == 0
+    assert limiter.next_delay_seconds("a") == 1
+
+
+def test_the_longer_of_backoff_and_turn_counts() -> None:
+    limiter: RetryLimiter[int] = default_retry_limiter(ManualClock())
+    delays = [limiter.next_delay_seconds(key) for key in range(103)]
+    assert delays[:100] == [0.005] * 100
+    assert delays[100:] == pytest.approx([0.1, 0.2, 0.3])
+    for _ in range(9):
+        limiter.next_delay_seconds(0)
+    assert limiter.next_delay_seconds(0) == pytest.approx(5.12)  # its own delay, longer than its turn
+
+
+def test_memory_is_bounded_and_the_key_that_failed_longest_ago_goes_first() -> None:
+    limiter: RetryLimiter[int] = RetryLimiter(ExponentialBackoff(base_seconds=1.0), remembered_keys=3)
+    for key in (1, 2, 1, 3, 4):
+        limiter.next_delay_seconds(key)
+    assert len(limiter) == 3
+    assert [limiter.failures(key) for key in (1, 2, 3, 4)] == [2, 0, 1, 1]

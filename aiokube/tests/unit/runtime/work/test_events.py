@@ -1,0 +1,363 @@
+"""The writer of Events and a server that does not always want them, in virtual time."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from tests.unit.runtime.work.virtual import now, settle, virtually
+
+from aiokube.api.core import SERVICES
+from aiokube.api.events import EVENTS, Event
+from aiokube.api.meta import ObjectKey, ObjectReference
+from aiokube.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
+from aiokube.client.errors import ApiError, ConnectionFailedError, api_error
+from aiokube.clock import SystemClock
+from aiokube.runtime.events import EventStatistics, EventWriter, reference
+
+SERVICE = ObjectReference(kind="Service", api_version="v1", namespace="shop", name="cart", uid="uid-1")
+
+
+def refusal(code: int, reason: str, *causes: str) -> ApiError:
+    details = StatusDetails(causes=tuple(StatusCause(reason=cause) for cause in causes))
+    return api_error(Status(code=code, reason=reason, message=f"no: {reason}", details=details))
+
+
+UNREACHABLE = ConnectionFailedError("127.0.0.1:6443 refused the connection")
+BROKEN = refusal(500, "InternalError")
+
+
+class Server:
+    """Keeps Events, and fails as told."""
+
+    def __init__(self) -> None:
+        self.events: dict[ObjectKey, Event] = {}
+        self.failures: list[Exception] = []
+        self.calls: list[tuple[float, str]] = []
+        self.takes_seconds = 0.0
+
+    async def create(self, event: Event) -> None:
+        await self._answer("create")
+        self.events[event.metadata.key] = event
+
+    async def patch(self, key: ObjectKey, patch: bytes) -> None:
+        await self._answer("patch")
+        if key not in self.events:
+            raise refusal(404, "NotFound")
+        changes = msgspec.json.decode(patch)
+        self.events[key] = msgspec.structs.replace(
+            self.events[key],
+            count=changes["count"],
+            last_timestamp=changes["lastTimestamp"],
+            message=changes["message"],
+        )
+
+    async def _answer(self, verb: str) -> None:
+        self.calls.append((now(), verb))
+        await asyncio.sleep(self.takes_seconds)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+@asynccontextmanager
+async def writing(server: Server, capacity: int = 1000) -> AsyncIterator[EventWriter]:
+    writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1), capacity=capacity)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.run())
+        yield writer
+        await writer.stop(0.0)
+
+
+def tell(writer: EventWriter, message: str = "it broke", reason: str = "Broken") -> None:
+    writer.recorder("test-controller").event(SERVICE, "Warning", reason, message)
+
+
+@virtually
+async def test_what_is_recorded_is_written_in_the_order_told() -> None:
+    server = Server()
+    async with writing(server) as writer:
+        for message in ("one", "two", "three"):
+            tell(writer, message)
+        await settle()
+        assert [event.message for event in server.events.values()] == ["one", "two", "three"]
+        (first, *_) = server.events.values()
+        assert first.source is not None
+        assert first.source.component == "test-controller"
+        assert writer.statistics().written == 3
+
+
+@virtually
+async def test_recording_neither_waits_nor_writes_itself() -> None:
+    server = Server()
+    writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
+    tell(writer)
+    assert server.calls == []
+    assert writer.statistics().buffered == 1
+
+
+@virtually
+async def test_the_same_again_becomes_a_patch_of_the_count() -> None:
+    server = Server()
+    async with writing(server) as writer:
+        for _ in range(3):
+            tell(writer)
+            await asyncio.sleep(1.0)
+    (event,) = server.events.values()
+    assert event.count == 3
+    assert [verb for _, verb in server.calls] == ["create", "patch", "patch"]
+
+
+@virtually
+async def test_an_event_that_has_outlived_its_hour_is_created_anew_with_its_count() -> None:
+    server = Server()
+    async with writing(server) as writer:
+        tell(writer)
+        await settle()
+        server.events.clear()
+        tell(writer)
+        await settle()
+    (event,) = server.events.values()
+    assert event.count == 2
+    assert [verb for _, verb in server.calls] == ["create", "patch", "create"]
+
+
+@pytest.mark.parametrize("failure", [UNREACHABLE, BROKEN, refusal(429, "TooManyRequests")])
+def test_what_may_pass_is_tried_again_every_ten_seconds_the_first_time_earlier(failure: Exception) -> None:
+    @virtually
+    async def run() -> None:
+        server = Server()
+        server.failures = [failure] * 4
+        async with writing(server) as writer:
+            tell(writer)
+            await asyncio.sleep(100.0)
+        times = [when for when, _ in server.calls]
+        assert 0.0 < times[1] < 10.0
+        assert [when - times[1] for when in times[1:]] == pytest.approx([0, 10, 20, 30])
+        assert len(server.events) == 1
+
+    run()
+
+
+def test_after_twelve_tries_an_event_is_given_up_and_the_next_one_gets_its_chance(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @virtually
+    async def run() -> None:
+        server = Server()
+        server.failures = [UNREACHABLE] * 12
+        async with writing(server) as writer:
+            tell(writer, "lost")
+            tell(writer, "kept")
+            await asyncio.sleep(1000.0)
+            assert writer.statistics() == EventStatistics(
+                buffered=0, written=1, quiet=0, overflowed=0, refused=0, failed=1
+            )
+        assert [event.message for event in server.events.values()] == ["kept"]
+        assert len(server.calls) == 13
+
+    with caplog.at_level(logging.WARNING):
+        run()
+    first, last = caplog.records
+    assert (first.levelno, last.levelno) == (logging.WARNING, logging.ERROR)
+    assert last.getMessage() == (
+        "event not written: about=Service shop/cart reason=Broken attempt=12 of=12 "
+        "error=127.0.0.1:6443 refused the connection"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "level"),
+    [
+        (refusal(403, "Forbidden"), logging.WARNING),
+        (refusal(422, "Invalid"), logging.WARNING),
+        (refusal(403, "Forbidden", NAMESPACE_TERMINATING), logging.DEBUG),
+        (refusal(409, "AlreadyExists"), logging.DEBUG),
+    ],
+)
+def test_what_the_server_refuses_is_not_tried_again(
+    failure: Exception, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @virtually
+    async def run() -> None:
+        server = Server()
+        server.failures = [failure]
+        async with writing(server) as writer:
+            tell(writer)
+            await asyncio.sleep(1000.0)
+            assert writer.statistics().refused == 1
+        assert len(server.calls) == 1
+
+    with caplog.at_level(logging.DEBUG, logger="endpointd"):
+        run()
+    (record,) = caplog.records
+    assert record.levelno == level
+    assert record.getMessage().startswith("event refused: about=Service shop/cart reason=Broken error=no: ")
+
+
+@virtually
+async def test_the_oldest_is_dropped_when_too_many_wait() -> None:
+    server = Server()
+    server.takes_seconds = 5.0
+    async with writing(server, capacity=3) as writer:
+        tell(writer, "under way")
+        await settle()
+        for number in range(5):
+            tell(writer, f"message {number}")
+        assert writer.statistics().overflowed == 2
+        await asyncio.sleep(100.0)
+    assert [event.message for event in server.events.values()] == [
+        "under way",
+        "message 2",
+        "message 3",
+        "message 4",
+    ]
+
+
+@virtually
+async def test_too_much_about_one_object_falls_silent() -> None:
+    server = Server()
+    async with writing(server) as writer:
+        for number in range(40):
+            tell(writer, reason=f"Reason{number}")
+        await asyncio.sleep(1.0)
+        assert writer.statistics() == EventStatistics(
+            buffered=0, written=25, quiet=15, overflowed=0, refused=0, failed=0
+        )
+
+
+@virtually
+async def test_when_stopped_it_writes_what_waits() -> None:
+    server = Server()
+    server.takes_seconds = 1.0
+    writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.run())
+        for number in range(3):
+            tell(writer, f"message {number}")
+        await settle()
+        await writer.stop(10.0)
+    assert now() == 3.0
+    assert len(server.events) == 3
+
+
+@virtually
+async def test_when_stopped_it_tries_each_only_once_more() -> None:
+    server = Server()
+    server.failures = [UNREACHABLE] * 100
+    writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.run())
+        tell(writer, "one")
+        tell(writer, "two")
+        await asyncio.sleep(30.0)
+        tries = len(server.calls)
+        await writer.stop(10.0)
+    assert now() == 30.0
+    assert len(server.calls) == tries + 2
+    assert writer.statistics().failed == 2
+
+
+def test_what_could_not_be_written_within_the_grace_period_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @virtually
+    async def run() -> None:
+        server = Server()
+        server.takes_seconds = 4.0
+        writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(writer.run())
+            for number in range(5):
+                tell(writer, f"message {number}")
+            await settle()
+            await writer.stop(10.0)
+        assert now() == 10.0
+        assert writer.statistics() == EventStatistics(
+            buffered=0, written=2, quiet=0, overflowed=0, refused=0, failed=3
+        )
+
+    run()
+    (record,) = caplog.records
+    assert record.getMessage() == "events left unwritten at the end: count=3"
+
+
+@virtually
+async def test_stopped_before_it_ran_it_still_writes_what_waits() -> None:
+    server = Server()
+    writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
+    tell(writer)
+    await writer.stop(5.0)
+    await writer.run()
+    assert len(server.events) == 1
+
+
+@virtually
+async def test_stopping_twice_is_harmless() -> None:
+    server = Server()
+    async with writing(server) as writer:
+        await writer.stop(5.0)
+        await writer.stop(5.0)
+        await settle()
+        await writer.stop(5.0)
+
+
+def test_what_cannot_be_written_at_all_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
+    @virtually
+    async def run() -> None:
+        server = Server()
+        async with writing(server) as writer:
+            tell(writer, "once")
+            tell(writer, "a lone surrogate: \ud800")
+            tell(writer, "a lone surrogate: \ud800")  # its patch is encoded here
+            tell(writer, "twice")
+            await settle()
+            assert writer.statistics().failed == 1
+            assert [event.message for event in server.events.values()][-1] == "twice"
+
+    run()
+    (record,) = caplog.records
+    assert record.getMessage() == "event dropped, it cannot be written: reason=Broken"
+
+
+def test_a_type_that_does_not_exist_is_dropped_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    @virtually
+    async def run() -> None:
+        writer = EventWriter(Server(), clock=SystemClock(), rng=random.Random(1))
+        writer.recorder("test").event(SERVICE, "Error", "Broken", "it broke")  # type: ignore[arg-type]
+        assert writer.statistics().buffered == 0
+
+    run()
+    assert "type=Error reason=Broken" in caplog.text
+
+
+def test_a_reference_carries_all_that_names_an_object() -> None:
+    service = SERVICES.decode(
+        b'{"metadata":{"name":"cart","namespace":"shop","uid":"uid-1","resourceVersion":"7"},"spec":{}}'
+    )
+    assert reference(SERVICES, service) == ObjectReference(
+        kind="Service", api_version="v1", namespace="shop", name="cart", uid="uid-1", resource_version="7"
+    )
+
+
+def test_the_whole_type_survives_a_round_trip() -> None:
+    event = EVENTS.decode(
+        msgspec.json.encode(
+            {
+                "metadata": {"name": "a.1", "namespace": "b"},
+                "involvedObject": {"kind": "Pod", "fieldPath": "spec.containers{c}"},
+                "eventTime": "2026-01-01T00:00:00.000001Z",
+                "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000002Z"},
+                "action": "Binding",
+                "related": {"kind": "Node", "name": "n"},
+                "reportingComponent": "scheduler",
+                "reportingInstance": "scheduler-1",
+                "source": {"component": "x", "host": "y"},
+                "firstTimestamp": None,
+            }
+        )
+    )
+    assert EVENTS.decode(msgspec.json.encode(event)) == event
+    assert event.related == ObjectReference(kind="Node", name="n")

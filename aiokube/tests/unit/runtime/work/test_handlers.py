@@ -1,0 +1,58 @@
+"""From a changed object to keys."""
+
+import pytest
+from tests.unit.runtime.work.manual_clock import ManualClock
+
+from aiokube.api.endpoints import Endpoints
+from aiokube.api.meta import ObjectMeta
+from aiokube.api.resource import WatchEvent
+from aiokube.runtime.handlers import enqueue
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.store import Store
+
+
+def owned(owner: str | None, version: int) -> Endpoints:
+    labels = {"owner": owner} if owner is not None else None
+    return Endpoints(
+        ObjectMeta(name="a", namespace="n", uid="u", resource_version=str(version), labels=labels)
+    )
+
+
+def owner_of(item: Endpoints) -> str | None:
+    return (item.metadata.labels or {}).get("owner")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "keys"),
+    [
+        (None, "x", ["x"]),
+        ("x", None, ["x"]),
+        ("x", "x", ["x"]),
+        ("x", "y", ["x", "y"]),
+        ("x", "nobody", ["x"]),
+        ("nobody", "y", ["y"]),
+        (None, "nobody", []),
+    ],
+)
+def test_the_owner_before_and_the_owner_now_are_looked_at(
+    old: str | None, new: str | None, keys: list[str]
+) -> None:
+    def item(owner: str | None, version: int) -> Endpoints | None:
+        return None if owner is None else owned(None if owner == "nobody" else owner, version)
+
+    queue: WorkQueue[str] = WorkQueue(clock=ManualClock())
+    enqueue(queue, owner_of)(item(old, 1), item(new, 2))
+    taken = []
+    while (key := queue.get_nowait()) is not None:
+        taken.append(key)
+    assert taken == keys
+
+
+def test_a_store_tells_the_queue_of_every_change() -> None:
+    queue: WorkQueue[str] = WorkQueue(clock=ManualClock())
+    store: Store[Endpoints] = Store("endpoints")
+    store.subscribe(enqueue(queue, owner_of))
+    store.replace([owned("x", 5)], "5")
+    store.apply([WatchEvent("MODIFIED", owned("y", 6))])
+    assert queue.get_nowait() == "x"
+    assert queue.get_nowait() == "y"

@@ -1,0 +1,202 @@
+"""One informer that cannot be filled holds up those controllers alone that need it; and what stops late is told."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+import pytest
+from tests.unit.runtime.work.test_manager import Cache, Plain, Story, Worker, run_for
+from tests.unit.runtime.work.virtual import now, virtually
+
+from aiokube.clock import SystemClock
+from aiokube.runtime.manager import Manager
+
+
+class Reader(Worker):
+    """A controller that says what it reads."""
+
+    def __init__(self, name: str, story: Story, *informers: str) -> None:
+        super().__init__(name, story)
+        self.informers = informers
+
+    @property
+    def needed_informers(self) -> Collection[str]:
+        return self.informers
+
+
+def starts(story: Story) -> list[tuple[float, str]]:
+    return [(at, words.removesuffix(" runs")) for at, words in story if words.endswith(" runs")]
+
+
+@virtually
+async def test_each_controller_begins_when_its_own_caches_are_complete() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[
+            Cache("pods", story, ready_at=1.0),
+            Cache("slices", story, ready_at=50.0),
+            Cache("nodes", story, ready_at=3.0),
+        ],
+        controllers=[
+            Reader("slice-controller", story, "pods", "slices"),
+            Reader("endpoints-controller", story, "pods"),
+            Reader("audit", story),
+            Worker("of-everything", story),
+        ],
+    )
+    await run_for(100.0, manager)
+    assert starts(story)[3:] == [
+        (0.0, "audit"),
+        (1.0, "endpoints-controller"),
+        (50.0, "slice-controller"),
+        (50.0, "of-everything"),
+    ]
+
+
+@virtually
+async def test_the_election_waits_for_all_caches_but_not_for_long_where_one_controller_could_begin() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[Cache("pods", story, ready_at=4.0), Cache("slices", story, ready_at=1000.0)],
+        gate=Cache("election", story),
+        controllers=[
+            Reader("slice-controller", story, "pods", "slices"),
+            Reader("endpoints-controller", story, "pods"),
+            Reader("audit", story),
+        ],
+    )
+    seen = []
+
+    async def look() -> None:
+        await asyncio.sleep(100.0)
+        seen.append(manager.statistics())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(look(), name="look")
+        await run_for(2000.0, manager)
+    assert starts(story)[2:] == [
+        (14.0, "election"),
+        (14.0, "endpoints-controller"),
+        (14.0, "audit"),
+        (1000.0, "slice-controller"),
+    ]
+    assert [(each.phase, each.waiting_for) for each in seen] == [("starting", ("slices",))]
+
+
+@virtually
+async def test_the_election_begins_at_once_when_the_last_cache_is_complete() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[Cache("pods", story, ready_at=4.0), Cache("slices", story, ready_at=6.0)],
+        gate=Cache("election", story),
+        controllers=[Reader("endpoints-controller", story, "pods")],
+    )
+    await run_for(20.0, manager)
+    assert (6.0, "election") in starts(story)
+
+
+@virtually
+async def test_who_could_do_nothing_does_not_stand_for_election() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[Cache("pods", story, ready_at=1e9)],
+        gate=Cache("election", story),
+        controllers=[Reader("endpoints-controller", story, "pods"), Reader("audit", story)],
+    )
+    await run_for(5000.0, manager)
+    assert starts(story) == [(0.0, "pods")]
+
+
+def test_a_controller_that_needs_what_is_not_there_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="x needs nodes: there is no such informer"):
+        Manager(clock=SystemClock(), controllers=[Reader("x", [], "nodes")])
+
+
+class Stubborn(Plain):
+    """A part that does not stop when it is told to."""
+
+    async def run(self) -> None:
+        await self._wait_for_godot()
+
+    async def _wait_for_godot(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def stop(self, grace_seconds: float) -> None:
+        self.story.append((now(), "told"))
+
+
+def test_what_does_not_stop_in_time_is_cancelled_and_told_with_what_it_was_doing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story: Story = []
+
+    @virtually
+    async def run() -> None:
+        manager = Manager(clock=SystemClock(), controllers=[Stubborn("mule", story)], grace_seconds=3.0)
+        await run_for(1.0, manager)
+        assert now() == 9.0  # 1, the grace of 3, the margin of 5
+
+    with caplog.at_level(logging.WARNING):
+        run()
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        "not stopped in time and cancelled: part=mule grace_seconds=3 at=Stubborn._wait_for_godot (test_manager_needs"
+    )
+    assert record.exc_info is None
+
+
+class Catching(Cache):
+    """A cache that lost its connection before the election, and catches up at a given time."""
+
+    def __init__(self, name: str, story: Story, *, current_at: float) -> None:
+        super().__init__(name, story, ready_at=1.0)
+        self._current_at = current_at
+
+    async def wait_current(self) -> None:
+        await asyncio.sleep(max(0.0, self._current_at - now()))
+
+    def why_not_ready(self) -> str:
+        return "connection refused"
+
+
+@virtually
+async def test_after_the_election_each_controller_waits_for_its_own_caches_to_be_current(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[
+            Catching("pods", story, current_at=0.0),
+            Catching("nodes", story, current_at=20.0),
+        ],
+        gate=Cache("election", story, ready_at=5.0),
+        controllers=[
+            Reader("slice-controller", story, "pods", "nodes"),
+            Reader("endpoints-controller", story, "pods"),
+        ],
+    )
+    await run_for(100.0, manager)
+    assert starts(story)[2:] == [
+        (1.0, "election"),
+        (5.0, "endpoints-controller"),
+        (20.0, "slice-controller"),
+    ]
+    assert "for=nodes" in caplog.text
+    assert "it has lost its watch and is listed again: connection refused" in caplog.text
+
+
+@virtually
+async def test_without_an_election_nothing_was_missed_and_nothing_is_waited_for_twice() -> None:
+    story: Story = []
+    manager = Manager(
+        clock=SystemClock(),
+        informers=[Catching("pods", story, current_at=20.0)],
+        controllers=[Reader("endpoints-controller", story, "pods")],
+    )
+    await run_for(100.0, manager)
+    assert (1.0, "endpoints-controller") in starts(story)

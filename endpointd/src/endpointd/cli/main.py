@@ -1,0 +1,78 @@
+"""The command line: what a command needs is imported when it runs."""
+
+import importlib
+from typing import Any
+
+import click
+
+from endpointd import __version__
+
+# Name, module and attribute, one line of help: listing the commands imports none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("endpointd.cli.run:run", "Run the controllers against a cluster."),
+    "up": (
+        "endpointd.cli.up:up",
+        "Have a Kubernetes API on this machine, with pods that live and die in it.",
+    ),
+    "serve": ("endpointd.cli.serve:serve", "Serve the Kubernetes API on this machine, alone."),
+    "explain": ("endpointd.cli.explain:explain", "Say why a pod is, or is not, in a service."),
+    "check": ("endpointd.cli.check:check", "Compare a whole cluster with what it should be."),
+    "diff": ("endpointd.cli.diff:diff", "Show what endpointd would change in a cluster now."),
+    "plan": (
+        "endpointd.cli.plan:plan",
+        "Show, offline, what manifests will have; simulate a rolling update.",
+    ),
+    "version": ("endpointd.cli.version:version", "Print the version."),
+}
+
+
+class NeedsTinykubeError(click.ClickException):
+    """The command needs the package tinykube, which is not installed: exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"`endpointd {command}` needs tinykube: pip install 'endpointd[up]'")
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, or when their own help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry[0].partition(":")
+        try:
+            command: Any = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != "tinykube":
+                raise
+            raise NeedsTinykubeError(cmd_name) from error
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry[0]} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Every command has --help. Exit codes: 0 done, 1 found something wrong, 2 cannot work with what it was given.",
+)
+@click.version_option(__version__, prog_name="endpointd")
+def cli() -> None:
+    """Keep the EndpointSlices and Endpoints of a Kubernetes cluster right.
+
+    endpointd stands in for the endpoints, endpointslice and endpointslice-mirroring controllers of
+    kube-controller-manager. Its flags are named as there, wherever there is one.
+    """

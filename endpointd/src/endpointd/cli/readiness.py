@@ -1,0 +1,60 @@
+"""What is still to be done in a cluster: workloads that have not got their pods, slices that are not right."""
+
+from typing import Any
+
+import msgspec
+
+from aiokube.client.rest import Client
+from endpointd.cli.cluster_snapshot import read_cluster
+from endpointd.diagnose.check import publication_findings
+from endpointd.diagnose.snapshot import World
+
+_WORKLOADS = ("deployments", "statefulsets", "daemonsets", "replicasets")
+
+
+async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) -> list[str]:
+    """Return a line for each thing that is not settled; none where all is. Raises what the client raises."""
+    left: list[str] = []
+    if with_workloads:
+        for plural in _WORKLOADS:
+            answer = msgspec.json.decode(await client.request("GET", f"/apis/apps/v1/{plural}"))
+            for item in answer.get("items") or ():
+                problem = workload_problem(plural, item)
+                if problem:
+                    metadata = item["metadata"]
+                    left.append(f"{plural} {metadata.get('namespace')}/{metadata.get('name')}: {problem}")
+    if left or not (with_workloads or with_slices):
+        return left  # the rest is looked at when that is done: it costs more
+    snapshot = await read_cluster(client)
+    if with_workloads:
+        left += [f"pods {pod.metadata.key}: it is being deleted" for pod in snapshot.pods if pod.terminating]
+    if with_slices:
+        left += [
+            f"{one.kind} of service {one.namespace}/{one.service}: {one.cause}"
+            for one in publication_findings(World(snapshot))
+            if one.severity == "error"
+        ]
+    return left
+
+
+def workload_problem(plural: str, item: dict[str, Any]) -> str:
+    """Return what a workload still lacks, ``""`` where nothing."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
+        return "nobody has looked at its last change"
+    if plural == "daemonsets":
+        wanted = status.get("desiredNumberScheduled", 0)
+        updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
+        total = status.get("currentNumberScheduled", 0)
+    else:
+        wanted = spec.get("replicas", 1)
+        ready = status.get("readyReplicas", 0)
+        total = status.get("replicas", 0)
+        updated = wanted if plural == "replicasets" else status.get("updatedReplicas", 0)
+    if ready < wanted:
+        return f"{ready} of {wanted} are ready"
+    if updated < wanted:
+        return f"{updated} of {wanted} are of its last version"
+    if total > wanted:
+        return f"{total - wanted} more than the {wanted} it wants are there"
+    return ""

@@ -1,0 +1,101 @@
+"""``endpointd run``, from its settings to its exit code."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import sys
+
+from aiokube.client.config import ClusterConfig
+from aiokube.client.errors import ConfigError
+from aiokube.client.http import RetryPolicy
+from aiokube.client.load_config import load_config
+from aiokube.client.ratelimit import RateLimiter
+from aiokube.client.rest import Client
+from aiokube.clock import Clock, SystemClock
+from aiokube.runtime.leader_election import LeaseLostError, request_seconds
+from aiokube.runtime.manager import PartFailedError
+from aiokube.runtime.shutdown import stop_on_signals
+from endpointd import __version__
+from endpointd.cli.assembly import Assembly
+from endpointd.cli.assembly_parts import Outlets
+from endpointd.cli.run_settings import RunSettings, election_rules
+from endpointd.cli.serving_address import ListenError, open_listener
+from endpointd.cli.serving_secrets import ServingFileError, ServingSecrets
+from endpointd.cli.tracing import TracingUnavailableError, open_tracing
+
+logger = logging.getLogger(__name__)
+
+EXIT_DONE = 0
+EXIT_LEASE_LOST = 1
+EXIT_UNUSABLE = 2
+
+
+def run_controllers(settings: RunSettings) -> int:
+    """Run until a signal; return the exit code."""
+    clock = SystemClock()
+    try:
+        config = load_config(settings.kubeconfig, settings.context, clock=clock)
+        outlets = _open_outlets(settings, clock)
+    except (ConfigError, ListenError, ServingFileError, TracingUnavailableError) as error:
+        print(f"endpointd: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
+    gc.set_threshold(50_000, 20, 100)
+    with contextlib.closing(outlets.listener) if outlets.listener is not None else contextlib.nullcontext():
+        return asyncio.run(_run(settings, config, clock, outlets))
+
+
+def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
+    tracing = open_tracing(settings.tracing, clock=clock) if settings.tracing is not None else None
+    if settings.metrics_address is None:
+        return Outlets(tracing=tracing)
+    secrets = ServingSecrets(settings.serving_files)
+    return Outlets(open_listener(settings.metrics_address), secrets, tracing)
+
+
+async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outlets: Outlets) -> int:
+    limiter = None
+    if settings.qps > 0:
+        burst = settings.burst or max(int(settings.qps * 1.5), 1)
+        limiter = RateLimiter(per_second=settings.qps, burst=burst, clock=clock)
+    stop = asyncio.Event()
+    agent = f"endpointd/{__version__}"
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            Client.from_config(config, clock=clock, limiter=limiter, user_agent=agent)
+        )
+        if settings.shadow_grace_seconds is not None:
+            from endpointd.diagnose.shadow import refuse_writes
+
+            client = client.guarded(refuse_writes)  # nothing tries; this makes it certain
+            logger.info("shadow mode, nothing is written: grace_seconds=%g", settings.shadow_grace_seconds)
+        assembly = Assembly(settings, client, clock, outlets)
+        if settings.election is not None:
+            rules = election_rules(settings.election)
+            # As upstream: a client of its own, that nothing else can slow down and that waits for nobody.
+            leases = Client.from_config(
+                config,
+                clock=clock,
+                user_agent=f"{agent}/leader-election",
+                retry=RetryPolicy(attempts=0),
+                timeout_seconds=request_seconds(rules),
+            )
+            assembly.elect(await stack.enter_async_context(leases), rules, settings.election)
+        logger.info(
+            "starting: version=%s server=%s config=%s controllers=%s",
+            __version__,
+            client.server,
+            config.origin,
+            ",".join(settings.controllers),
+        )
+        with stop_on_signals(stop):
+            try:
+                await assembly.manager().run(stop)
+            except PartFailedError as error:
+                if not isinstance(error.__cause__, LeaseLostError):
+                    raise
+                logger.error("ended, start it again to have it wait for its turn: cause=%s", error.__cause__)
+                return EXIT_LEASE_LOST
+    logger.info("stopped")
+    return EXIT_DONE

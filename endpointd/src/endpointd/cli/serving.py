@@ -1,0 +1,169 @@
+"""The part that serves metrics and health, over connections that cannot hurt the controllers however they behave."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, NoReturn
+
+from aiokube.clock import Clock
+from aiokube.runtime.errors import describe
+from endpointd.cli.serving_address import BindAddress
+from endpointd.cli.serving_answers import Answer, Request, parse_head, plain
+from endpointd.cli.serving_secrets import ServingFileError, ServingSecrets
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS = 256
+CONNECTION_SECONDS = 10.0
+HANDSHAKE_SECONDS = 5.0
+HEAD_BYTES = 8 * 1024
+FILES_LOOK_SECONDS = 5.0
+_PAUSE_WITHOUT_FILES_SECONDS = 1.0
+_PAUSE_WHEN_FULL_SECONDS = 0.01
+_SHORTEST_CONNECTION_SECONDS = 0.5
+
+
+class _Open(NamedTuple):
+    """A connection that is being served."""
+
+    task: asyncio.Task[None]
+    since: float
+
+
+class Server:
+    """A part for the manager that answers requests until cancelled, each on a connection of its own.
+
+    It promises: no connection lives longer than ``connection_seconds``, whatever its client does or leaves undone; there
+    are never more than ``connections``, and the oldest gives way to a new one once it has had half a second, so that a
+    probe is answered whatever else connects; no more than 8 KiB of a request are read, and nothing of a body. Answers are made in the event loop: what they tell is one
+    moment of the program. Changed certificate and token files are taken over within 5 seconds.
+
+    The socket is closed when :meth:`run` ends. Nothing of a request reaches the log.
+    """
+
+    name = "serving"
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        answer: Callable[[Request], Answer],
+        *,
+        secrets: ServingSecrets,
+        clock: Clock,
+        connections: int = CONNECTIONS,
+        connection_seconds: float = CONNECTION_SECONDS,
+    ) -> None:
+        self._listener = listener
+        self._answer = answer
+        self._secrets = secrets
+        self._clock = clock
+        self._connections = connections
+        self._connection_seconds = connection_seconds
+        self._open: dict[int, _Open] = {}
+        self._leaving: set[int] = set()
+        self._number = 0
+
+    async def run(self) -> NoReturn:
+        """Serve until cancelled."""
+        context = self._secrets.server_context()
+        host, port = self._listener.getsockname()[:2]
+        url = f"{'http' if context is None else 'https'}://{BindAddress(host, port)}"
+        logger.info("serving metrics and health: url=%s", url)
+        self._listener.setblocking(False)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._follow_files(), name="serving-files")
+                while True:
+                    connection = await self._accept()
+                    if len(self._open) >= self._connections:
+                        await self._close_oldest()
+                    self._number += 1
+                    number = self._number
+                    task = group.create_task(self._serve(connection, context), name=f"serving-{number}")
+                    self._open[number] = _Open(task, self._clock.monotonic())
+                    task.add_done_callback(partial(self._closed, number))
+                    # A full backlog is accepted without suspending: those accepted before must get their turn.
+                    await self._clock.sleep(0)
+        finally:
+            self._listener.close()
+
+    async def _close_oldest(self) -> None:
+        number, oldest = next(iter(self._open.items()))
+        left_seconds = oldest.since + _SHORTEST_CONNECTION_SECONDS - self._clock.monotonic()
+        if left_seconds > 0:
+            await self._clock.sleep(left_seconds)
+        if self._open.pop(number, None) is not None:  # else it has ended meanwhile
+            self._leaving.add(number)
+            oldest.task.cancel()
+
+    async def _accept(self) -> socket.socket:
+        while True:
+            # As many as may be open, and those that are on their way out.
+            if len(self._open) + len(self._leaving) < 2 * self._connections:
+                try:
+                    connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+                except OSError as error:  # out of files, mostly: what runs here must not end for it
+                    logger.warning("connection not accepted: error=%s", describe(error))
+                else:
+                    return connection
+                await self._clock.sleep(_PAUSE_WITHOUT_FILES_SECONDS)
+            else:
+                await self._clock.sleep(_PAUSE_WHEN_FULL_SECONDS)
+
+    def _closed(self, number: int, _: asyncio.Task[None]) -> None:
+        self._open.pop(number, None)
+        self._leaving.discard(number)
+
+    async def _follow_files(self) -> NoReturn:
+        while True:
+            await self._clock.sleep(FILES_LOOK_SECONDS)
+            try:
+                if self._secrets.refresh():
+                    logger.info("changed certificate and token files are in use")
+            except ServingFileError as error:
+                logger.warning("changed files not used, going on as before: error=%s", error)
+
+    async def _serve(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=HEAD_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport: asyncio.Transport | None = None
+        try:
+            async with asyncio.timeout(self._connection_seconds):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol,
+                    connection,
+                    ssl=context,
+                    ssl_handshake_timeout=None if context is None else HANDSHAKE_SECONDS,
+                )
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                transport.set_write_buffer_limits(0)
+                writer.write(await self._respond(reader))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            logger.debug("connection ended early: error=%s", describe(error))
+        finally:
+            if transport is not None:
+                transport.abort()
+            else:
+                connection.close()
+
+    async def _respond(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return plain(431, f"the head of a request may have {HEAD_BYTES} bytes").encode()
+        request = parse_head(head)
+        if request is None:
+            return plain(400, "that is no HTTP request").encode()
+        try:
+            answer = self._answer(request)
+        except Exception:
+            logger.exception("request not answered")
+            answer = plain(500, "the answer could not be made; the log says why")
+        return answer.encode(with_body=request.method != b"HEAD")

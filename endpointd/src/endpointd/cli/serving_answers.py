@@ -1,0 +1,145 @@
+"""What is answered to a request for metrics or health: bytes in, bytes out."""
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from aiokube.runtime.exposition import CONTENT_TYPE
+from aiokube.runtime.health import CheckResult, Checks
+
+_METHODS = (b"GET", b"HEAD")
+_TEXT = "text/plain; charset=utf-8"
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+}
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What matters of the head of a request."""
+
+    method: bytes
+    path: str
+    query: dict[str, list[str]]
+    authorization: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What to say."""
+
+    status: int
+    body: bytes
+    content_type: str = _TEXT
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def encode(self, *, with_body: bool = True) -> bytes:
+        """Return it as HTTP/1.1, as the last thing on its connection."""
+        lines = [
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {len(self.body)}",
+            "Cache-Control: no-cache, private",
+            "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in self.headers),
+            "Connection: close",
+        ]
+        head = "".join(f"{line}\r\n" for line in lines) + "\r\n"
+        return head.encode() + (self.body if with_body else b"")
+
+
+def plain(status: int, text: str) -> Answer:
+    """Return an answer of one line."""
+    return Answer(status, f"{text}\n".encode())
+
+
+def parse_head(head: bytes) -> Request | None:
+    """Read the head of a request, up to and with its empty line; None where it makes no sense."""
+    first, *lines = head.rstrip(b"\r\n").split(b"\r\n")
+    words = first.split(b" ")
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].startswith(b"/"):
+        return None
+    authorization = b""
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            return None
+        if name.strip().lower() == b"authorization":
+            authorization = value.strip()
+    try:
+        target = urlsplit(words[1].decode("ascii"))
+        query = parse_qs(target.query, keep_blank_values=True)
+    except ValueError:
+        return None
+    return Request(words[0], unquote(target.path), query, authorization)
+
+
+class Answers:
+    """Answers ``/metrics``, ``/livez``, ``/readyz`` and ``/healthz`` as kube-controller-manager does.
+
+    Health is told to anyone, as 200 or 500 and with the names of the checks. The metrics, and the causes of failed
+    checks, are for those whom ``admits`` lets in.
+    """
+
+    def __init__(
+        self,
+        *,
+        live: Checks,
+        ready: Checks,
+        metrics: Callable[[], bytes],
+        admits: Callable[[bytes], bool],
+    ) -> None:
+        self._health = {"livez": live, "readyz": ready, "healthz": live}
+        self._metrics = metrics
+        self._admits = admits
+
+    def answer(self, request: Request) -> Answer:
+        """Return what to say; it looks at the program as it is at this moment."""
+        if request.method not in _METHODS:
+            return Answer(405, b"only GET and HEAD are answered\n", headers=(("Allow", "GET, HEAD"),))
+        kind, _, name = request.path.strip("/").partition("/")
+        if request.path == "/metrics":
+            if not self._admits(request.authorization):
+                return Answer(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+            return Answer(200, self._metrics(), CONTENT_TYPE)
+        checks = self._health.get(kind)
+        if checks is None or "//" in request.path:
+            return plain(404, "there are /livez, /readyz, /healthz and /metrics")
+        is_told = self._admits(request.authorization)
+        if name:
+            return _one(checks, name, is_told=is_told)
+        return _all(kind, checks, request.query, is_told=is_told)
+
+
+def _one(checks: Checks, name: str, *, is_told: bool) -> Answer:
+    if name not in checks.names:
+        return plain(404, f"there is no check {name!r}; there are {', '.join(checks.names)}")
+    (result,) = checks.results([name])
+    return plain(200, "ok") if result.ok else plain(500, f"failed: {_cause(result, is_told=is_told)}")
+
+
+def _all(kind: str, checks: Checks, query: dict[str, list[str]], *, is_told: bool) -> Answer:
+    excluded = set(query.get("exclude", ()))
+    results = checks.results(name for name in checks.names if name not in excluded)
+    passed = all(result.ok for result in results)
+    if passed and "verbose" not in query:
+        return plain(200, "ok")
+    lines = [
+        f"[+]{result.name} ok" if result.ok else f"[-]{result.name} failed: {_cause(result, is_told=is_told)}"
+        for result in results
+    ]
+    lines += [f"[+]{name} excluded: ok" for name in checks.names if name in excluded]
+    if unknown := sorted(excluded.difference(checks.names)):
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {', '.join(unknown)}")
+    lines.append(f"{kind} check {'passed' if passed else 'failed'}")
+    return plain(200 if passed else 500, "\n".join(lines))
+
+
+def _cause(result: CheckResult, *, is_told: bool) -> str:
+    return " ".join(result.cause.split()) if is_told else "reason withheld (it is told to who has the token)"

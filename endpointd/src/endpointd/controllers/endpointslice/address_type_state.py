@@ -1,0 +1,296 @@
+"""What one service should have and has in one address type, and what a change has touched: kept as changes arrive.
+
+Every method costs O(what changed): a pod's change looks at one endpoint, a slice's change at its own endpoints.
+"""
+
+from collections.abc import Iterator
+
+from aiokube.api.core import Service
+from aiokube.api.discovery import EndpointSlice
+from endpointd.controllers.endpointslice.desired import (
+    DesiredEndpoint,
+    ObservedSlice,
+    is_owned_by,
+    make_port_set,
+    same_content,
+    same_identity,
+    slice_labels,
+)
+from endpointd.controllers.endpointslice.distribution import topology_aware
+from endpointd.controllers.endpointslice.hint_counts import HintCounts
+from endpointd.controllers.endpointslice.hints import TopologyView
+from endpointd.controllers.endpointslice.metrics import Figures
+from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
+from endpointd.controllers.endpointslice.topology import RatiosOf, Refusal
+
+
+class FamilyState:
+    """One service and address type."""
+
+    def __init__(
+        self, service: Service, address_type: str, wanted_ports: dict[str, int], ratios_of: RatiosOf
+    ) -> None:
+        self.service = service
+        self.address_type = address_type
+        self._namespace = service.metadata.namespace
+        self._labels = slice_labels(service)
+        self._wanted_ports = wanted_ports  # shared by the families of a service
+        self._desired: dict[str, DesiredEndpoint] = {}
+        self._desired_of_ports: dict[str, int] = {}  # port key to how many of _desired have it
+        self._slices: dict[str, ObservedSlice] = {}
+        self._not_owned: dict[str, ObservedSlice] = {}
+        # Every pod in _desired is either in _unplaced or has its slice in _holders, never both.
+        self._holders: dict[str, str] = {}
+        self._unplaced: dict[str, DesiredEndpoint] = {}
+        self._touched: set[str] = set()
+        # Slices that a plan let be because nothing else was there (placeholders): it looks again when something is.
+        self._resting: set[str] = set()
+        # Port key to size to the names of the slices of that size.
+        self._by_size: dict[str, dict[int, set[str]]] = {}
+        # Only where the service asks for topology-aware hints.
+        self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
+        self._ratios_of = ratios_of
+        # The first plan tells whether the service has hints, even where none has to change (S-97).
+        self._hints_untold = self._hints is not None
+        self._refusal_told: Refusal | None = None
+
+    # ------------------------------------------------------------------------------------------ changing
+
+    def set_desired(self, pod: str, wanted: DesiredEndpoint | None) -> None:
+        """Say what a pod should have: None for nothing."""
+        old = self._desired.get(pod)
+        if old == wanted:
+            return
+        self._disturb()
+        if self._hints is not None:
+            self._hints.count_endpoint(old.endpoint if old is not None else None, -1)
+            self._hints.count_endpoint(wanted.endpoint if wanted is not None else None, 1)
+        holder = self._holders.get(pod)
+        if holder is not None:
+            self._touched.add(holder)
+        if wanted is None:
+            del self._desired[pod]
+            self._count(old, wanted)
+            self._unplaced.pop(pod, None)
+            self._holders.pop(pod, None)
+            return
+        self._desired[pod] = wanted
+        if (
+            holder is not None
+            and old is not None
+            and old.ports.key == wanted.ports.key
+            and same_identity(old.endpoint, wanted.endpoint)
+        ):
+            return
+        self._count(old, wanted)
+        self._holders.pop(pod, None)
+        self._unplaced[pod] = wanted
+
+    def _count(self, old: DesiredEndpoint | None, new: DesiredEndpoint | None) -> None:
+        counts = self._desired_of_ports
+        if new is not None:
+            counts[new.ports.key] = counts.get(new.ports.key, 0) + 1
+        if old is not None:
+            counts[old.ports.key] -= 1
+            if not counts[old.ports.key]:
+                del counts[old.ports.key]
+
+    def observe(self, name: str, piece: EndpointSlice | None) -> None:
+        """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
+        self._forget(name)
+        if piece is not None:
+            self._disturb()
+            self._take_in(name, piece)
+        self._rest_lone_placeholder()
+
+    def _take_in(self, name: str, piece: EndpointSlice) -> None:
+        observed = ObservedSlice(piece, make_port_set(piece.ports or ()))
+        if not is_owned_by(piece, self.service):
+            self._not_owned[name] = observed
+            return
+        self._slices[name] = observed
+        self._by_size.setdefault(observed.ports.key, {}).setdefault(observed.size, set()).add(name)
+        if self._hints is not None:
+            self._hints.add(observed)
+        if not self._claim(observed):
+            self._touched.add(name)
+
+    def forsake_ports(self, key: str) -> None:
+        """Look again at the slices of ports that no pod has any more."""
+        self._disturb()
+        for names in self._by_size.get(key, {}).values():
+            self._touched.update(names)
+
+    def settle(self, plan: FamilyPlan) -> None:
+        """Take note of which touched slices a plan found right.
+
+        What the plan writes stays to be done until it is observed: a write may fail.
+        """
+        self._hints_untold = False
+        self._refusal_told = plan.shared_out.refusal if plan.shared_out is not None else None
+        for name in plan.right:
+            # What was wrong when it was observed may have become right since: claim its endpoints again.
+            piece = self._slices[name].slice
+            self._forget(name)
+            self._take_in(name, piece)
+            if name in self._touched:
+                self._touched.discard(name)
+                self._resting.add(name)
+
+    def _rest_lone_placeholder(self) -> None:
+        """Let an empty slice be that is all there is and should be (S-50): a plan would find it right."""
+        if len(self._slices) != 1 or self._unplaced or self._not_owned:
+            return
+        (observed,) = self._slices.values()
+        piece = observed.slice
+        if (
+            observed.name in self._touched
+            and not piece.endpoints
+            and not piece.ports
+            and (piece.metadata.labels or {}) == self._labels
+        ):
+            self._touched.discard(observed.name)
+            self._resting.add(observed.name)
+
+    def _disturb(self) -> None:
+        if self._resting:
+            self._touched |= self._resting
+            self._resting.clear()
+
+    def _forget(self, name: str) -> None:
+        self._not_owned.pop(name, None)
+        self._touched.discard(name)
+        self._resting.discard(name)
+        observed = self._slices.pop(name, None)
+        if observed is None:
+            return
+        if self._hints is not None:
+            self._hints.remove(name)
+        sizes = self._by_size[observed.ports.key]
+        sizes[observed.size].discard(name)
+        if not sizes[observed.size]:
+            del sizes[observed.size]
+            if not sizes:
+                del self._by_size[observed.ports.key]
+        for endpoint in observed.slice.endpoints or ():
+            pod = endpoint.target_ref.name if endpoint.target_ref is not None else None
+            if pod is not None and self._holders.get(pod) == name:
+                del self._holders[pod]
+                self._unplaced[pod] = self._desired[pod]
+
+    def _claim(self, observed: ObservedSlice) -> bool:
+        """Enter a slice as the holder of its endpoints; tell whether it is just as it should be."""
+        right = (observed.slice.metadata.labels or {}) == self._labels
+        key, name = observed.ports.key, observed.name
+        if not observed.slice.endpoints and key not in self._wanted_ports:
+            right = False
+        for endpoint in observed.slice.endpoints or ():
+            target = endpoint.target_ref
+            pod = target.name if target is not None and target.namespace == self._namespace else None
+            wanted = self._desired.get(pod) if pod is not None else None
+            if (
+                pod is None
+                or wanted is None
+                or pod in self._holders
+                or wanted.ports.key != key
+                or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
+            ):
+                right = False
+                continue
+            self._holders[pod] = name
+            self._unplaced.pop(pod, None)
+            if (
+                right
+                and endpoint is not wanted.endpoint
+                and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None)
+            ):
+                right = False
+        return right
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    @property
+    def needs_plan(self) -> bool:
+        """Tell whether a plan could find something to do; False is certain, True is not."""
+        return bool(
+            self._touched or self._unplaced or self._not_owned or not self._slices or not self._hints_can_stay
+        )
+
+    @property
+    def _hints_can_stay(self) -> bool:
+        # Worked out, not remembered: what asks for other hints cannot get lost with a write that fails.
+        return self._hints is None or (
+            not self._hints_untold and self._hints.can_stay(self._ratios_of(), self._refusal_told)
+        )
+
+    def view(self, max_endpoints: int) -> FamilyView:
+        """Return what a plan is made from: O(what is touched)."""
+        unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
+        return FamilyView(
+            service=self.service,
+            address_type=self.address_type,
+            max_endpoints=max_endpoints,
+            total_slices=len(self._slices) + len(self._not_owned),
+            touched=tuple(self._slices[name] for name in sorted(self._touched)),
+            not_owned=tuple(self._not_owned[name] for name in sorted(self._not_owned)),
+            unplaced=unplaced,
+            rooms={
+                key: tuple(self._rooms(key, max_endpoints))
+                for key in {wanted.ports.key for wanted in unplaced}
+            },
+            wanted_ports=self._wanted_ports,
+            desired=self._desired,
+            holders=self._holders,
+            topology=None if self._hints is None else self._topology_view(self._hints),
+        )
+
+    def _topology_view(self, hints: HintCounts) -> TopologyView:
+        touched = frozenset(self._touched)
+
+        def untouched() -> Iterator[ObservedSlice]:
+            return (self._slices[name] for name in sorted(self._slices) if name not in touched)
+
+        return TopologyView(
+            ratios=self._ratios_of(),
+            ready=hints.ready,
+            without_zone=hints.without_zone,
+            hinted=hints.sums_without(touched),
+            unsound=hints.unsound_without(touched),
+            any_hinted=hints.any_hinted_without(touched),
+            touched=touched,
+            untouched=untouched,
+        )
+
+    def _rooms(self, key: str, max_endpoints: int) -> Iterator[ObservedSlice]:
+        for size, names in self._by_size.get(key, {}).items():
+            if size < max_endpoints:
+                free = names - self._touched if self._touched else names
+                if free:
+                    yield self._slices[min(free)]
+
+    def desired_of(self, pod: str) -> DesiredEndpoint | None:
+        """Return what should be published of a pod."""
+        return self._desired.get(pod)
+
+    def desired_endpoints(self) -> dict[str, DesiredEndpoint]:
+        """Return a copy of what should be published, by pod."""
+        return dict(self._desired)
+
+    def slices(self) -> dict[str, EndpointSlice]:
+        """Return a copy of the slices taken note of, by name."""
+        return {name: observed.slice for name, observed in (self._slices | self._not_owned).items()}
+
+    def figures(self, max_endpoints: int) -> Figures:
+        """Return how much there is to publish, and in how many slices: O(port sets)."""
+        full = 0
+        for count in self._desired_of_ports.values():
+            full -= -count // max_endpoints
+        return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
+
+    def hint_counts(self) -> tuple[object, ...]:
+        """Return what is counted of hints; nothing where the service does not ask for topology-aware ones."""
+        return self._hints.snapshot() if self._hints is not None else ()
+
+    def unplaced_pods(self) -> frozenset[str]:
+        """Return the pods whose endpoint no slice holds."""
+        return frozenset(self._unplaced)

@@ -1,0 +1,248 @@
+"""What the EndpointSlice controller tells of its work, and the figures made of it (behaviour 2.12)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from aiokube.api.core import Service
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.clock import Clock
+from aiokube.runtime.exposition import Family, Histogram, Sample, exponential_bounds
+from endpointd.controllers.endpointslice.distribution import (
+    DISTRIBUTIONS,
+    topology_aware,
+    traffic_distribution,
+)
+from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.sync_lag import SyncLag
+
+Operation = Literal["create", "update", "delete"]
+Result = Literal["success", "stale", "error"]
+
+PREFIX = "endpoint_slice_controller_"
+ENDPOINT_BOUNDS = exponential_bounds(2, 2, 15)
+CHANGE_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Figures(msgspec.Struct, frozen=True, gc=False):
+    """How much a service publishes, all its address types together."""
+
+    endpoints: int = 0
+    slices: int = 0
+    """Those that there are."""
+    slices_desired: int = 0
+    """Those that there would be if all were full: one at least for each address type."""
+
+    def plus(self, other: "Figures") -> "Figures":
+        """Return the sums."""
+        return Figures(
+            self.endpoints + other.endpoints,
+            self.slices + other.slices,
+            self.slices_desired + other.slices_desired,
+        )
+
+
+class SliceObserver(Protocol):
+    """Is told synchronously, from within changes and syncs; it must be quick and must not raise.
+
+    A sync of a service is told as :meth:`planned`, :meth:`family_written` and :meth:`changed` where something is
+    written, then one of :meth:`completed`, :meth:`failed`. Syncs of one service follow each other.
+    """
+
+    def pod_changed(self, service: ObjectKey) -> None:
+        """Take note of a pod's change that has to be published, in the loop turn in which it was stored."""
+        ...
+
+    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
+        """Take note of a sync's plan: those of its address types that were looked at, of so many in all."""
+        ...
+
+    def changed(self, operation: Operation, count: int = 1) -> None:
+        """Take note of writes that succeeded."""
+        ...
+
+    def family_written(self, service: Service, plan: FamilyPlan) -> None:
+        """Take note of a plan, not an empty one, that has been carried out in full."""
+        ...
+
+    def completed(self, service: ObjectKey, *, wrote: bool) -> None:
+        """Take note that what was planned is published; it may have been already."""
+        ...
+
+    def failed(self, service: ObjectKey) -> None:
+        """Take note that something that was planned has not been written, or was cut short."""
+        ...
+
+    def synced(self, result: Result) -> None:
+        """Take note of how a sync ended; ``stale``: the server knew better, and there is another one at once."""
+        ...
+
+    def described(self, service: Service, figures: Figures) -> None:
+        """Take note of how a service is now."""
+        ...
+
+    def forgot(self, service: ObjectKey) -> None:
+        """Take note that a service has gone; also of one that was never described."""
+        ...
+
+
+class SliceMetrics:
+    """Upstream's metrics of this controller, under its names. Fulfils :class:`SliceObserver`.
+
+    Each call costs O(what it tells); sums over services are kept as they change. Every label value that is known
+    beforehand is there from the start.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.lag = SyncLag(clock)
+        self.added = Histogram(ENDPOINT_BOUNDS)
+        self.removed = Histogram(ENDPOINT_BOUNDS)
+        self.changes: dict[Operation, int] = {"create": 0, "update": 0, "delete": 0}
+        self.syncs: dict[Result, int] = {"success": 0, "stale": 0, "error": 0}
+        self.slices_changed: dict[tuple[str, str], Histogram] = {("Disabled", ""): Histogram(CHANGE_BOUNDS)}
+        self.distributions: Counter[str] = Counter(dict.fromkeys(sorted(DISTRIBUTIONS), 0))
+        self.endpoints = 0
+        self.slices = 0
+        self.slices_desired = 0
+        self._described: dict[ObjectKey, tuple[Figures, str | None]] = {}
+
+    # ------------------------------------------------------------------------------------- being told
+
+    def pod_changed(self, service: ObjectKey) -> None:
+        """Begin to count the lag."""
+        self.lag.changed(service)
+
+    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
+        """Count what a sync adds and removes, once for each address type, quiet ones too."""
+        self.lag.take(key_of(service))
+        idle = families
+        for plan in plans:
+            self.added.observe(plan.added)
+            self.removed.observe(plan.removed)
+            idle -= not plan.is_empty
+        quiet = families - len(plans)
+        if quiet:
+            self.added.observe(0, quiet)
+            self.removed.observe(0, quiet)
+        if idle:
+            self._slices_changed(service).observe(0, idle)
+
+    def changed(self, operation: Operation, count: int = 1) -> None:
+        """Count writes."""
+        self.changes[operation] += count
+
+    def family_written(self, service: Service, plan: FamilyPlan) -> None:
+        """Count the slices that a sync changed."""
+        self._slices_changed(service).observe(len(plan.create) + len(plan.update) + len(plan.delete))
+
+    def completed(self, service: ObjectKey, *, wrote: bool) -> None:
+        """Take the lag, where something was written."""
+        if wrote:
+            self.lag.published(service)
+        else:
+            self.lag.needless(service)
+
+    def failed(self, service: ObjectKey) -> None:
+        """Let the lag grow."""
+        self.lag.put_back(service)
+
+    def synced(self, result: Result) -> None:
+        """Count a sync."""
+        self.syncs[result] += 1
+
+    def described(self, service: Service, figures: Figures) -> None:
+        """Put a service's figures in the place of its earlier ones."""
+        key = key_of(service)
+        now = (figures, traffic_distribution(service))
+        if self._described.get(key) == now:
+            return
+        self._replace(key, now)
+
+    def forgot(self, service: ObjectKey) -> None:
+        """Take a service's figures away."""
+        self.lag.forget(service)
+        self._replace(service, None)
+
+    def _replace(self, key: ObjectKey, now: tuple[Figures, str | None] | None) -> None:
+        before = self._described.pop(key, None)
+        for record, sign in ((before, -1), (now, 1)):
+            if record is None:
+                continue
+            figures, distribution = record
+            self.endpoints += sign * figures.endpoints
+            self.slices += sign * figures.slices
+            self.slices_desired += sign * figures.slices_desired
+            if distribution is not None:
+                self.distributions[distribution] += sign
+        if now is not None:
+            self._described[key] = now
+
+    def _slices_changed(self, service: Service) -> Histogram:
+        labels = ("Auto" if topology_aware(service) else "Disabled", traffic_distribution(service) or "")
+        found = self.slices_changed.get(labels)
+        if found is None:
+            found = self.slices_changed[labels] = Histogram(CHANGE_BOUNDS)
+        return found
+
+    # ------------------------------------------------------------------------------------- telling
+
+    def families(self) -> list[Family]:
+        """Return all of them but the lag, which is :attr:`lag`."""
+        return [
+            _histogram(
+                "endpoints_added_per_sync", "Endpoints added by a sync of an address type.", self.added
+            ),
+            _histogram(
+                "endpoints_removed_per_sync", "Endpoints removed by a sync of an address type.", self.removed
+            ),
+            _gauge("endpoints_desired", "Endpoints that should be published.", self.endpoints),
+            _gauge("num_endpoint_slices", "EndpointSlices that there are.", self.slices),
+            _gauge(
+                "desired_endpoint_slices",
+                "EndpointSlices that there would be if all were as full as they may be.",
+                self.slices_desired,
+            ),
+            Family(
+                f"{PREFIX}changes",
+                "counter",
+                "EndpointSlices written.",
+                tuple(Sample(count, (("operation", name),)) for name, count in self.changes.items()),
+            ),
+            Family(
+                f"{PREFIX}endpointslices_changed_per_sync",
+                "histogram",
+                "EndpointSlices that a sync of an address type wrote, where it could write them all.",
+                tuple(
+                    sample
+                    for (topology, distribution), histogram in self.slices_changed.items()
+                    for sample in histogram.samples(
+                        (("topology", topology), ("traffic_distribution", distribution))
+                    )
+                ),
+            ),
+            Family(
+                f"{PREFIX}syncs",
+                "counter",
+                "Syncs of services, by how they ended.",
+                tuple(Sample(count, (("result", name),)) for name, count in self.syncs.items()),
+            ),
+            Family(
+                f"{PREFIX}services_count_by_traffic_distribution",
+                "gauge",
+                "Services for which a traffic distribution is in force.",
+                tuple(
+                    Sample(count, (("traffic_distribution", name),))
+                    for name, count in sorted(self.distributions.items())
+                ),
+            ),
+        ]
+
+
+def _gauge(name: str, help_text: str, value: float) -> Family:
+    return Family(f"{PREFIX}{name}", "gauge", help_text, (Sample(value),))
+
+
+def _histogram(name: str, help_text: str, histogram: Histogram) -> Family:
+    return Family(f"{PREFIX}{name}", "histogram", help_text, histogram.samples())

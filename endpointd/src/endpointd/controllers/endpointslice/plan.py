@@ -1,0 +1,365 @@
+"""Which slices to create, update and delete: a pure function (behaviour 2.6 to 2.9).
+
+What it looks at is what a change has touched, so its cost is that of the change. With everything touched it is
+a full reconciliation: there is no second algorithm.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from aiokube.api.core import Labels, Service
+from aiokube.api.discovery import Endpoint, EndpointSlice
+from aiokube.api.endpoints import LAST_CHANGE_TRIGGER_TIME_ANNOTATION
+from aiokube.api.meta import ObjectMeta
+from endpointd.controllers.endpointslice.desired import (
+    NO_PORTS,
+    DesiredEndpoint,
+    ObservedSlice,
+    PortSet,
+    is_owned_by,
+    new_slice,
+    owner_reference,
+    same_content,
+    same_identity,
+    slice_labels,
+)
+from endpointd.controllers.endpointslice.hints import SharedOut, TopologyView, share_out
+
+
+class FamilyView(msgspec.Struct, frozen=True, gc=False):
+    """What a plan for one service and address type is made from. Nothing of it is changed."""
+
+    service: Service
+    address_type: str
+    max_endpoints: int
+    total_slices: int
+    """How many slices there are of this type, touched or not, owned or not."""
+    touched: tuple[ObservedSlice, ...]
+    """Owned slices that may not be as they should, by name."""
+    not_owned: tuple[ObservedSlice, ...]
+    """Slices under our label that belong to somebody else, or to an earlier service of this name, by name."""
+    unplaced: tuple[DesiredEndpoint, ...]
+    """Endpoints that no slice holds, by pod."""
+    rooms: Mapping[str, tuple[ObservedSlice, ...]]
+    """For each key of ``unplaced``: untouched slices, the best of each size (one is enough)."""
+    wanted_ports: Mapping[str, int]
+    """Keys of port sets that some pod of the service has."""
+    desired: Mapping[str, DesiredEndpoint]
+    """Every endpoint by pod; only the pods in touched slices are looked up."""
+    holders: Mapping[str, str]
+    """Pod to the slice that holds its endpoint; only the pods in touched slices are looked up."""
+    topology: TopologyView | None = None
+    """What hints are shared out from; None where the service does not ask for topology-aware hints."""
+
+
+class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
+    """What to write, in this order; and which touched slices turned out to be right."""
+
+    create: tuple[EndpointSlice, ...] = ()
+    update: tuple[EndpointSlice, ...] = ()
+    delete: tuple[EndpointSlice, ...] = ()
+    right: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+    shared_out: SharedOut | None = None
+    """What came of sharing out hints, None where they are not asked for."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not (self.create or self.update or self.delete)
+
+
+class _Draft:
+    """A slice that is being filled: an existing one to be written anew, or one to be created."""
+
+    __slots__ = ("base", "endpoints", "ports", "takes_away")
+
+    def __init__(
+        self,
+        base: ObservedSlice | None,
+        ports: PortSet,
+        endpoints: list[Endpoint],
+        takes_away: bool = False,
+    ) -> None:
+        self.base = base
+        self.ports = ports
+        self.endpoints = endpoints
+        self.takes_away = takes_away
+
+
+class _Packing:
+    """The decisions of one plan while it is made."""
+
+    def __init__(self) -> None:
+        self.create: list[_Draft] = []
+        self.update: list[_Draft] = []
+        self.delete: list[ObservedSlice] = []
+        self.right: list[ObservedSlice] = []
+        self.added = 0
+        self.removed = 0
+
+
+def plan_family(view: FamilyView, trigger_time: str | None) -> FamilyPlan:
+    """Say what makes the slices of one address type right.
+
+    Deterministic: equal views give equal plans. Applied in full to the slices of the view, it leaves a state for
+    which the next plan is empty; every desired endpoint then stands in exactly one slice, and no slice that this
+    plan filled has more than ``max_endpoints``.
+    """
+    packing = _Packing()
+    labels = slice_labels(view.service)
+    touched: dict[str, list[ObservedSlice]] = {}
+    for observed in view.touched:
+        touched.setdefault(observed.ports.key, []).append(observed)
+    unplaced: dict[str, dict[str, DesiredEndpoint]] = {}
+    for wanted in view.unplaced:
+        unplaced.setdefault(wanted.ports.key, {})[wanted.pod] = wanted
+    packing.delete.extend(view.not_owned)
+    for key in sorted(touched.keys() | unplaced.keys()):
+        if key in view.wanted_ports:
+            _pack(packing, view, labels, touched.get(key, ()), unplaced.get(key, {}), view.rooms.get(key, ()))
+        else:  # S-46
+            packing.delete.extend(touched[key])
+            packing.removed += sum(observed.size for observed in touched[key])
+    _keep_a_placeholder(packing, view, labels)
+    shared_out = _share_out(packing, view.topology) if view.topology is not None else None
+    return _finish(packing, view, labels, trigger_time, shared_out)
+
+
+def _pack(
+    packing: _Packing,
+    view: FamilyView,
+    labels: Labels,
+    touched: Sequence[ObservedSlice],
+    remaining: dict[str, DesiredEndpoint],
+    rooms: Iterable[ObservedSlice],
+) -> None:
+    """Place the endpoints of one port set (S-40 to S-45)."""
+    dirty: list[_Draft] = []
+    intact = list(rooms)
+    claimed: set[str] = set()
+    for observed in touched:  # S-40: keep what is desired, drop the rest
+        kept, changed, dropped, takes_away = _keep(view, observed, claimed)
+        packing.removed += dropped
+        if changed and not kept:
+            packing.delete.append(observed)
+        elif changed:
+            dirty.append(_Draft(observed, observed.ports, kept, takes_away))
+        elif (observed.slice.metadata.labels or {}) != labels:
+            dirty.append(_Draft(observed, observed.ports, list(observed.slice.endpoints or ())))
+        else:
+            packing.right.append(observed)
+            intact.append(observed)
+    for pod in claimed:
+        remaining.pop(pod, None)
+    packing.added += len(remaining)
+    packing.update.extend(dirty)
+    waiting = list(remaining.values())
+    for draft in sorted(dirty, key=lambda draft: -len(draft.endpoints)):  # S-42: fullest first
+        room = view.max_endpoints - len(draft.endpoints)
+        if room > 0 and waiting:
+            draft.endpoints.extend(wanted.endpoint for wanted in waiting[:room])
+            del waiting[:room]
+    while waiting:  # S-43
+        count = len(waiting)
+        fitting = (
+            [observed for observed in intact if observed.size + count <= view.max_endpoints]
+            if count < view.max_endpoints
+            else []
+        )
+        if fitting:
+            best = min(fitting, key=lambda observed: (-observed.size, observed.name))
+            packing.right = [observed for observed in packing.right if observed is not best]
+            endpoints = [*(best.slice.endpoints or ()), *(wanted.endpoint for wanted in waiting)]
+            packing.update.append(_Draft(best, best.ports, endpoints))
+            return
+        chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints :]
+        packing.create.append(_Draft(None, chunk[0].ports, [wanted.endpoint for wanted in chunk]))
+
+
+def _keep(
+    view: FamilyView, observed: ObservedSlice, claimed: set[str]
+) -> tuple[list[Endpoint], bool, int, bool]:
+    """Return the endpoints of a slice that stay, whether it changes, how many were dropped, and if it takes traffic away.
+
+    It does where one of them goes, or is ready no more.
+    """
+    namespace = view.service.metadata.namespace
+    kept: list[Endpoint] = []
+    changed = takes_away = False
+    endpoints = observed.slice.endpoints or ()
+    name, port_key = observed.name, observed.ports.key  # not read for each endpoint: this is the hot path
+    for endpoint in endpoints:
+        target = endpoint.target_ref
+        pod = target.name if target is not None and target.namespace == namespace else None
+        wanted = view.desired.get(pod) if pod is not None else None
+        if (
+            pod is None
+            or wanted is None
+            or wanted.ports.key != port_key
+            or pod in claimed
+            or view.holders.get(pod, name) != name
+            # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
+            or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
+        ):
+            changed = takes_away = True
+            continue
+        claimed.add(pod)
+        if endpoint is wanted.endpoint or same_content(
+            endpoint, wanted.endpoint, whatever_hints=view.topology is not None
+        ):
+            # With its hints where they are shared out: those that need no change are then not made again.
+            kept.append(wanted.endpoint if view.topology is None else endpoint)
+        else:
+            changed = True
+            kept.append(wanted.endpoint)
+            if endpoint.conditions.ready is not False and wanted.endpoint.conditions.ready is False:
+                takes_away = True
+    return kept, changed, len(endpoints) - len(kept), takes_away
+
+
+def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> None:
+    """Leave an empty slice where all would go and none would come (S-50)."""
+    if packing.create or len(packing.delete) < view.total_slices:
+        return
+    # Unlike upstream only one that this service owns, as another's is collected soon after (S-51); and one of several,
+    # where upstream writes the first of them anew.
+    for place, observed in enumerate(packing.delete):
+        if _is_placeholder(observed, view, labels):
+            packing.right.append(packing.delete.pop(place))
+            return
+    packing.create.append(_Draft(None, NO_PORTS, []))
+
+
+def _is_placeholder(observed: ObservedSlice, view: FamilyView, labels: Labels) -> bool:
+    piece = observed.slice
+    return (
+        not piece.endpoints
+        and not piece.ports
+        and (piece.metadata.labels or {}) == labels
+        and is_owned_by(piece, view.service)
+    )
+
+
+def _share_out(packing: _Packing, topology: TopologyView) -> SharedOut:
+    """Give hints to what is written; what stands with hints that fit no more is written, too."""
+    unchanged = tuple(packing.right)
+
+    def reopen(observed: ObservedSlice) -> _Draft:
+        packing.right = [other for other in packing.right if other is not observed]
+        draft = _Draft(observed, observed.ports, list(observed.slice.endpoints or ()))
+        packing.update.append(draft)
+        return draft
+
+    return share_out(topology, [*packing.create, *packing.update], unchanged, reopen)
+
+
+def _finish(
+    packing: _Packing,
+    view: FamilyView,
+    labels: Labels,
+    trigger_time: str | None,
+    shared_out: SharedOut | None,
+) -> FamilyPlan:
+    """Turn the drafts into slices, removals first: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
+    service = view.service
+    creates = list(packing.create)
+    _drop_unchanged(packing, labels)
+    # What sends traffic to where nobody is comes before what only adds to it.
+    in_turn = sorted(packing.update, key=lambda draft: not draft.takes_away)
+    updates = [_written(draft, labels, trigger_time) for draft in in_turn]
+    deletes: list[EndpointSlice] = []
+    for observed in packing.delete:
+        if creates and is_owned_by(observed.slice, service):
+            updates.append(_recycled(creates.pop(), observed.slice, view, labels, trigger_time))
+        else:
+            deletes.append(observed.slice)
+    if service.terminating:
+        creates = []
+    return FamilyPlan(
+        create=tuple(
+            _with_trigger_time(
+                new_slice(service, view.address_type, draft.ports, tuple(draft.endpoints)), trigger_time
+            )
+            for draft in creates
+        ),
+        update=tuple(updates),
+        delete=tuple(deletes),
+        right=tuple(observed.name for observed in packing.right),
+        added=packing.added,
+        removed=packing.removed,
+        shared_out=shared_out,
+    )
+
+
+def _drop_unchanged(packing: _Packing, labels: Labels) -> None:
+    """Take the slices that would be written as they stand for right ones: hints may come out as they were."""
+    changed: list[_Draft] = []
+    for draft in packing.update:
+        base = draft.base
+        if (
+            base is not None
+            and tuple(draft.endpoints) == (base.slice.endpoints or ())
+            and (base.slice.metadata.labels or {}) == labels
+        ):
+            packing.right.append(base)
+        else:
+            changed.append(draft)
+    packing.update = changed
+
+
+def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> EndpointSlice:
+    """Return an existing slice with new endpoints and labels; the rest of its metadata stays (S-40, S-63)."""
+    if draft.base is None:
+        raise AssertionError("a draft without a slice is created, not updated")
+    piece = draft.base.slice
+    return _with_trigger_time(
+        msgspec.structs.replace(
+            piece,
+            metadata=msgspec.structs.replace(piece.metadata, labels=labels),
+            endpoints=tuple(draft.endpoints),
+        ),
+        trigger_time,
+    )
+
+
+def _recycled(
+    draft: _Draft, old: EndpointSlice, view: FamilyView, labels: Labels, trigger_time: str | None
+) -> EndpointSlice:
+    """Return a new slice under the name of one that would be deleted: nothing else of it stays (S-63).
+
+    Unlike upstream it carries the old resource version, so that it never overwrites what was not seen.
+    """
+    return _with_trigger_time(
+        EndpointSlice(
+            metadata=ObjectMeta(
+                name=old.metadata.name,
+                generate_name=f"{view.service.metadata.name}-",
+                namespace=old.metadata.namespace,
+                uid=old.metadata.uid,
+                resource_version=old.metadata.resource_version,
+                labels=labels,
+                owner_references=(owner_reference(view.service),),
+            ),
+            address_type=view.address_type,
+            endpoints=tuple(draft.endpoints),
+            ports=draft.ports.ports,
+        ),
+        trigger_time,
+    )
+
+
+def _with_trigger_time(piece: EndpointSlice, trigger_time: str | None) -> EndpointSlice:
+    annotations = piece.metadata.annotations or {}
+    if annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION) == trigger_time:
+        return piece
+    annotations = {
+        name: value for name, value in annotations.items() if name != LAST_CHANGE_TRIGGER_TIME_ANNOTATION
+    }
+    if trigger_time is not None:
+        annotations[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] = trigger_time
+    return msgspec.structs.replace(
+        piece, metadata=msgspec.structs.replace(piece.metadata, annotations=annotations or None)
+    )

@@ -1,0 +1,246 @@
+"""What of an Endpoints is mirrored, and what its slices should hold: pure functions (behaviour 3.1, 3.4, 3.5)."""
+
+from collections.abc import Container, Iterable, Iterator
+
+import msgspec
+
+from aiokube.api import discovery, endpoints
+from aiokube.api.addresses import canonical_ip, ip_family, rejected_range
+from aiokube.api.core import Labels, Service
+from aiokube.api.discovery import (
+    MANAGED_BY_MIRRORING_CONTROLLER,
+    SERVICE_NAME_LABEL,
+    SKIP_MIRROR_LABEL,
+    Endpoint,
+    EndpointConditions,
+    EndpointSlice,
+)
+from aiokube.api.endpoints import (
+    LAST_CHANGE_TRIGGER_TIME_ANNOTATION,
+    LEADER_ANNOTATION,
+    EndpointAddress,
+    Endpoints,
+    EndpointSubset,
+)
+from aiokube.api.meta import ObjectKey, ObjectMeta, OwnerReference
+from endpointd.controllers.canonical import port_list_key, sort_ports_discovery
+from endpointd.controllers.repack import repack
+
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+UNMIRRORED_ANNOTATIONS = frozenset({LAST_CHANGE_TRIGGER_TIME_ANNOTATION, LAST_APPLIED_ANNOTATION})
+"""Annotations that speak of the Endpoints itself (M-32, M-33)."""
+
+Identity = tuple[tuple[str, ...], str, str, str]
+"""What makes two endpoints of a group the same: addresses, hostname, namespace and name of the target (M-24)."""
+
+_CONDITIONS = {ready: EndpointConditions(ready=ready) for ready in (False, True)}
+
+
+class GroupKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """What all endpoints of one slice have in common: the address type, and a list of ports in any order."""
+
+    address_type: str
+    ports: str
+
+
+class Group(msgspec.Struct, frozen=True, gc=False):
+    """The endpoints that should stand in one slice: at least one, no two of one identity, in a fixed order."""
+
+    key: GroupKey
+    ports: tuple[discovery.EndpointPort, ...]
+    endpoints: tuple[Endpoint, ...]
+
+
+class Mirrored(msgspec.Struct, frozen=True, gc=False):
+    """What the slices of one Endpoints should hold, and what of it cannot be mirrored."""
+
+    groups: tuple[Group, ...] = ()
+    """By key."""
+    invalid: int = 0
+    """Addresses that are none, or that the API server rejects."""
+    skipped: int = 0
+    """Addresses that are not mirrored: those that are none, and those beyond the limit of their subset."""
+
+
+def is_mirrorable(item: Endpoints) -> bool:
+    """Tell whether an Endpoints may be mirrored at all: nobody said no, and it is no leader's lock (M-1)."""
+    metadata = item.metadata
+    return (metadata.labels or {}).get(SKIP_MIRROR_LABEL) != "true" and LEADER_ANNOTATION not in (
+        metadata.annotations or {}
+    )
+
+
+def wants_mirroring(service: Service) -> bool:
+    """Tell whether a service has its Endpoints made by others: it has no selector (M-1)."""
+    return service.selector is None
+
+
+def mirror(item: Endpoints, max_addresses: int) -> Mirrored:
+    """Return what should stand in the slices of an Endpoints (M-20 to M-24).
+
+    Of each subset, once subsets are repacked, the first ``max_addresses`` valid addresses are taken, of both families
+    together: ready ones before others. Of two that are the same in all but readiness or uid the later one counts.
+    """
+    groups: dict[GroupKey, tuple[tuple[discovery.EndpointPort, ...], dict[Identity, Endpoint]]] = {}
+    invalid = skipped = 0
+    for subset in repack(item.subsets):
+        ports = sort_ports_discovery(tuple(map(_port, subset.ports or ())))
+        key_of_ports = port_list_key(ports)
+        taken = 0
+        for address, is_ready in _addresses(subset):
+            if taken == max_addresses:
+                break
+            canonical = canonical_ip(address.ip)
+            family = ip_family(canonical) if canonical is not None else None
+            if canonical is None or family is None or rejected_range(canonical) is not None:
+                invalid += 1
+                continue
+            taken += 1
+            _, endpoints_by_identity = groups.setdefault(GroupKey(family, key_of_ports), (ports, {}))
+            endpoint = _endpoint(address, canonical, is_ready)
+            endpoints_by_identity[identity_of(endpoint)] = endpoint
+        skipped += len(subset.addresses or ()) + len(subset.not_ready_addresses or ()) - taken
+    return Mirrored(
+        groups=tuple(
+            Group(key, ports, tuple(members.values())) for key, (ports, members) in sorted(groups.items())
+        ),
+        invalid=invalid,
+        skipped=skipped,
+    )
+
+
+def without(mirrored: Mirrored, rejected: Container[Identity]) -> Mirrored:
+    """Return the same without the endpoints that the API server has rejected: they count as invalid."""
+    groups = [
+        msgspec.structs.replace(
+            group, endpoints=tuple(one for one in group.endpoints if identity_of(one) not in rejected)
+        )
+        for group in mirrored.groups
+    ]
+    before = sum(len(group.endpoints) for group in mirrored.groups)
+    count = before - sum(len(group.endpoints) for group in groups)
+    return Mirrored(
+        groups=tuple(group for group in groups if group.endpoints),
+        invalid=mirrored.invalid + count,
+        skipped=mirrored.skipped + count,
+    )
+
+
+def _addresses(subset: EndpointSubset) -> Iterator[tuple[EndpointAddress, bool]]:
+    for address in subset.addresses or ():
+        yield address, True
+    for address in subset.not_ready_addresses or ():
+        yield address, False
+
+
+def _port(port: endpoints.EndpointPort) -> discovery.EndpointPort:
+    return discovery.EndpointPort(
+        name=port.name or "", protocol=port.protocol, port=port.port, app_protocol=port.app_protocol
+    )
+
+
+def _endpoint(address: EndpointAddress, ip: str, is_ready: bool) -> Endpoint:
+    """Return an address as an endpoint (M-23): whether it is serving or terminating is not known."""
+    return Endpoint(
+        addresses=(ip,),
+        conditions=_CONDITIONS[is_ready],
+        hostname=address.hostname or None,
+        target_ref=address.target_ref,
+        node_name=address.node_name,
+    )
+
+
+def identity_of(endpoint: Endpoint) -> Identity:
+    """Return what an endpoint is told apart from others of its group by."""
+    target = endpoint.target_ref
+    return (
+        endpoint.addresses if len(endpoint.addresses) < 2 else tuple(sorted(endpoint.addresses)),
+        endpoint.hostname or "",
+        (target.namespace or "") if target is not None else "",
+        (target.name or "") if target is not None else "",
+    )
+
+
+def is_same_endpoint(observed: Endpoint, desired: Endpoint) -> bool:
+    """Tell whether an endpoint of the same identity needs no rewrite (M-24).
+
+    The version of its target is left out, as it tells nothing of the endpoint. Hints are not: there should be none.
+    """
+    if observed == desired:
+        return True
+    target, wanted = observed.target_ref, desired.target_ref
+    if target is None or wanted is None:
+        return False
+    target = msgspec.structs.replace(target, resource_version=wanted.resource_version)
+    return msgspec.structs.replace(observed, target_ref=target) == desired
+
+
+def group_key_of(piece: EndpointSlice) -> GroupKey:
+    """Return the group that a slice belongs to by its address type and ports."""
+    return GroupKey(piece.address_type, port_list_key(sort_ports_discovery(piece.ports)))
+
+
+def mirrored_key(piece: EndpointSlice) -> ObjectKey | None:
+    """Return the Endpoints that a slice mirrors, None where it is not ours to look after (M-4)."""
+    labels = piece.metadata.labels
+    if not labels or labels.get(discovery.MANAGED_BY_LABEL) != MANAGED_BY_MIRRORING_CONTROLLER:
+        return None
+    name = labels.get(SERVICE_NAME_LABEL)
+    return ObjectKey(piece.metadata.namespace, name) if name else None
+
+
+def slice_labels(item: Endpoints) -> Labels:
+    """Return the labels of every slice of an Endpoints: all of its own, and whose they are (M-33)."""
+    return {
+        **(item.metadata.labels or {}),
+        SERVICE_NAME_LABEL: item.metadata.name,
+        discovery.MANAGED_BY_LABEL: MANAGED_BY_MIRRORING_CONTROLLER,
+    }
+
+
+def slice_annotations(item: Endpoints) -> dict[str, str] | None:
+    """Return the annotations of every slice of an Endpoints: those of its own that are not about itself (M-33)."""
+    annotations = {
+        name: value
+        for name, value in (item.metadata.annotations or {}).items()
+        if name not in UNMIRRORED_ANNOTATIONS
+    }
+    return annotations or None
+
+
+def owner_reference(item: Endpoints) -> OwnerReference:
+    """Return the reference by which a slice goes when its Endpoints goes (M-33)."""
+    return OwnerReference(
+        api_version="v1",
+        kind="Endpoints",
+        name=item.metadata.name,
+        uid=item.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def new_slice(item: Endpoints, group: Group) -> EndpointSlice:
+    """Return the slice of a group as it should be; the server names it after the Endpoints (M-33)."""
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            generate_name=f"{item.metadata.name}-",
+            namespace=item.metadata.namespace,
+            labels=slice_labels(item),
+            annotations=slice_annotations(item),
+            owner_references=(owner_reference(item),),
+        ),
+        address_type=group.key.address_type,
+        endpoints=group.endpoints,
+        ports=group.ports,
+    )
+
+
+def oldest_first(pieces: Iterable[EndpointSlice]) -> list[EndpointSlice]:
+    """Return slices by the time they were created, then by name: which of several stays is no chance (M-31)."""
+    return sorted(pieces, key=lambda piece: (piece.metadata.creation_timestamp or "", piece.metadata.name))
+
+
+def name_of(key: ObjectKey) -> str:
+    """Return how messages name an Endpoints."""
+    return f"Endpoints {key}"

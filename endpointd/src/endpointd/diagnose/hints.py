@@ -1,0 +1,70 @@
+"""Why endpoints carry topology hints, or none. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from aiokube.api.core import Service
+from aiokube.api.discovery import MANAGED_BY_ENDPOINTSLICE_CONTROLLER, Endpoint
+from aiokube.api.meta import key_of
+from endpointd.controllers.endpointslice.distribution import topology_aware, traffic_distribution
+from endpointd.controllers.endpointslice.topology import NO_ZONE_ON_ENDPOINT, Refusal, allocate
+from endpointd.diagnose.changes import managed_by, zone_ratios
+from endpointd.diagnose.reasons import Reason
+from endpointd.diagnose.snapshot import World
+
+
+def hint_reasons(world: World, service: Service, endpoints: Sequence[Endpoint]) -> Iterator[Reason]:
+    """Return what there is to say of the hints of one pod's endpoints; nothing where none are asked for and none are there."""
+    hinted = [endpoint for endpoint in endpoints if endpoint.hints is not None]
+    if topology_aware(service):
+        if hinted:
+            zones = sorted(
+                {zone.name for one in hinted for zone in (one.hints and one.hints.for_zones) or ()}
+            )
+            yield Reason(
+                "HintsOn",
+                "note",
+                f"topology-aware hints keep it for consumers in {', '.join(zones) or 'no zone'} (topology-mode: Auto)",
+            )
+            return
+        if any(one.conditions.ready is not False for one in endpoints):
+            why = _refusal(world, service)
+        else:
+            why = "it is not ready, and hints are given to ready endpoints alone"
+        yield Reason("HintsOff", "note", f"topology-aware hints are asked for, and it has none: {why}")
+        return
+    distribution = traffic_distribution(service)
+    if distribution is not None and hinted:
+        yield Reason(
+            "HintsOn",
+            "note",
+            f"its hint follows where it runs (trafficDistribution: {service.traffic_distribution})",
+        )
+    elif distribution is not None and any(one.conditions.ready is not False for one in endpoints):
+        yield Reason(
+            "HintsOff",
+            "note",
+            f"trafficDistribution {service.traffic_distribution} is asked for, and its node has no zone (or is not known), so "
+            "it has no hint; consumers use hints only where all endpoints have them",
+            "label the node topology.kubernetes.io/zone",
+        )
+
+
+def _refusal(world: World, service: Service) -> str:
+    """Return why no endpoint of the service has hints: the rule that refuses them, over all it publishes (S-93, S-97)."""
+    ratios = zone_ratios(world)
+    for family in ("IPv4", "IPv6"):
+        ready = [
+            endpoint
+            for piece in world.slices_by_service.get(key_of(service), ())
+            if piece.address_type == family and managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+            for endpoint in piece.endpoints or ()
+            if endpoint.conditions.ready is not False
+        ]
+        if not ready:
+            continue
+        outcome = allocate(ratios, len(ready))
+        if isinstance(outcome, Refusal):
+            return outcome.message
+        if not all(endpoint.zone for endpoint in ready):
+            return NO_ZONE_ON_ENDPOINT.message
+    return "nothing stands in their way: the controller has not come to it, or does not run"

@@ -1,0 +1,197 @@
+"""What stands in a cluster and should not: left over, doubled, foreign, half migrated, held. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from aiokube.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_MIRRORING_CONTROLLER,
+    EndpointSlice,
+)
+from aiokube.api.endpoints import OVER_CAPACITY_ANNOTATION
+from aiokube.api.meta import ObjectKey, key_of
+from endpointd.controllers.endpoints.plan import is_published
+from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
+from endpointd.diagnose.changes import managed_by
+from endpointd.diagnose.findings import Finding, make_finding, our_slices
+from endpointd.diagnose.reasons import is_selected
+from endpointd.diagnose.snapshot import World, service_name_of
+
+
+def standing(world: World) -> Iterator[Finding]:
+    """Return all of it that does not depend on an unknown collection: O(slices and their endpoints)."""
+    if world.could_read("services"):
+        yield from _left_over(world)
+        yield from _foreign(world)
+        yield from _half_migrated(world)
+        yield from _over_capacity(world)
+    yield from _nameless(world)
+    yield from _duplicates(world)
+    yield from _out_of_step(world)
+
+
+def _left_over(world: World) -> Iterator[Finding]:
+    for key in list(world.slices_by_service):
+        service = world.services.get(key)
+        if service is None:
+            for piece in our_slices(world, key):
+                yield make_finding(
+                    "SliceOrphaned",
+                    "warning",
+                    key,
+                    piece,
+                    "its service is gone",
+                    "the garbage collector removes it, if its owner reference is right; else delete it",
+                )
+            continue
+        yield from left_over_of(world, key)
+
+
+def left_over_of(world: World, key: ObjectKey) -> Iterator[Finding]:
+    """Return the endpoints of a service's slices that are of no pod it selects."""
+    service = world.services.get(key)
+    if service is None or not service.selector or service.is_external_name or not world.could_read("pods"):
+        return
+    for piece in our_slices(world, key):
+        for endpoint in piece.endpoints or ():
+            target = endpoint.target_ref
+            addresses = ", ".join(endpoint.addresses)
+            if target is None or not target.name:
+                yield make_finding("EndpointForeign", "error", key, piece, f"{addresses} refers to no pod")
+                continue
+            pod = world.pods.get(ObjectKey(key.namespace, target.name))
+            if pod is None:
+                yield make_finding(
+                    "EndpointStale",
+                    "error",
+                    key,
+                    piece,
+                    f"{addresses} is of pod {target.name}, which is gone",
+                )
+            elif not is_selected(service, pod):
+                yield make_finding(
+                    "EndpointStale",
+                    "error",
+                    key,
+                    piece,
+                    f"{addresses} is of pod {target.name}, which the service does not select",
+                )
+
+
+def _duplicates(world: World) -> Iterator[Finding]:
+    for key in world.slices_by_service:
+        seen: Counter[tuple[str, str, str]] = Counter()
+        where: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        for piece in our_slices(world, key):
+            ports = ",".join(sorted(f"{port.name}:{port.port}:{port.protocol}" for port in piece.ports or ()))
+            for endpoint in piece.endpoints or ():
+                identity = (piece.address_type, ports, endpoint.addresses[0] if endpoint.addresses else "")
+                seen[identity] += 1
+                where[identity].append(piece.metadata.name)
+        for identity, count in seen.items():
+            if count > 1:
+                yield make_finding(
+                    "EndpointDuplicated",
+                    "error",
+                    key,
+                    None,
+                    f"{identity[2]} stands {count} times under the same ports, in {', '.join(sorted(set(where[identity])))}",
+                    kind="EndpointSlice",
+                    name=where[identity][0],
+                )
+
+
+def _foreign(world: World) -> Iterator[Finding]:
+    known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
+    for key, pieces in world.slices_by_service.items():
+        service = world.services.get(key)
+        if service is None or not service.selector:
+            continue
+        for piece in pieces:
+            if managed_by(piece) not in known and not _is_api_server_own(piece):
+                yield make_finding(
+                    "SliceForeign",
+                    "warning",
+                    key,
+                    piece,
+                    f"it is managed by {managed_by(piece) or 'nobody'}, and names a service with a selector: consumers use "
+                    "both",
+                    "if this is not intended, remove the slice or its kubernetes.io/service-name label",
+                )
+
+
+def _nameless(world: World) -> Iterator[Finding]:
+    known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
+    for piece in world.slices.values():
+        if service_name_of(piece) is None and managed_by(piece) in known:
+            yield make_finding(
+                "SliceNameless",
+                "warning",
+                ObjectKey(piece.metadata.namespace, ""),
+                piece,
+                "it is labelled as the controller's, and names no service: nobody looks after it",
+                "delete it",
+            )
+
+
+def _is_api_server_own(piece: EndpointSlice) -> bool:
+    return piece.metadata.key == ObjectKey("default", "kubernetes")
+
+
+def _half_migrated(world: World) -> Iterator[Finding]:
+    """Find services whose endpoints two controllers publish: a selector that came or went, and the other's slices."""
+    for key, pieces in world.slices_by_service.items():
+        service = world.services.get(key)
+        if service is None:
+            continue
+        by = {managed_by(piece) for piece in pieces}
+        if not is_published(service) and MANAGED_BY_ENDPOINTSLICE_CONTROLLER in by:
+            item = next(one for one in pieces if managed_by(one) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER)
+            why = "is of type ExternalName" if service.is_external_name else "has lost its selector"
+            mirrored = world.endpoints.get(key)
+            both = (
+                MANAGED_BY_MIRRORING_CONTROLLER in by
+                and mirrored is not None
+                and is_mirrorable(mirrored)
+                and wants_mirroring(service)
+            )
+            yield make_finding(
+                "HalfMigrated",
+                "error" if both else "warning",
+                key,
+                item,
+                f"the service {why}, and slices of its time with one are still there"
+                + (", beside those that mirror its Endpoints" if both else ""),
+                f"delete them: kubectl -n {key.namespace} delete endpointslice -l kubernetes.io/service-name={key.name},"
+                f"endpointslice.kubernetes.io/managed-by={MANAGED_BY_ENDPOINTSLICE_CONTROLLER}",
+            )
+
+
+def _over_capacity(world: World) -> Iterator[Finding]:
+    for item in world.endpoints.values():
+        key = key_of(item)
+        if OVER_CAPACITY_ANNOTATION in (item.metadata.annotations or {}) and world.services.get(key):
+            yield make_finding(
+                "EndpointsTruncated",
+                "note",
+                key,
+                item,
+                "it holds 1,000 addresses and the service has more: what reads Endpoints does not see all",
+                "have consumers read EndpointSlices",
+            )
+
+
+def _out_of_step(world: World) -> Iterator[Finding]:
+    """Find slices that were asked to go, and that a finalizer keeps."""
+    for piece in world.slices.values():
+        key = service_name_of(piece)
+        if piece.metadata.deletion_timestamp is not None and key is not None:
+            held = ", ".join(piece.metadata.finalizers or ()) or "nothing that shows"
+            yield make_finding(
+                "SliceHeld",
+                "warning",
+                key,
+                piece,
+                f"it is being deleted since {piece.metadata.deletion_timestamp}, and held by {held}: consumers still use it",
+                "have the finalizer's owner release it",
+            )

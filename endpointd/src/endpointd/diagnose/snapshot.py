@@ -1,0 +1,176 @@
+"""A cluster at one moment, as far as Services are concerned: what every question here is asked of."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from aiokube.api.core import Node, Pod, Service
+from aiokube.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+)
+from aiokube.api.endpoints import Endpoints
+from aiokube.api.events import Event
+from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
+from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator, service_of
+from endpointd.controllers.endpointslice.node_zones import published_zones
+from endpointd.controllers.membership import Membership
+from endpointd.diagnose.details import PodDetails
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A collection that could not be read, and why: answers that need it say so instead of guessing."""
+
+    resource: str
+    why: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read. ``namespace`` is ``""`` where it is all of them; ``unread`` names what could not be."""
+
+    services: tuple[Service, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    endpoints: tuple[Endpoints, ...] = ()
+    slices: tuple[EndpointSlice, ...] = ()
+    details: tuple[PodDetails, ...] = ()
+    """Of the pods, where somebody wants to be told why; empty where only the facts matter."""
+    events: tuple[Event, ...] = ()
+    """Of pods and services, where they were asked for."""
+    missing_zones: Mapping[str, str] | None = None
+    """The zones of nodes that disappeared so recently that they count as present, by node. None where their history is
+    not known: then they are read out of what is published, as the controller does when it starts."""
+    namespace: str = ""
+    unread: tuple[Unread, ...] = ()
+    """Collections that are unknown. An unknown collection is never treated as an empty one."""
+    assumed: str = ""
+    """What was assumed in place of something that is not there, as a sentence; ``""`` where nothing was."""
+
+
+class Collection(Generic[T]):
+    """Objects by key and by namespace: satisfies the listers of the controllers."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items: dict[ObjectKey, T] = {key_of(item): item for item in items}
+        self._in_namespace: dict[str, list[T]] = {}
+        for key, item in self._items.items():
+            self._in_namespace.setdefault(key.namespace, []).append(item)
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return one object, None where there is none."""
+        return self._items.get(key)
+
+    def values(self) -> Iterable[T]:
+        """Return all objects."""
+        return self._items.values()
+
+    def in_namespace(self, namespace: str) -> Sequence[T]:
+        """Return the objects of a namespace."""
+        return self._in_namespace.get(namespace, ())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._items)
+
+
+class World:
+    """A snapshot, indexed: built once for many questions. O(objects)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.services: Collection[Service] = Collection(snapshot.services)
+        self.pods: Collection[Pod] = Collection(snapshot.pods)
+        self.nodes: Collection[Node] = Collection(snapshot.nodes)
+        self.endpoints: Collection[Endpoints] = Collection(snapshot.endpoints)
+        self.slices: Collection[EndpointSlice] = Collection(snapshot.slices)
+        self.details: Collection[PodDetails] = Collection(snapshot.details)
+        self.slices_by_service: Mapping[ObjectKey, Sequence[EndpointSlice]] = _by_service(snapshot.slices)
+        self.membership = Membership(self.services, self.pods)
+        self.membership.start()
+        self._unread = frozenset(unread.resource for unread in snapshot.unread)
+        self._published_nodes: frozenset[str] | None = None
+        self._missing_zones = (
+            published_zones(snapshot.slices, self._owner_of, self._is_missing)
+            if snapshot.missing_zones is None
+            else snapshot.missing_zones
+        )
+        self._outcomes: tuple[ObjectKey, dict[ObjectKey, PodOutcome]] | None = None
+
+    def outcomes_of(self, service: Service) -> Mapping[ObjectKey, PodOutcome]:
+        """Return what every pod that a service selects means for it, as the controllers decide; of the last service cached."""
+        key = key_of(service)
+        if self._outcomes is None or self._outcomes[0] != key:
+            translator = PodTranslator(service, self.zone_of)
+            pods = self.membership.pods_of(key)
+            self._outcomes = (key, {key_of(pod): translator.outcome(pod) for pod in pods})
+        return self._outcomes[1]
+
+    def zone_of(self, node_name: str) -> str | None:
+        """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node.
+
+        As for the controller, a node that disappeared a short time ago counts as present.
+        """
+        if not self.could_read("nodes"):
+            return ""
+        node = self.nodes.get(ObjectKey("", node_name))
+        return node.zone if node is not None else self._missing_zones.get(node_name)
+
+    def counts_as_present(self, node_name: str) -> bool:
+        """Tell whether there is no such node, but its pods are published because it disappeared a short time ago."""
+        return (
+            self.could_read("nodes") and self._is_missing(node_name) and self.zone_of(node_name) is not None
+        )
+
+    def _is_missing(self, node_name: str) -> bool:
+        return self.nodes.get(ObjectKey("", node_name)) is None
+
+    def _owner_of(self, piece: EndpointSlice) -> Service | None:
+        key = service_of(piece)
+        return self.services.get(key) if key is not None else None
+
+    def could_read(self, *resources: str) -> bool:
+        """Tell whether all of these collections are known: ``nodes``, ``endpointslices``."""
+        return self._unread.isdisjoint(resources)
+
+    def is_node_published(self, node_name: str) -> bool:
+        """Tell whether slices show that a node exists.
+
+        The controller publishes a pod whose node does not exist only for a service with ``publishNotReadyAddresses``, and
+        then without a zone.
+        """
+        if self._published_nodes is None:
+            self._published_nodes = frozenset(
+                endpoint.node_name
+                for key, pieces in self.slices_by_service.items()
+                for piece in pieces
+                if (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+                for endpoint in piece.endpoints or ()
+                if endpoint.node_name and (endpoint.zone or self._needs_nodes(key))
+            )
+        return node_name in self._published_nodes
+
+    def _needs_nodes(self, key: ObjectKey) -> bool:
+        service = self.services.get(key)
+        return service is not None and not service.publish_not_ready_addresses
+
+
+def service_name_of(piece: EndpointSlice) -> ObjectKey | None:
+    """Return the service that a slice's label names, whoever manages the slice; None where it names none."""
+    name = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL)
+    return ObjectKey(piece.metadata.namespace, name) if name else None
+
+
+def _by_service(slices: Iterable[EndpointSlice]) -> Mapping[ObjectKey, Sequence[EndpointSlice]]:
+    found: dict[ObjectKey, list[EndpointSlice]] = {}
+    for piece in slices:
+        key = service_name_of(piece)
+        if key is not None:
+            found.setdefault(key, []).append(piece)
+    for pieces in found.values():
+        pieces.sort(key=lambda piece: (piece.address_type, piece.metadata.name))
+    return found

@@ -1,0 +1,153 @@
+"""An Endpoints controller with everything around it in memory, moved by hand: nothing happens unless told to."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from aiokube.api.core import Pod, Service
+from aiokube.api.endpoints import ENDPOINTS, Endpoints
+from aiokube.api.meta import ObjectKey, ObjectReference
+from aiokube.api.resource import WatchEvent
+from aiokube.runtime.backoff import RetryLimiter
+from aiokube.runtime.errors import ReconcileError
+from aiokube.runtime.events import EventType
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.store import Store
+from aiokube.testing.memory_server import MemoryServer
+from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsController, EndpointsSettings
+from endpointd.controllers.membership import Membership
+
+
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.now)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 0.0)
+
+
+class RecordedEvent(msgspec.Struct, frozen=True):
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+
+
+class World:
+    """The stores are fed by :meth:`put` and :meth:`remove`, the endpoints' by :meth:`watch` from the server."""
+
+    def __init__(self, settings: EndpointsSettings | None = None) -> None:
+        self.clock = HandClock()
+        self.server = MemoryServer(random.Random(1))
+        self.services: Store[Service] = Store("services")
+        self.pods: Store[Pod] = Store("pods")
+        self.endpoints: Store[Endpoints] = Store("endpoints")
+        self.membership = Membership(self.services, self.pods)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(
+            "endpoint", clock=self.clock, limiter=RetryLimiter(RETRY_BACKOFF)
+        )
+        self.events: list[RecordedEvent] = []
+        self.errors: list[str] = []
+        self._version = 0
+        self.controller = EndpointsController(
+            services=self.services,
+            endpoints=self.endpoints,
+            membership=self.membership,
+            writer=self.server,
+            queue=self.queue,
+            recorder=self,
+            clock=self.clock,
+            settings=settings or EndpointsSettings(rest_seconds_per_address=0.0),
+        )
+
+    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
+        self.events.append(RecordedEvent(regarding, type, reason, message))
+
+    def start(self) -> None:
+        """Begin as after the first lists."""
+        self.watch()
+        self.membership.start()
+        self.services.subscribe(self.membership.service_changed)
+        self.pods.subscribe(self.membership.pod_changed)
+        self.controller.start()
+
+    def put(self, item: Service | Pod) -> None:
+        """Have a watch tell that a service or pod came or changed."""
+        item = self._at_new_version(item)
+        store: Store[Any] = self.services if isinstance(item, Service) else self.pods
+        store.apply([WatchEvent("MODIFIED", item)])
+
+    def remove(self, item: Service | Pod) -> None:
+        """Have a watch tell that a service or pod went."""
+        store: Store[Any] = self.services if isinstance(item, Service) else self.pods
+        store.apply([WatchEvent("DELETED", self._at_new_version(item))])
+
+    def watch(self) -> None:
+        """Have the watch of endpoints catch up with the server."""
+        self.server.feed(ENDPOINTS, self.endpoints)
+
+    async def work(self) -> list[ObjectKey]:
+        """Reconcile what is due now, as a controller's worker does, until nothing is; return what was."""
+        done: list[ObjectKey] = []
+        while (key := self.queue.get_nowait()) is not None:
+            done.append(key)
+            try:
+                await self.controller.reconcile(key)
+            except ReconcileError as error:
+                self.errors.append(str(error))
+                self.queue.add_rate_limited(key)
+            else:
+                self.queue.forget(key)
+            self.queue.done(key)
+        return done
+
+    async def settle(self) -> None:
+        """Work, watch, and let time pass, until nothing is left to do."""
+        for _ in range(50):
+            self.watch()
+            worked = await self.work()
+            self.clock.now += 100.0
+            left = self.queue.statistics()
+            if not (worked or left.delayed or left.depth or self.server.pending_events(ENDPOINTS)):
+                return
+        raise AssertionError("it never comes to rest")
+
+    def stored(self, name: str = "svc") -> Endpoints | None:
+        """Return what the server has."""
+        return self.server.objects(ENDPOINTS).get(ObjectKey("ns", name))
+
+    def ips(self, name: str = "svc") -> tuple[list[str], list[str]]:
+        """Return the addresses that the server has, ready and not."""
+        item = self.stored(name)
+        assert item is not None
+        subsets = item.subsets or ()
+        return (
+            [address.ip for subset in subsets for address in subset.addresses or ()],
+            [address.ip for subset in subsets for address in subset.not_ready_addresses or ()],
+        )
+
+    def writes(self) -> list[str]:
+        """Return the verbs of the writes since the last call."""
+        verbs: list[str] = [call.verb for call in self.server.writes]
+        self.server.calls.clear()
+        return verbs
+
+    def _at_new_version(self, item: Any) -> Any:
+        self._version += 1
+        metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
+        return msgspec.structs.replace(item, metadata=metadata)
+
+
+def change(item: msgspec.Struct, **changes: object) -> Any:
+    """Return a frozen object with fields changed."""
+    return msgspec.structs.replace(item, **changes)

@@ -1,0 +1,130 @@
+"""The slice controller's audit finds what went wrong by itself, mends it, and cries wolf at nothing."""
+
+import pytest
+from tests.support.slice_world import SliceWorld
+
+from aiokube.api.discovery import ENDPOINT_SLICES
+from aiokube.api.meta import ObjectKey
+from aiokube.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_slice
+from endpointd.controllers.endpointslice.controller import ZONES
+
+pytestmark = pytest.mark.usefixtures("both_answers")
+
+WEB = ObjectKey("default", "web")
+
+
+async def world_at_rest(pods: int = 3) -> SliceWorld:
+    world = SliceWorld()
+    world.put(make_node(), make_service(), *make_pods(pods))
+    world.start()
+    await world.settle()
+    world.take_writes()
+    return world
+
+
+@pytest.mark.parametrize("pods", [0, 1, 3])
+async def test_a_sound_service_passes(pods: int) -> None:
+    world = await world_at_rest(pods)
+    assert list(world.controller.audited_keys()) == [ZONES, WEB]
+    assert world.controller.audit(WEB) is None
+    world.put(make_service())  # another version of the same
+    world.put(*make_pods(pods))
+    assert world.controller.audit(WEB) is None
+    assert len(world.queue) == 0
+
+
+async def test_a_service_that_waits_for_its_sync_is_passed_over() -> None:
+    world = await world_at_rest()
+    world.put(make_pod("new", "10.9.9.9"))
+    assert world.controller.audit(WEB) is None
+
+
+async def test_a_key_that_is_gone_or_selects_nothing_is_no_finding() -> None:
+    world = await world_at_rest()
+    world.remove(make_service())
+    assert world.controller.audit(WEB) is None
+    world.put(make_service("alias", service_type="ExternalName"), make_service("none", selector=None))
+    for name in ("alias", "none", "unheard-of"):
+        assert world.controller.audit(ObjectKey("default", name)) is None
+
+
+async def test_an_endpoint_that_was_lost_is_found_and_written() -> None:
+    world = await world_at_rest()
+    world.controller._states[WEB].set_pod("pod-00002", None)
+    world.queue.add(WEB)
+    await world.settle()
+    assert "pod-00002" not in world.published()
+    finding = world.controller.audit(WEB)
+    assert finding is not None
+    assert "desired IPv4 endpoints" in finding
+    await world.settle()
+    assert world.published() == {"pod-00001": True, "pod-00002": True, "pod-00003": True}
+    assert world.controller.audit(WEB) is None
+
+
+async def test_a_slice_that_was_forgotten_is_found() -> None:
+    world = await world_at_rest()
+    world.controller._slice_names.clear()
+    assert world.controller.audit(WEB) == "the names of the slices"
+    assert world.controller.audit(WEB) is None
+
+
+async def test_a_slice_that_is_remembered_though_it_is_gone_is_found() -> None:
+    world = await world_at_rest()
+    gone = ObjectKey("default", "nothing")
+    world.controller._slice_names[gone] = {"ghost"}
+    assert world.controller.audit(gone) == "the names of the slices"
+    assert gone not in world.controller._slice_names
+
+
+async def test_a_service_without_a_state_and_a_state_without_a_service_are_found() -> None:
+    world = await world_at_rest()
+    del world.controller._states[WEB]
+    assert world.controller.audit(WEB) == "no state"
+    await world.settle()
+    assert world.controller.audit(WEB) is None
+    world.services._namespaces.clear()
+    assert WEB in world.controller.audited_keys()
+    assert world.controller.audit(WEB) == "a state where there should be none"
+    assert world.controller.audit(WEB) is None
+
+
+async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_found() -> None:
+    world = await world_at_rest()
+    stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
+    world.watch()
+    (family,) = world.controller._states[WEB].families()
+    family._not_owned.clear()
+    finding = world.controller.audit(WEB)
+    assert finding == "observed IPv4 slices"
+    await world.settle()
+    assert stray.metadata.key not in world.server.objects(ENDPOINT_SLICES)
+
+
+async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
+    world = await world_at_rest()
+    (piece,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=(piece.endpoints or ())[:1] * 2))
+    world.watch()
+    (family,) = world.controller._states[WEB].families()
+    family._touched.clear()
+    family._unplaced.clear()
+    assert world.controller.audit(WEB) == "IPv4 endpoints without a slice"
+    await world.settle()
+    assert world.published() == {"pod-00001": True, "pod-00002": True, "pod-00003": True}
+    (piece,) = world.slices_of()
+    world.server.update_foreign(
+        ENDPOINT_SLICES, edited(piece, labels={**(piece.metadata.labels or {}), "a": "b"})
+    )
+    world.watch()
+    family = next(iter(world.controller._states[WEB].families()))
+    family._touched.clear()
+    assert world.controller.audit(WEB) == "the plan"
+
+
+async def test_what_the_service_has_told_is_kept_when_its_state_is_replaced() -> None:
+    world = await world_at_rest()
+    world.controller._slice_names.clear()
+    times = world.controller._states[WEB].trigger_times
+    world.controller.audit(WEB)
+    assert world.controller._states[WEB].trigger_times is times

@@ -1,0 +1,201 @@
+"""What a service's state knows after each change, and what it says is to be looked at."""
+
+from aiokube.api.core import NamedPort, Pod, Service
+from aiokube.api.discovery import EndpointPort, EndpointSlice
+from aiokube.testing.builders import (
+    edited,
+    make_endpoint,
+    make_pod,
+    make_pods,
+    make_service,
+    make_service_port,
+    make_slice,
+)
+from endpointd.controllers.endpointslice.address_type_state import FamilyState
+from endpointd.controllers.endpointslice.state import ServicePlan, ServiceState
+
+SERVICE = make_service()
+
+
+def state_of(pods: list[Pod], slices: list[EndpointSlice], *, service: Service = SERVICE) -> ServiceState:
+    return ServiceState.build(service, lambda node: "zone-a" if node == "node-1" else None, pods, slices)
+
+
+def family_of(state: ServiceState) -> FamilyState:
+    (family,) = state.families()
+    return family
+
+
+def holding(name: str, pods: list[Pod]) -> EndpointSlice:
+    return make_slice(SERVICE, name, [make_endpoint(pod) for pod in pods])
+
+
+def written(plan: ServicePlan) -> dict[str, list[str]]:
+    """Return what a plan writes: verb and name to the pods that are then in it."""
+    found = {}
+    for _, family in plan.families:
+        for verb, pieces in (("create", family.create), ("update", family.update), ("delete", family.delete)):
+            for piece in pieces:
+                found[f"{verb} {piece.metadata.name}".strip()] = [
+                    (endpoint.target_ref.name if endpoint.target_ref is not None else None) or ""
+                    for endpoint in piece.endpoints or ()
+                ]
+    return found
+
+
+def test_a_service_that_is_right_needs_no_plan() -> None:
+    pods = make_pods(3)
+    assert not state_of(pods, [holding("web-a", pods[:2]), holding("web-b", pods[2:])]).needs_plan
+
+
+def test_a_pod_that_comes_waits_for_a_place_and_one_that_goes_touches_its_slice() -> None:
+    pods = make_pods(3)
+    state = state_of(pods[:2], [holding("web-a", pods[:2])])
+    state.set_pod("pod-00003", pods[2])
+    assert family_of(state).unplaced_pods() == {"pod-00003"}
+    state.set_pod("pod-00001", None)
+    assert state.needs_plan
+    assert written(state.plan(100, None)) == {"update web-a": ["pod-00002", "pod-00003"]}
+
+
+def test_a_change_that_is_taken_back_before_it_was_written_writes_nothing() -> None:
+    pods = make_pods(2)
+    state = state_of(pods, [holding("web-a", pods)])
+    for away in (make_pod("pod-00001", "10.7.7.7"), make_pod("pod-00001", ""), None):
+        state.set_pod("pod-00001", away)
+        state.set_pod("pod-00001", pods[0])
+        assert state.plan(100, None).is_empty
+        assert not state.needs_plan
+        assert family_of(state).unplaced_pods() == frozenset()
+
+
+def test_a_pod_that_has_become_another_endpoint_is_not_held_where_it_was() -> None:
+    """S-33: with other addresses it is another endpoint; any slice may take it."""
+    pods = make_pods(2)
+    state = state_of(pods, [holding("web-a", pods)])
+    moved = make_pod("pod-00001", "10.7.7.7")
+    state.set_pod("pod-00001", moved)
+    assert family_of(state).unplaced_pods() == {"pod-00001"}
+    state.observe("web-b", holding("web-b", [moved]))
+    assert family_of(state).unplaced_pods() == frozenset()
+    assert written(state.plan(100, None)) == {"update web-a": ["pod-00002"]}
+
+
+def test_a_slice_that_goes_leaves_its_endpoints_to_be_placed() -> None:
+    pods = make_pods(3)
+    state = state_of(pods, [holding("web-a", pods[:2]), holding("web-b", pods[2:])])
+    state.observe("web-a", None)
+    assert family_of(state).unplaced_pods() == {"pod-00001", "pod-00002"}
+    assert written(state.plan(100, None)) == {"update web-b": ["pod-00003", "pod-00001", "pod-00002"]}
+
+
+def test_a_slice_that_is_being_deleted_counts_as_gone() -> None:
+    """S-14."""
+    pods = make_pods(1)
+    state = state_of(pods, [holding("web-a", pods)])
+    state.observe("web-a", edited(holding("web-a", pods), deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert written(state.plan(100, None)) == {"create": ["pod-00001"]}
+
+
+def test_the_second_slice_that_holds_a_pod_is_the_one_that_is_written() -> None:
+    pods = make_pods(2)
+    state = state_of(pods, [holding("web-b", pods)])
+    state.observe("web-a", holding("web-a", pods[:1]))
+    assert written(state.plan(100, None)) == {"delete web-a": ["pod-00001"]}
+    state.observe("web-b", None)
+    assert written(state.plan(100, None)) == {"update web-a": ["pod-00001", "pod-00002"]}
+
+
+def test_a_placeholder_that_was_found_right_is_looked_at_again_when_pods_come() -> None:
+    """S-52: it was found right once, and then stayed beside what came."""
+    state = state_of([], [make_slice(SERVICE, "web-a", ports=())])
+    assert state.plan(100, None).is_empty
+    assert not state.needs_plan
+    state.set_pod("pod-00001", make_pods(1)[0])
+    assert written(state.plan(100, None)) == {"update web-a": ["pod-00001"]}
+
+
+def test_a_placeholder_that_was_found_right_is_looked_at_again_when_another_slice_comes() -> None:
+    state = state_of([], [make_slice(SERVICE, "web-b", ports=())])
+    assert state.plan(100, None).is_empty
+    state.observe("web-a", make_slice(SERVICE, "web-a", ports=()))
+    assert written(state.plan(100, None)) == {"delete web-b": []}
+
+
+def test_an_empty_slice_goes_when_its_ports_are_nobodys_any_more() -> None:
+    """S-46."""
+    service = make_service(ports=(make_service_port(80, "http"),))
+    one = make_pod("a", named_ports=(NamedPort("http", "TCP", 8080),))
+    two = make_pod("b", named_ports=(NamedPort("http", "TCP", 9090),))
+    slices = [
+        make_slice(service, "web-a", [make_endpoint(one)]),
+        make_slice(service, "web-b"),
+        make_slice(
+            service, "web-c", [make_endpoint(two)], ports=(EndpointPort(name="", protocol="TCP", port=9090),)
+        ),
+    ]
+    state = state_of([one, two], slices, service=service)
+    assert not state.needs_plan
+    state.set_pod("a", None)
+    assert written(state.plan(100, None)) == {"delete web-a": ["a"], "delete web-b": []}
+
+
+def test_a_slice_that_changes_its_address_type_is_looked_at_in_its_new_place() -> None:
+    """S-22: no server lets it; what is made anew under its name may be of another."""
+    pods = make_pods(1)
+    state = state_of(pods, [holding("web-a", pods)])
+    state.observe("web-a", edited(holding("web-a", pods), address_type="FQDN"))
+    plan = state.plan(100, None)
+    assert [piece.metadata.name for piece in plan.strays] == ["web-a"]
+    assert written(plan) == {"create": ["pod-00001"]}
+    state.observe("web-a", None)
+    state.observe("web-b", holding("web-b", pods))
+    assert not state.needs_plan
+
+
+def test_missing_nodes_are_told_until_the_pod_or_the_node_is_there_or_gone() -> None:
+    lost = make_pod("lost", node_name="gone")
+    state = state_of([lost], [])
+    assert state.missing_nodes == {"lost": "gone"}
+    state.set_pod("lost", make_pod("lost"))
+    assert state.missing_nodes == {}
+    state.set_pod("lost", lost)
+    state.set_pod("lost", None)
+    assert state.missing_nodes == {}
+
+
+def test_a_snapshot_does_not_depend_on_the_version_of_the_service() -> None:
+    one = state_of([], [], service=make_service(resource_version="1"))
+    two = state_of([], [], service=make_service(resource_version="2"))
+    assert one.snapshot() == two.snapshot()
+    assert one.snapshot() != state_of([], [], service=make_service(labels={"a": "b"})).snapshot()
+
+
+def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
+    """A game server names a port of its own on each pod; with Jobs and rolling updates these come and go for ever."""
+    service = make_service(ports=(make_service_port(80, "game"),))
+    state = state_of([], [], service=service)
+    for number in range(1000):
+        name = f"game-{number}"
+        state.set_pod(name, make_pod(name, named_ports=(NamedPort("game", "TCP", 20_000 + number),)))
+        if number % 2:
+            state.set_pod(name, None)
+    assert len(state.translator._port_sets) == 500
+    for number in range(0, 1000, 2):
+        state.set_pod(f"game-{number}", None)
+    assert not state.translator._port_sets
+
+
+def test_a_placeholder_that_is_all_there_should_be_needs_no_plan() -> None:
+    """S-50: written by us as the last of two slices, it waited for a plan that nobody had queued."""
+    pods = make_pods(2)
+    state = state_of(pods, [holding("web-a", pods[:1]), holding("web-b", pods[1:])])
+    for pod in pods:
+        state.set_pod(pod.metadata.name, None)
+    ((_, plan),) = state.plan(100, None).families
+    (placeholder,), (gone,) = plan.update, plan.delete
+    state.observe(placeholder.metadata.name, edited(placeholder, endpoints=None, ports=None))
+    state.observe(gone.metadata.name, None)
+    assert not state.needs_plan
+    state.set_pod("pod-00001", pods[0])
+    assert written(state.plan(100, None)) == {f"update {placeholder.metadata.name}": ["pod-00001"]}

@@ -1,0 +1,493 @@
+"""Which slices of an Endpoints are written, and which are not (behaviour 3.5, 3.6)."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from tests.unit.controllers.mirroring.world import (
+    ADMIN,
+    HTTP,
+    MANAGED_BY,
+    OURS,
+    SERVICE_NAME,
+    addresses,
+    change,
+    labels_of,
+    make_endpoints,
+    members,
+    subset,
+)
+
+from aiokube.api.discovery import Endpoint, EndpointHints, EndpointSlice, ForZone
+from aiokube.api.endpoints import Endpoints, EndpointSubset
+from aiokube.api.meta import ObjectMeta, OwnerReference
+from endpointd.controllers.mirroring.desired import mirror, new_slice
+from endpointd.controllers.mirroring.plan import (
+    MirrorPlan,
+    plan_clean_up,
+    plan_mirror,
+    problems_of,
+)
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+def stored(piece: EndpointSlice, name: str, *, created: str = "2026-01-01T00:00:00Z") -> EndpointSlice:
+    """Return a slice as the server would have it."""
+    return change(
+        piece,
+        name=name,
+        uid=f"{name}-uid",
+        resource_version="5",
+        creation_timestamp=created,
+        endpoints=piece.endpoints or None,
+        ports=piece.ports or None,
+    )
+
+
+def slices_for(item: Endpoints) -> list[EndpointSlice]:
+    """Return what the server has once an Endpoints is mirrored."""
+    groups = mirror(item, 1000).groups
+    return [stored(new_slice(item, group), f"web-{number}") for number, group in enumerate(groups)]
+
+
+def plan(item: Endpoints, slices: list[EndpointSlice] | None = None, **options: int) -> MirrorPlan:
+    return plan_mirror(item, mirror(item, options.get("max", 1000)), slices or [])
+
+
+def requests(made: MirrorPlan) -> tuple[int, int, int]:
+    return len(made.create), len(made.update), len(made.delete)
+
+
+def ips(piece: EndpointSlice) -> list[str]:
+    return [endpoint.addresses[0] for endpoint in members(piece)]
+
+
+def after(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
+    """Return the slices once a plan has been carried out."""
+    gone = {piece.metadata.name for piece in made.delete}
+    anew = {piece.metadata.name: stored(piece, piece.metadata.name) for piece in made.update}
+    kept = [anew.get(piece.metadata.name, piece) for piece in slices if piece.metadata.name not in gone]
+    return kept + [stored(piece, f"web-new-{number}") for number, piece in enumerate(made.create)]
+
+
+# ------------------------------------------------------------------------------------- one slice a group
+
+TWO = (
+    subset("10.0.0.1", "10.0.0.2", ports=(HTTP,)),
+    subset("10.0.0.3", "10.0.0.4", "10.0.0.5", ports=(ADMIN,)),
+)
+
+
+@pytest.mark.parametrize(
+    ("subsets", "created", "endpoints"),
+    [
+        ((), 0, 0),
+        ((subset(),), 0, 0),
+        ((subset("10.0.0.1"),), 1, 1),
+        ((subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.2", ports=(ADMIN,))), 2, 2),
+        ((subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.1", ports=(ADMIN,))), 1, 1),
+        ((subset("10.0.0.1"), subset("10.0.0.2")), 1, 2),
+        ((subset("10.0.0.1", "10.0.0.2", ports=(HTTP, ADMIN)),), 1, 2),
+        ((subset(not_ready=["10.0.0.1", "10.0.0.2"]),), 1, 2),
+        ((subset("10.0.0.1", "10.0.0.2", not_ready=["10.0.0.3", "10.0.0.4"]),), 1, 4),
+        (TWO, 2, 5),
+        ((subset("10.0.0.1", "fd00::1", ports=(HTTP,)), subset("10.0.0.2", "fd00::2", ports=(ADMIN,))), 4, 4),
+        ((subset("fd00::1", ports=(HTTP,)), subset("fd00::2", ports=(ADMIN,))), 2, 2),
+        ((subset("nonsense", "more"),), 0, 0),
+    ],
+)
+def test_each_group_that_has_endpoints_gets_one_slice(
+    subsets: tuple[EndpointSubset, ...], created: int, endpoints: int
+) -> None:
+    """TestReconcile, without slices before."""
+    made = plan(make_endpoints(*subsets))
+    assert requests(made) == (created, 0, 0)
+    assert sum(len(members(piece)) for piece in made.create) == endpoints
+    assert made.counts.added == made.counts.endpoints == endpoints
+    assert made.counts.slices_desired == made.counts.slices_actual == created
+
+
+def test_nothing_is_written_where_nothing_is_to_be_changed() -> None:
+    """M-32; TestReconcile: identical slice of the same owner."""
+    item = make_endpoints(*TWO, labels={"app": "db"}, annotations={"note": "x"})
+    made = plan(item, slices_for(item))
+    assert made.is_empty
+    assert (made.counts.added, made.counts.updated, made.counts.removed) == (0, 0, 0)
+    assert made.counts.slices_actual == made.counts.slices_desired == 2
+
+
+def test_endpoints_and_ports_in_another_order_are_the_same() -> None:
+    """M-32: a set; and what an older kube-controller-manager wrote is not rewritten."""
+    item = make_endpoints(subset("10.0.0.1", "10.0.0.2", ports=(HTTP, ADMIN)))
+    (piece,) = slices_for(item)
+    jumbled = change(
+        piece, endpoints=tuple(reversed(members(piece))), ports=tuple(reversed(piece.ports or ()))
+    )
+    assert plan(item, [jumbled]).is_empty
+
+
+def test_one_changed_address_of_a_thousand_writes_only_the_slice_it_stands_in() -> None:
+    before = make_endpoints(subset(*addresses(1000), ports=(HTTP,)), *TWO[1:])
+    slices = slices_for(before)
+    changed = make_endpoints(subset(*addresses(999), "10.99.0.1", ports=(HTTP,)), *TWO[1:])
+    made = plan(changed, slices)
+    assert requests(made) == (0, 1, 0)
+    assert len(members(made.update[0])) == 1000
+    assert "10.99.0.1" in ips(made.update[0])
+    assert (made.counts.added, made.counts.updated, made.counts.removed) == (1, 0, 1)
+
+
+def test_an_address_that_is_not_ready_any_more_is_one_update() -> None:
+    before = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
+    made = plan(make_endpoints(subset("10.0.0.1", not_ready=["10.0.0.2"])), slices_for(before))
+    assert requests(made) == (0, 1, 0)
+    assert (made.counts.added, made.counts.updated, made.counts.removed) == (0, 1, 0)
+
+
+def test_a_slice_with_something_unwanted_and_something_wanted_is_updated() -> None:
+    """TestReconcile: two subsets, an existing slice with one wanted and one unwanted address."""
+    before = make_endpoints(subset("10.0.0.1", "10.0.0.99", ports=(HTTP,)))
+    made = plan(make_endpoints(*TWO), slices_for(before))
+    assert requests(made) == (1, 1, 0)
+    assert (made.counts.added, made.counts.removed) == (4, 1)
+
+
+def test_a_slice_that_is_right_stays_while_another_is_created() -> None:
+    """TestReconcile: two subsets, one slice exists and is identical."""
+    made = plan(make_endpoints(*TWO), slices_for(make_endpoints(TWO[0])))
+    assert requests(made) == (1, 0, 0)
+    assert made.counts.slices_actual == 2
+
+
+def test_an_endpoints_without_addresses_keeps_no_slice() -> None:
+    """M-30: there is no placeholder. TestSyncEndpoints: an existing slice but no addresses."""
+    slices = slices_for(make_endpoints(*TWO))
+    made = plan(make_endpoints(), slices)
+    assert requests(made) == (0, 0, 2)
+    assert made.counts.removed == 5
+    assert made.counts.slices_actual == 0
+
+
+def test_ports_that_are_not_wanted_any_more_lose_their_slice() -> None:
+    """M-30."""
+    slices = slices_for(make_endpoints(*TWO))
+    made = plan(make_endpoints(TWO[0]), slices)
+    assert requests(made) == (0, 0, 1)
+    assert [port.port for port in made.delete[0].ports or ()] == [9090]
+
+
+def test_the_oldest_of_several_slices_of_a_group_stays() -> None:
+    """M-31: upstream leaves it to chance."""
+    item = make_endpoints(subset("10.0.0.1"))
+    (piece,) = slices_for(item)
+    slices = [
+        stored(piece, "web-c", created="2026-01-02T00:00:00Z"),
+        stored(piece, "web-b", created="2026-01-01T00:00:00Z"),
+        stored(piece, "web-a", created="2026-01-02T00:00:00Z"),
+    ]
+    made = plan(item, slices)
+    assert (made.create, made.update) == ((), ())
+    assert [p.metadata.name for p in made.delete] == ["web-a", "web-c"]
+
+
+def test_slices_of_another_address_type_are_deleted() -> None:
+    """M-30: FQDN, say, under our labels."""
+    item = make_endpoints(subset("10.0.0.1"))
+    (piece,) = slices_for(item)
+    names = change(
+        piece, name="web-x", address_type="FQDN", endpoints=(Endpoint(addresses=("example.com",)),)
+    )
+    made = plan(item, [piece, names])
+    assert (made.create, made.update) == ((), ())
+    assert [p.metadata.name for p in made.delete] == ["web-x"]
+
+
+# ------------------------------------------------------------------------------------- metadata
+
+
+def test_labels_and_annotations_that_change_are_written_to_every_slice() -> None:
+    """M-32; k/k#98116."""
+    slices = slices_for(make_endpoints(*TWO, labels={"app": "db"}, annotations={"note": "x"}))
+    for changed in (
+        make_endpoints(*TWO, labels={"app": "db", "new": "1"}, annotations={"note": "x"}),
+        make_endpoints(*TWO, labels={"app": "db"}, annotations={"note": "y"}),
+        make_endpoints(*TWO, labels={}, annotations={"note": "x"}),
+        make_endpoints(*TWO, labels={"app": "db"}),
+    ):
+        made = plan(changed, slices)
+        assert requests(made) == (0, 2, 0)
+        for piece in made.update:
+            assert {k: v for k, v in labels_of(piece).items() if k not in (SERVICE_NAME, MANAGED_BY)} == (
+                changed.metadata.labels or {}
+            )
+            assert piece.metadata.annotations == changed.metadata.annotations
+        assert (made.counts.added, made.counts.updated, made.counts.removed) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("annotation", [LAST_APPLIED, TRIGGER_TIME])
+def test_annotations_that_are_not_mirrored_cause_no_write(annotation: str) -> None:
+    """M-32."""
+    slices = slices_for(make_endpoints(subset("10.0.0.1")))
+    assert plan(make_endpoints(subset("10.0.0.1"), annotations={annotation: "x"}), slices).is_empty
+
+
+@pytest.mark.parametrize("annotation", [LAST_APPLIED, TRIGGER_TIME, "foreign"])
+def test_annotations_that_a_slice_should_not_have_are_taken_off(annotation: str) -> None:
+    """M-32; TestReconcile: a slice with an extra annotation, or with last-applied-configuration."""
+    item = make_endpoints(subset("10.0.0.1"))
+    (piece,) = slices_for(item)
+    made = plan(item, [change(piece, annotations={annotation: "x"})])
+    assert requests(made) == (0, 1, 0)
+    assert made.update[0].metadata.annotations is None
+
+
+def test_an_endpoints_with_the_labels_of_a_slice_is_not_written_over_and_over() -> None:
+    """M-32: upstream rewrites it at every sync."""
+    item = make_endpoints(subset("10.0.0.1"), labels={SERVICE_NAME: "other", MANAGED_BY: "other"})
+    (piece,) = slices_for(item)
+    assert labels_of(piece) == {SERVICE_NAME: "web", MANAGED_BY: OURS}
+    assert plan(item, [piece]).is_empty
+
+
+def test_a_slice_of_an_earlier_endpoints_of_the_name_is_taken_over() -> None:
+    """M-32; k/k#125359. TestReconcile: identical but another owner uid."""
+    slices = slices_for(make_endpoints(*TWO, uid="e-1"))
+    made = plan(make_endpoints(*TWO, uid="e-2"), slices)
+    assert requests(made) == (0, 2, 0)
+    assert {owner.uid for p in made.update for owner in p.metadata.owner_references or ()} == {"e-2"}
+
+
+Meddle = Callable[[EndpointSlice], EndpointSlice]
+MEDDLING: dict[str, Meddle] = {
+    "an endpoint less": lambda p: change(p, endpoints=members(p)[1:]),
+    "an endpoint twice": lambda p: change(p, endpoints=(*members(p), members(p)[0])),
+    "no endpoints": lambda p: change(p, endpoints=None),
+    "an address changed": lambda p: change(
+        p, endpoints=(Endpoint(addresses=("10.66.6.6",)), *members(p)[1:])
+    ),
+    "hints": lambda p: change(
+        p,
+        endpoints=tuple(
+            msgspec.structs.replace(e, hints=EndpointHints(for_zones=(ForZone("a"),))) for e in members(p)
+        ),
+    ),
+    "a zone": lambda p: change(p, endpoints=tuple(msgspec.structs.replace(e, zone="a") for e in members(p))),
+    "a label more": lambda p: change(p, labels={**labels_of(p), "meddled": "yes"}),
+    "an annotation": lambda p: change(p, annotations={"meddled": "yes"}),
+    "no owner": lambda p: change(p, owner_references=None),
+    "another owner": lambda p: change(
+        p, owner_references=(OwnerReference(api_version="v1", kind="Endpoints", name="web", uid="gone"),)
+    ),
+}
+
+
+@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
+def test_what_somebody_changed_in_a_slice_is_put_right_in_one_write(meddle: Meddle) -> None:
+    """M-32, M-33; upstream leaves hints and owners as they are."""
+    item = make_endpoints(subset("10.0.0.1", "10.0.0.2"), labels={"app": "db"})
+    (piece,) = slices_for(item)
+    made = plan(item, [meddle(piece)])
+    assert requests(made) == (0, 1, 0)
+    (update,) = made.update
+    assert plan(item, [stored(update, "web-0")]).is_empty
+
+
+def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finalizers() -> None:
+    """M-33; upstream writes over whatever there is, and takes finalizers off."""
+    item = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
+    (piece,) = slices_for(make_endpoints(subset("10.0.0.1")))
+    piece = change(piece, finalizers=("example.com/hold",), annotations={"a": "b"}, resource_version="77")
+    (update,) = plan(item, [piece]).update
+    assert update.metadata == msgspec.structs.replace(
+        new_slice(item, mirror(item, 1000).groups[0]).metadata,
+        generate_name=None,
+        name="web-0",
+        uid="web-0-uid",
+        resource_version="77",
+        finalizers=("example.com/hold",),
+    )
+
+
+def test_a_slice_that_is_being_deleted_is_left_to_it_and_replaced() -> None:
+    """M-11 goes on writing to it, and its key is held to be stale if it is to be deleted; k/k#108267."""
+    item = make_endpoints(*TWO)
+    slices = [
+        change(p, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("x/y",)) for p in slices_for(item)
+    ]
+    made = plan(item, slices)
+    assert requests(made) == (2, 0, 0)
+    assert made.counts.slices_actual == 2
+    assert plan(make_endpoints(), slices).is_empty
+    assert plan_clean_up(slices) == ()
+
+
+# ------------------------------------------------------------------------------------- recycling
+
+
+def recycled(creates: str, deletes: str) -> MirrorPlan:
+    """Plan with pending creates and deletes of families: ``446`` is two of IPv4 and one of IPv6."""
+    ip = {"4": "10.0.0.{}", "6": "fd00::{}"}
+    item = make_endpoints(
+        *(
+            subset(ip[family].format(number + 1), ports=(msgspec.structs.replace(HTTP, port=100 + number),))
+            for number, family in enumerate(creates)
+        )
+    )
+    slices = [
+        EndpointSlice(
+            metadata=ObjectMeta(
+                name=f"old-{number}", namespace="default", uid=f"u{number}", resource_version="3"
+            ),
+            address_type=f"IPv{family}",
+            endpoints=(Endpoint(addresses=(ip[family].format(99),)),),
+        )
+        for number, family in enumerate(deletes)
+    ]
+    return plan(item, slices)
+
+
+@pytest.mark.parametrize(
+    ("creates", "deletes", "expected"),
+    [
+        ("", "", (0, 0, 0)),
+        ("4", "4", (0, 1, 0)),
+        ("44", "4", (1, 1, 0)),
+        ("4", "44", (0, 1, 1)),
+        ("46", "46", (0, 2, 0)),
+        ("4", "6", (1, 0, 1)),
+        ("46", "6", (1, 1, 0)),
+        ("64", "6", (1, 1, 0)),
+        ("4466", "64", (2, 2, 0)),
+    ],
+)
+def test_a_slice_to_be_deleted_becomes_one_to_be_created_of_its_family(
+    creates: str, deletes: str, expected: tuple[int, int, int]
+) -> None:
+    """M-40; TestRecycleSlices."""
+    made = recycled(creates, deletes)
+    assert requests(made) == expected
+    for piece in made.update:
+        assert piece.metadata.name == f"old-{deletes.index(piece.address_type[-1])}"
+        assert piece.metadata.generate_name == "web-"
+        assert piece.metadata.resource_version == "3"
+
+
+def test_a_recycled_slice_is_taken_off_the_creates_and_no_other() -> None:
+    """M-40: upstream takes off the first create without a name, and so loses that of the other family."""
+    made = recycled("46", "6")
+    assert [p.address_type for p in made.create] == ["IPv4"]
+    assert [p.address_type for p in made.update] == ["IPv6"]
+    assert all(not p.metadata.name and p.metadata.generate_name == "web-" for p in made.create)
+    names = [p.metadata.name for p in (*made.update, *made.delete)]
+    assert len(set(names)) == len(names)
+
+
+def test_of_several_slices_the_one_with_the_same_addresses_is_recycled() -> None:
+    """7c, I3: where ports are swapped, no address is missing between two of the writes."""
+    before = make_endpoints(subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.2", ports=(ADMIN,)))
+    others = [msgspec.structs.replace(HTTP, port=number) for number in (1, 2)]
+    for ports in (others, others[::-1]):
+        now = make_endpoints(subset("10.0.0.1", ports=(ports[0],)), subset("10.0.0.2", ports=(ports[1],)))
+        slices = slices_for(before)
+        names = {ips(piece)[0]: piece.metadata.name for piece in slices}
+        made = plan(now, slices)
+        assert requests(made) == (0, 2, 0)
+        assert {ips(piece)[0]: piece.metadata.name for piece in made.update} == names
+
+
+def test_of_slices_with_nothing_in_common_the_oldest_is_recycled() -> None:
+    (piece,) = slices_for(make_endpoints(subset("10.0.0.9", ports=(ADMIN,))))
+    slices = [
+        stored(piece, "web-a", created="2026-01-02T00:00:00Z"),
+        stored(piece, "web-b", created="2026-01-01T00:00:00Z"),
+    ]
+    made = plan(make_endpoints(subset("10.0.0.1")), slices)
+    assert [p.metadata.name for p in (*made.update, *made.delete)] == ["web-b", "web-a"]
+
+
+def test_for_a_terminating_endpoints_nothing_is_created_and_all_else_is_done() -> None:
+    """M-41. TestReconcile: pending deletion."""
+    gone = "2026-01-01T00:00:00Z"
+    assert plan(make_endpoints(*TWO, deletion_timestamp=gone)).is_empty
+    slices = slices_for(make_endpoints(subset("10.0.0.1", ports=(HTTP,)), subset("fd00::9", ports=(ADMIN,))))
+    made = plan(make_endpoints(*TWO, deletion_timestamp=gone), slices)
+    assert requests(made) == (0, 1, 1)
+    assert made.counts.slices_actual == 1
+
+
+# ------------------------------------------------------------------------------------- the server's last word
+
+
+def test_what_the_server_made_of_a_slice_is_not_written_over_and_over() -> None:
+    """A webhook that adds a label, say: then the slice counts as what was sent."""
+    item = make_endpoints(subset("10.0.0.1"))
+    (sent,) = plan(item).create
+    answer = stored(change(sent, labels={**labels_of(sent), "webhook": "was-here"}), "web-0")
+
+    def planned(wanted: Endpoints) -> MirrorPlan:
+        return plan_mirror(wanted, mirror(wanted, 1000), [answer], {"web-0": sent})
+
+    assert planned(item).is_empty
+    assert requests(planned(make_endpoints(subset("10.0.0.2")))) == (0, 1, 0)
+    assert requests(plan(item, [answer])) == (0, 1, 0)
+
+
+def test_ports_that_the_server_has_filled_in_do_not_make_it_another_group() -> None:
+    item = make_endpoints(subset("10.0.0.1", ports=(msgspec.structs.replace(HTTP, protocol=None),)))
+    (sent,) = plan(item).create
+    answer = stored(
+        change(sent, ports=tuple(msgspec.structs.replace(p, protocol="TCP") for p in sent.ports or ())),
+        "web-0",
+    )
+    assert plan_mirror(item, mirror(item, 1000), [answer], {"web-0": sent}).is_empty
+    assert not plan_mirror(item, mirror(item, 1000), [answer]).is_empty
+
+
+# ------------------------------------------------------------------------------------- what is told, and clean-up
+
+
+def test_people_are_told_of_what_is_not_mirrored() -> None:
+    """M-25."""
+
+    def told(item: Endpoints, most: int = 1000) -> list[tuple[str, str]]:
+        return [(p.reason, p.message) for p in problems_of(mirror(item, most), most)]
+
+    def too_many(most: int, skipped: int) -> tuple[str, str]:
+        return (
+            "TooManyAddressesToMirror",
+            (
+                f"A max of {most} addresses can be mirrored to EndpointSlices per Endpoints subset."
+                f" {skipped} addresses were skipped"
+            ),
+        )
+
+    assert told(make_endpoints(subset("10.0.0.1"))) == []
+    invalid = (
+        "InvalidIPAddress",
+        "Skipped 2 invalid IP addresses when mirroring to EndpointSlices",
+    )
+    assert told(make_endpoints(subset("10.0.0.1", "x", "y"))) == [invalid]
+    assert told(make_endpoints(subset(*addresses(1001)))) == [too_many(1000, 1)]
+    both = make_endpoints(subset("0-x", "0-y", "10.0.0.1", "10.0.0.2", "10.0.0.3"))
+    assert told(both, 2) == [
+        invalid,
+        too_many(2, 3),
+    ]
+
+
+def test_a_clean_up_takes_all_slices_whosever_they_are() -> None:
+    """M-10."""
+    slices = slices_for(make_endpoints(*TWO, uid="another"))
+    assert list(plan_clean_up(slices)) == slices
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+def test_a_plan_carried_out_leaves_nothing_to_do(limit: int) -> None:
+    item = make_endpoints(*TWO, subset("fd00::1", "fd00::2", not_ready=["10.0.0.9"]))
+    jumble = slices_for(make_endpoints(subset("10.0.0.1", "10.7.7.7"), subset("fd00::3", ports=(ADMIN,))))
+    made = plan(item, jumble, max=limit)
+    again = plan(item, after(made, jumble), max=limit)
+    assert again.is_empty
+    assert again.counts.slices_actual == again.counts.slices_desired

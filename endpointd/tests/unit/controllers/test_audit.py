@@ -1,0 +1,146 @@
+"""The audit goes round for ever, spends little, and survives whatever it audits."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aiokube.api.meta import ObjectKey
+from aiokube.runtime.pacing import Steps
+from aiokube.testing.virtual_time import FakeClock, VirtualTimeLoop, run_virtual
+from endpointd.controllers.audit import AuditCounts, Auditor
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("default", name)
+
+
+class Part:
+    """Something to audit: each audit takes its time and finds what it is told to."""
+
+    def __init__(self, *names: str, seconds: float = 0.0) -> None:
+        self.names = list(names)
+        self.seconds = seconds
+        self.findings: dict[str, str | Exception] = {}
+        self.audits: list[tuple[str, float]] = []
+
+    def audited_keys(self) -> list[ObjectKey]:
+        return [key(name) for name in self.names]
+
+    def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
+        yield 1
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        self.audits.append((key.name, loop.time()))
+        loop.jump(self.seconds)
+        found = self.findings.get(key.name)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def audit_for(seconds: float, auditor: Auditor, *, meanwhile: Callable[[], None] | None = None) -> None:
+    """Let the auditor run for so long."""
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(auditor.run(), name="audit")
+            await asyncio.sleep(seconds / 2)
+            if meanwhile is not None:
+                meanwhile()
+            await asyncio.sleep(seconds / 2)
+            task.cancel()
+
+    virtual: Coroutine[Any, Any, None] = scenario()
+    run_virtual(virtual)
+
+
+def test_the_first_round_waits_while_there_is_more_urgent_work() -> None:
+    auditor = Auditor(clock=FakeClock(), first_round_after_seconds=60.0)
+    part = Part("a")
+    auditor.add("part", part)
+    audit_for(59.0, auditor)
+    assert part.audits == []
+
+
+def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
+    auditor = Auditor(clock=FakeClock(), least_pause_seconds=1.0, round_seconds=60.0)
+    first, second = Part("a", "b"), Part("c")
+    auditor.add("first", first)
+    auditor.add("second", second)
+    audit_for(100.0, auditor)
+    assert first.audits == [("a", 0.0), ("b", 1.0), ("a", 60.0), ("b", 61.0)]
+    assert second.audits == [("c", 2.0), ("c", 62.0)]
+    statistics = auditor.statistics()
+    assert (statistics.rounds, statistics.last_round_seconds) == (2, 3.0)
+    assert statistics.parts == {"first": AuditCounts(4), "second": AuditCounts(2)}
+    assert statistics.last_mismatch == ""
+
+
+def test_it_works_a_hundredth_of_the_time_however_long_an_audit_takes() -> None:
+    auditor = Auditor(clock=FakeClock(), share=0.01, least_pause_seconds=0.1)
+    part = Part("a", "b", "c", seconds=0.5)
+    auditor.add("part", part)
+    audit_for(1000.0, auditor)
+    assert [at for _, at in part.audits[:4]] == [0.0, 50.0, 100.0, 150.1]
+    assert auditor.statistics().worked_seconds <= 0.011 * 1000
+
+
+def test_nothing_to_audit_is_waited_for_without_haste() -> None:
+    auditor = Auditor(clock=FakeClock(), round_seconds=60.0)
+    part = Part()
+    auditor.add("part", part)
+    audit_for(100.0, auditor, meanwhile=lambda: part.names.append("late"))
+    assert part.audits == [("late", 60.0)]
+
+
+def test_a_mismatch_is_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    auditor = Auditor(clock=FakeClock())
+    part = Part("a", "b")
+    part.findings["b"] = "the members"
+    auditor.add("part", part)
+    audit_for(50.0, auditor)
+    assert auditor.statistics().parts["part"] == AuditCounts(audits=2, mismatches=1)
+    assert auditor.statistics().last_mismatch == "part default/b: the members"
+    assert [record.getMessage() for record in caplog.records] == [
+        "the audit of part found default/b wrong and mended it: the members"
+    ]
+
+
+def test_an_audit_that_fails_ends_neither_the_round_nor_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+    auditor = Auditor(clock=FakeClock())
+    part = Part("a", "b")
+    part.findings["a"] = ZeroDivisionError("mistake")
+    auditor.add("part", part)
+    audit_for(100.0, auditor)
+    assert [name for name, _ in part.audits] == ["a", "b", "a", "b"]
+    assert auditor.statistics().parts["part"] == AuditCounts(audits=4, errors=2)
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+    assert "failed on default/a" in caplog.text
+
+
+def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Part):
+        def audited_keys(self) -> list[ObjectKey]:
+            raise KeyError("mistake")
+
+    auditor = Auditor(clock=FakeClock())
+    sound = Part("a")
+    auditor.add("broken", Broken())
+    auditor.add("sound", sound)
+    audit_for(50.0, auditor)
+    assert len(sound.audits) == 1
+    assert auditor.statistics().parts["broken"] == AuditCounts(errors=1)
+    assert "could not begin" in caplog.text
+
+
+def test_a_name_is_given_once_and_a_share_is_a_part_of_the_whole() -> None:
+    auditor = Auditor(clock=FakeClock())
+    auditor.add("part", Part())
+    with pytest.raises(ValueError, match="'part' already"):
+        auditor.add("part", Part())
+    for share in (0.0, -1.0, 1.5):
+        with pytest.raises(ValueError, match="above 0 and up to 1"):
+            Auditor(clock=FakeClock(), share=share)

@@ -1,0 +1,106 @@
+"""Queues, informers and events tell of themselves; the workqueue metrics are upstream's (behaviour 0.1)."""
+
+from tests.support.slice_world import HandClock
+
+from aiokube.client.errors import ConnectionFailedError
+from aiokube.runtime.events import EventStatistics
+from aiokube.runtime.exposition import Family, exposition
+from aiokube.runtime.informer import InformerStatistics
+from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.reflector_settings import ReflectorStatistics
+from aiokube.runtime.store import Store
+from tests.differential.metrics_text import Metric, parse_metrics
+
+MAIN = (("name", "main"),)
+
+
+def read(families: list[Family]) -> dict[str, Metric]:
+    return parse_metrics(exposition(families).decode())
+
+
+def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
+    clock, times = HandClock(), QueueTimes()
+    queue: WorkQueue[str] = WorkQueue("main", clock=clock, observer=times)
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    clock.now = 2.0
+    assert (queue.get_nowait(), queue.get_nowait()) == ("a", "b")
+    clock.now = 5.0
+    queue.done("a")
+    queue.add_rate_limited("a")
+    metrics = read(queue_families([(queue, times)]))
+    assert {name: metric.values[MAIN] for name, metric in metrics.items()} == {
+        "workqueue_depth": 1,
+        "workqueue_adds_total": 3,
+        "workqueue_retries_total": 1,
+        "workqueue_queue_duration_seconds": 4.0,
+        "workqueue_work_duration_seconds": 3.0,
+        "workqueue_unfinished_work_seconds": 3.0,
+        "workqueue_longest_running_processor_seconds": 3.0,
+        "endpointd_queue_oldest_age_seconds": 5.0,
+        "endpointd_queue_failing_keys": 1,
+    }
+    assert metrics["workqueue_queue_duration_seconds"].counts[MAIN] == 2
+    assert metrics["workqueue_work_duration_seconds"].counts[MAIN] == 1
+
+
+def test_a_new_queue_is_all_there_at_zero() -> None:
+    queue: WorkQueue[str] = WorkQueue("main", clock=HandClock())
+    metrics = read(queue_families([(queue, QueueTimes())]))
+    assert {value for metric in metrics.values() for value in metric.values.values()} == {0}
+    assert {metric.type for metric in metrics.values()} == {"gauge", "counter", "histogram"}
+
+
+def informer(*, last_contact: float | None, lists: int) -> InformerStatistics:
+    return InformerStatistics(
+        store=Store("pods").statistics(),
+        reflector=ReflectorStatistics(
+            name="pods",
+            phase="watching",
+            since=0.0,
+            last_contact=last_contact,
+            resource_version="7",
+            synced=True,
+            failures=0,
+            last_error=str(ConnectionFailedError("no")),
+            last_error_at=1.0,
+            errors=3,
+            lists=lists,
+            watches=2,
+            undecodable_events=1,
+        ),
+    )
+
+
+def test_an_informer_tells_when_it_heard_of_the_server_and_how_often_it_began_anew() -> None:
+    metrics = read(informer_families([informer(last_contact=10.0, lists=3)], now=14.5))
+    pods = (("resource", "pods"),)
+    assert {name: metric.values[pods] for name, metric in metrics.items()} == {
+        "endpointd_store_objects": 0,
+        "endpointd_watch_last_contact_seconds": 4.5,
+        "endpointd_watch_relists_total": 2,
+        "endpointd_watch_errors_total": 3,
+        "endpointd_watch_undecodable_events_total": 1,
+    }
+
+
+def test_an_informer_that_never_heard_of_the_server_says_no_age_and_no_relist() -> None:
+    metrics = read(informer_families([informer(last_contact=None, lists=0)], now=14.5))
+    assert metrics["endpointd_watch_last_contact_seconds"].values == {}
+    assert metrics["endpointd_watch_relists_total"].values == {(("resource", "pods"),): 0}
+
+
+def test_events_are_counted_by_what_became_of_them() -> None:
+    statistics = EventStatistics(buffered=1, written=2, quiet=3, overflowed=4, refused=5, failed=6)
+    metrics = read(event_families(statistics))
+    assert {
+        dict(key)["outcome"]: count for key, count in metrics["endpointd_events_total"].values.items()
+    } == {
+        "written": 2,
+        "quiet": 3,
+        "overflowed": 4,
+        "refused": 5,
+        "failed": 6,
+    }
+    assert metrics["endpointd_events_buffered"].values == {(): 1}

@@ -1,0 +1,83 @@
+"""The slice that the benchmark itself writes."""
+
+import asyncio
+import json
+from itertools import pairwise
+
+import pytest
+
+from aiokube.testing.virtual_time import FakeClock
+from benchmarks.own_slice import OwnSlice, own_slice_body
+from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES, Judge
+
+
+class Server:
+    """Takes a little longer for each write; keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, bytes | None]] = []
+        self.seconds = 0.010
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        self.asked.append((method, path, body))
+        if method == "PUT":
+            await asyncio.sleep(self.seconds)
+            self.seconds += 0.010
+        return b"{}"
+
+
+async def test_it_is_written_twice_a_second_as_long_as_the_scenario_lasts_and_then_removed() -> None:
+    server, clock = Server(), FakeClock()
+    own_slice = OwnSlice(server, clock)
+    async with own_slice.written_meanwhile():
+        await clock.sleep(1.2)
+    assert [method for method, _, _ in server.asked] == ["POST", "PUT", "PUT", "PUT", "DELETE"]
+    values = {name: round(value, 6) for name, value in own_slice.values().items()}
+    assert values == {"own_slice_write_p50_ms": 20.0, "own_slice_write_p99_ms": 30.0}
+
+
+async def test_every_write_changes_something() -> None:
+    server, clock = Server(), FakeClock()
+    async with OwnSlice(server, clock).written_meanwhile():
+        await clock.sleep(1.2)
+    bodies = [body for method, _, body in server.asked if method in ("POST", "PUT")]
+    assert all(before != after for before, after in pairwise(bodies))
+
+
+async def fail_within(server: Server) -> None:
+    async with OwnSlice(server, FakeClock()).written_meanwhile():
+        raise RuntimeError("the scenario failed")
+
+
+async def test_it_is_removed_where_the_scenario_fails() -> None:
+    server = Server()
+    with pytest.raises(ExceptionGroup):
+        await fail_within(server)
+    assert server.asked[-1][0] == "DELETE"
+
+
+def test_without_a_write_there_is_nothing_to_tell() -> None:
+    assert OwnSlice(Server(), FakeClock()).values() == {}
+
+
+def test_it_is_as_large_as_a_full_slice_and_belongs_to_no_service() -> None:
+    document = json.loads(own_slice_body(ready=False))
+    assert len(document["endpoints"]) == MAX_ENDPOINTS_PER_SLICE
+    assert "labels" not in document["metadata"]
+    assert [each["conditions"]["ready"] for each in document["endpoints"]].count(False) == 1
+    addresses = {each["addresses"][0] for each in document["endpoints"]}
+    assert len(addresses) == MAX_ENDPOINTS_PER_SLICE
+
+
+def test_the_judge_does_not_look_at_it() -> None:
+    judge = Judge()
+    assert list(judge.slice_event("ADDED", OBSERVED_SLICES.decode(own_slice_body(ready=True)))) == []
+    assert (judge.slice_writes, judge.is_empty()) == (0, True)

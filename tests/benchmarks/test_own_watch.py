@@ -1,0 +1,204 @@
+"""The benchmark's own watch goes on where it was cut off."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aiokube.api.meta import NarrowMeta, ObjectKey
+from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.api.status import Status
+from aiokube.client.errors import ForbiddenError, ResponseTruncatedError
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.virtual_time import FakeClock, settle
+from benchmarks.own_watch import ObserverError, OwnWatch
+from benchmarks.published import ObservedEndpoints
+
+
+def named(name: str) -> ObservedEndpoints:
+    return ObservedEndpoints(NarrowMeta(name=name, namespace="bench-0"))
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("bench-0", name)
+
+
+class World:
+    """A watch on a fake source, and all that it told: when, what, of whom."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.source: FakeSource[ObservedEndpoints] = FakeSource()
+        self.told: list[tuple[float, str, str]] = []
+        self.watch = OwnWatch(self.source, "Endpoints", self._take, self.clock)
+
+    def _take(self, events: Sequence[WatchEvent[ObservedEndpoints]], now: float) -> None:
+        self.told += [(now, event.type, event.item.metadata.name) for event in events]
+
+    @property
+    def last_version(self) -> str | None:
+        """From which version the last watch began."""
+        return self.source.watches[-1].resource_version
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.watch.run(), name="watch")
+            await self.watch.started.wait()
+            yield
+            task.cancel()
+
+
+async def test_what_is_there_and_what_comes_is_told_once_in_its_order() -> None:
+    world = World()
+    world.source.create(named("a"))
+    async with world.running():
+        await world.clock.sleep(1.0)
+        world.source.create(named("b"))
+        await settle()
+        world.source.modify(named("a"))
+        world.source.delete(key("b"))
+        await settle()
+    assert [(round(at, 3), *what) for at, *what in world.told] == [
+        (0.0, "ADDED", "a"),
+        (1.0, "ADDED", "b"),
+        (1.0, "MODIFIED", "a"),
+        (1.0, "DELETED", "b"),
+    ]
+    assert world.watch.restarts == 0
+
+
+async def test_what_the_server_says_in_the_watch_ends_it_as_a_broken_connection_does() -> None:
+    world = World()
+    async with world.running():
+        world.source.inject(WatchError(Status(code=500, message="etcdserver: no leader")))
+        world.source.end_watches()
+        world.source.create(named("a"))
+        await world.clock.sleep(1.0)
+    assert [told[1:] for told in world.told] == [("ADDED", "a")]
+    assert world.watch.restarts == 1
+
+
+async def test_a_watch_that_ends_goes_on_after_the_last_event_and_tells_nothing_twice() -> None:
+    world = World()
+    async with world.running():
+        world.source.create(named("a"))
+        await settle()
+        seen = str(world.source.version)
+        world.source.end_watches()
+        world.source.create(named("b"))
+        await settle()
+        assert world.last_version == seen
+    assert [told[1:] for told in world.told] == [("ADDED", "a"), ("ADDED", "b")]
+    assert world.watch.restarts == 1
+    assert len(world.source.lists) == 1
+
+
+async def test_a_connection_that_breaks_is_a_watch_that_ends() -> None:
+    world = World()
+    async with world.running():
+        world.source.create(named("a"))
+        await settle()
+        world.source.break_watches()
+        world.source.fail_next(ResponseTruncatedError("again"), on="watch")
+        world.source.create(named("b"))
+        await world.clock.sleep(1.0)
+    assert [told[1:] for told in world.told] == [("ADDED", "a"), ("ADDED", "b")]
+    assert world.watch.restarts == 2
+
+
+async def test_a_bookmark_is_gone_on_from_like_an_event() -> None:
+    world = World()
+    async with world.running():
+        world.source.create(named("a"))
+        await settle()
+        world.source.inject(Bookmark("999"))
+        await settle()
+        world.source.end_watches()
+        await settle()
+        assert world.last_version == "999"
+
+
+@pytest.mark.parametrize("in_stream", [True, False])
+async def test_where_the_version_is_forgotten_the_difference_is_told_from_a_new_list(in_stream: bool) -> None:
+    world = World()
+    world.source.says_expired_in_stream = in_stream
+    for name in ("kept", "changed", "gone"):
+        world.source.create(named(name))
+    async with world.running():
+        world.told.clear()
+        world.source.end_watches()
+        world.source.modify(named("changed"))
+        world.source.modify(named("changed"))
+        world.source.delete(key("gone"))
+        world.source.create(named("new"))
+        world.source.compact()
+        await world.clock.sleep(1.0)
+        assert sorted(told[1:] for told in world.told) == [
+            ("ADDED", "new"),
+            ("DELETED", "gone"),
+            ("MODIFIED", "changed"),
+        ]
+        assert len(world.source.lists) == 2
+        world.source.modify(named("new"))
+        await settle()
+        assert world.told[-1][1:] == ("MODIFIED", "new")
+    assert world.watch.restarts == 2
+
+
+async def test_what_was_deleted_on_the_watch_is_not_told_again_by_a_list() -> None:
+    world = World()
+    world.source.create(named("a"))
+    async with world.running():
+        world.source.delete(key("a"))
+        await settle()
+        world.told.clear()
+        world.source.end_watches()
+        world.source.create(named("b"))
+        world.source.compact()
+        await world.clock.sleep(1.0)
+    assert [told[1:] for told in world.told] == [("ADDED", "b")]
+
+
+async def cut_off_for_ever(world: World) -> None:
+    async with world.running():
+        world.source.break_watches()
+        world.source.fail_next(*[ResponseTruncatedError("the connection was reset")] * 20, on="watch")
+        await world.clock.sleep(60.0)
+
+
+async def test_a_watch_that_is_cut_off_again_and_again_is_given_up() -> None:
+    world = World()
+    with pytest.raises(ExceptionGroup) as caught:
+        await cut_off_for_ever(world)
+    message = "own watch of Endpoints was cut off 10 times in a row, at last because the connection was reset"
+    assert caught.group_contains(ObserverError, match=message)
+    assert world.clock.monotonic() > 2.0  # with pauses: a server that starts again is waited for
+
+
+async def test_a_watch_that_is_cut_off_now_and_then_is_never_given_up() -> None:
+    world = World()
+    async with world.running():
+        for number in range(30):
+            world.source.create(named(f"n{number}"))
+            await settle()
+            world.source.end_watches()
+            await world.clock.sleep(1.0)
+    assert world.watch.restarts == 30
+    assert len(world.told) == 30
+
+
+async def be_forbidden(world: World) -> None:
+    async with world.running():
+        world.source.fail_next(ForbiddenError(Status(code=403, message="not for you")), on="watch")
+        world.source.end_watches()
+        await world.clock.sleep(60.0)
+
+
+async def test_what_no_attempt_would_mend_is_raised_at_once() -> None:
+    world = World()
+    with pytest.raises(ExceptionGroup) as caught:
+        await be_forbidden(world)
+    assert caught.group_contains(ForbiddenError, match="not for you")
+    assert len(world.source.watches) == 2

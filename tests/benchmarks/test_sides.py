@@ -1,0 +1,96 @@
+"""How the programs are started."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from benchmarks import sides
+from benchmarks.sides import (
+    OUR_COMMAND,
+    OURS,
+    SIDES,
+    THEIRS,
+    child_environment,
+    compile_ours,
+    compile_package,
+    make_sides,
+)
+
+KUBECONFIG = Path("/tmp/kubeconfig")
+
+
+@pytest.fixture
+def assets(tmp_path: Path) -> Path:
+    (tmp_path / THEIRS).touch()
+    return tmp_path
+
+
+def test_both_sides_run_the_same_controllers_as_the_same_user_without_election(assets: Path) -> None:
+    theirs, ours = make_sides(SIDES, assets)
+    common = [
+        f"--kubeconfig={KUBECONFIG}",
+        "--controllers=endpoints-controller,endpointslice-controller",
+        "--leader-elect=false",
+    ]
+    assert ours.invocation(KUBECONFIG, "both")[-3:] == common
+    invocation = theirs.invocation(KUBECONFIG, "both")
+    assert invocation[0] == str(assets / THEIRS)
+    assert invocation[1:4] == common
+    assert {"--kube-api-qps=5000", "--kube-api-burst=5000"} < set(invocation)
+
+
+def test_slices_alone_is_one_controller_on_either_side(assets: Path) -> None:
+    for side in make_sides(SIDES, assets):
+        assert "--controllers=endpointslice-controller" in side.invocation(KUBECONFIG, "slices")
+
+
+def test_our_command_can_be_another_one(assets: Path) -> None:
+    (ours,) = make_sides([OURS], assets, "python3.13 -X dev -m endpointd run '--v=4'")
+    assert ours.command == ("python3.13", "-X", "dev", "-m", "endpointd", "run", "--v=4")
+    with pytest.raises(ValueError, match="empty"):
+        make_sides([OURS], assets, " ")
+
+
+def test_without_kube_controller_manager_one_is_told_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--sides endpointd"):
+        make_sides(SIDES, tmp_path)
+    assert [side.name for side in make_sides([OURS], tmp_path)] == [OURS]
+
+
+def test_a_package_is_compiled_as_pip_would_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    modules = [tmp_path / "package" / "one.py", tmp_path / "package" / "deeper" / "two.py"]
+    for module in modules:
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text("answer = 42\n")
+    assert compile_package(tmp_path / "package")
+    assert all(Path(importlib.util.cache_from_source(str(module))).exists() for module in modules)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_cannot_be_compiled_is_told_to_the_caller_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("answer =\n")
+    assert not compile_package(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_default_command_alone_has_its_package_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Path] = []
+
+    def compile_nothing(folder: Path) -> bool:
+        compiled.append(folder)
+        return True
+
+    monkeypatch.setattr(sides, "compile_package", compile_nothing)
+    assert compile_ours("python3.13 -m endpointd run")
+    assert compiled == []
+    assert compile_ours(OUR_COMMAND)
+    assert [folder.name for folder in compiled] == ["endpointd"]
+    assert (compiled[0] / "__main__.py").exists()
+
+
+def test_programs_start_without_what_keeps_python_from_using_what_is_compiled() -> None:
+    ours = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/bin"}
+    assert child_environment(ours) == {"PATH": "/usr/bin"}

@@ -1,0 +1,329 @@
+"""One of two clusters that are compared: a control plane, the controllers on it, and what is done to it."""
+
+import asyncio
+import contextlib
+import re
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiokube.api.core import PODS, SERVICES
+from aiokube.api.discovery import (
+    ENDPOINT_SLICES,
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+)
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
+from aiokube.api.resource import Resource, WatchEvent
+from aiokube.client.errors import AlreadyExistsError, ApiError, ClientError, NotFoundError
+from aiokube.client.rest import MERGE_PATCH, Client
+from aiokube.clock import Clock, SystemClock
+from tests.differential.normalise import Snapshot, slices_in_order
+from tests.differential.operations import RESOURCES, Operation, SliceOf, document
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
+
+CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
+USER_AGENT = "endpointd-testing"  # tells the harness from the controllers in an audit log
+POKE_ANNOTATION = "differential.example/poke"
+
+ENDPOINTS_MANAGER_SINCE = 33
+"""The minor version of Kubernetes since which upstream labels Endpoints with who manages them."""
+
+SIDECAR_PORTS_SINCE = 34
+"""The minor version of Kubernetes since which upstream resolves named ports of sidecars, in Endpoints as well."""
+
+_UID = re.compile(r"\$\(uid:([^)]+)\)")
+NO_TARGET = "there is none"
+_WATCH_RETRY_SECONDS = 0.2
+_RESTLESS_SECONDS = 60.0
+
+T = TypeVar("T")
+Object = TypeVar("Object", bound=KubernetesObject)
+
+Resolved = Mapping[tuple[str, SliceOf], str]
+"""Names of slices, by the namespace and target that stood for them."""
+
+Starter = Callable[[ControlPlane, str], ChildProcess]
+"""Starts controllers on a control plane, under a name, and returns the process."""
+
+
+def upstream(flags: Sequence[str] = ()) -> Starter:
+    """Return what starts kube-controller-manager with the two controllers, and these flags."""
+    return lambda plane, name: plane.start_controller_manager(CONTROLLERS, flags=flags, name=name)
+
+
+def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> Starter:
+    """Return what starts ``endpointd run`` with the two controllers as the admin, and these flags, which win.
+
+    ``command`` stands before the flags; without one it is this interpreter's ``-m endpointd run``.
+    """
+    program = tuple(command) or (sys.executable, "-m", "endpointd", "run")
+
+    def start(plane: ControlPlane, name: str) -> ChildProcess:
+        fixed = (
+            f"--kubeconfig={plane.kubeconfig_path}",
+            f"--controllers={','.join(CONTROLLERS)}",
+            "--leader-elect=false",
+            "--missing-node-grace-period=0",  # upstream has none
+        )
+        return plane.start_child(name, [*program, *fixed, *flags])
+
+    return start
+
+
+class ControllersError(RuntimeError):
+    """Controllers ended by themselves, or do not come to rest."""
+
+
+class Side:
+    """A cluster under comparison; :meth:`open` and :meth:`close` once each, in one event loop.
+
+    ``name`` is how reports call it. What its controllers write is noticed through watches inside of
+    :func:`while_watching`; :attr:`last_change_seconds` is when that or the last operation was (monotonic).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plane: ControlPlane,
+        starter: Starter,
+        namespaces: Sequence[str],
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.plane = plane
+        self.namespaces = tuple(namespaces)
+        self._starter = starter
+        self._clock = clock or SystemClock()
+        self._client = Client.from_config(plane.client_config(), clock=self._clock, user_agent=USER_AGENT)
+        self._process: ChildProcess | None = None
+        self._pokes = 0
+        self.last_change_seconds = self._clock.monotonic()
+
+    # ------------------------------------------------------------------------------- life
+
+    async def open(self) -> None:
+        """Create the namespaces and start the controllers."""
+        for name in self.namespaces:
+            body = document({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+            try:
+                await self._client.request("POST", "/api/v1/namespaces", body=body)
+            except AlreadyExistsError:
+                continue  # of an earlier workload on this cluster
+        self.start()
+
+    def start(self) -> None:
+        """Start the controllers."""
+        self._process = self._starter(self.plane, f"controllers-{self.name}")
+
+    def stop(self) -> int:
+        """Stop the controllers and return their exit code."""
+        if self._process is None:
+            return 0
+        code = self._process.stop()
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """Kill the controllers as a crash would (SIGKILL); :meth:`start` starts them again."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def replace_controllers(self, starter: Starter) -> None:
+        """Start other controllers on this cluster; those before must have been stopped."""
+        self._starter = starter
+        self.start()
+
+    async def close(self) -> None:
+        """Stop the controllers, if they still run, and close the connections."""
+        self.stop()
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the connections; the controllers go on, and end with the control plane."""
+        await self._client.aclose()
+
+    @property
+    def process(self) -> ChildProcess:
+        """The controllers. Raises ControllersError where they were not started."""
+        if self._process is None:
+            raise ControllersError(f"the controllers of {self.name} do not run: start() them")
+        return self._process
+
+    @property
+    def obituary(self) -> str | None:
+        """Return the last words of controllers that have ended by themselves; None while they run."""
+        process = self._process
+        if process is None or process.is_running:
+            return None
+        return f"the controllers of {self.name} have ended with {process.exit_code}:\n{process.log_tail()}"
+
+    # ------------------------------------------------------------------------------- looking
+
+    async def snapshot(self) -> Snapshot:
+        """Return everything in the namespaces that a comparison needs."""
+        return Snapshot(
+            endpoints=await self._list(ENDPOINTS),
+            slices=await self._list(ENDPOINT_SLICES),
+            services=await self._list(SERVICES),
+            pods=await self._list(PODS),
+            is_old=self.plane.minor_version < ENDPOINTS_MANAGER_SINCE,
+        )
+
+    async def _list(self, resource: Resource[Object]) -> tuple[Object, ...]:
+        pages = [await self._client.list_page(resource, namespace=namespace) for namespace in self.namespaces]
+        return tuple(item for page in pages for item in page.items)
+
+    async def versions(self) -> Mapping[str, str]:
+        """Return the resource version of every Endpoints and EndpointSlice in the namespaces."""
+        snapshot = await self.snapshot()
+        items = [("endpoints", item.metadata) for item in snapshot.endpoints]
+        items += [("endpointslice", item.metadata) for item in snapshot.slices]
+        return {f"{kind} {metadata.key}": metadata.resource_version for kind, metadata in items}
+
+    async def follow(self, resource: Resource[Any]) -> None:
+        """Notice what is written to a resource, until cancelled; over restarts of the API server, too."""
+        while True:
+            try:
+                version = (await self._client.list_page(resource, limit=1)).resource_version
+                async with self._client.watch(resource, resource_version=version) as batches:
+                    async for batch in batches:
+                        if any(isinstance(event, WatchEvent) and self._is_here(event) for event in batch):
+                            self.last_change_seconds = self._clock.monotonic()
+            except ClientError:
+                await self._clock.sleep(_WATCH_RETRY_SECONDS)
+
+    def _is_here(self, event: WatchEvent[Any]) -> bool:
+        return event.item.metadata.namespace in self.namespaces
+
+    # ------------------------------------------------------------------------------- doing
+
+    async def resolve(self, operations: Sequence[Operation]) -> Resolved:
+        """Return which slices the operations' targets are now, by name; those that there are none of are absent."""
+        targets = [(op.namespace, op.name) for op in operations if isinstance(op.name, SliceOf)]
+        if not targets:
+            return {}
+        snapshot = await self.snapshot()
+        found: dict[tuple[str, SliceOf], str] = {}
+        for namespace, target in targets:
+            key = ObjectKey(namespace, target.service)
+            candidates = slices_in_order(snapshot, key, MANAGED_BY_ENDPOINTSLICE_CONTROLLER)
+            if candidates:
+                found[namespace, target] = candidates[target.index % len(candidates)].metadata.name
+        return found
+
+    async def apply(self, operation: Operation, resolved: Resolved) -> str:
+        """Carry out one operation; return what came of it: ``ok``, or the code and reason of a refusal.
+
+        Both are the same on two clusters that agree. Raises TransportError where the server does not answer.
+        """
+        resource = RESOURCES[operation.resource]
+        name = operation.name
+        if isinstance(name, SliceOf):
+            if (operation.namespace, name) not in resolved:
+                return NO_TARGET
+            name = resolved[operation.namespace, name]
+        key = ObjectKey(operation.namespace, name)
+        try:
+            body = await self._filled_in(operation)
+            match operation.verb:
+                case "create":
+                    await self._client.request("POST", resource.path(operation.namespace), body=body)
+                case "patch":
+                    await self._client.patch(resource, key, body, patch_type=MERGE_PATCH)
+                case "patch-status":
+                    await self._client.patch(
+                        resource, key, body, patch_type=MERGE_PATCH, subresource="status"
+                    )
+                case "delete":
+                    await self._client.delete(resource, key, grace_period_seconds=operation.grace_seconds)
+        except ApiError as error:
+            return f"{error.status.code} {error.status.reason}"
+        self.last_change_seconds = self._clock.monotonic()
+        return "ok"
+
+    async def poke(self) -> None:
+        """Touch every service, which makes any controller look at it again."""
+        self._pokes += 1
+        body = document({"metadata": {"annotations": {POKE_ANNOTATION: str(self._pokes)}}}).encode()
+        for service in await self._list(SERVICES):
+            await self._client.patch(SERVICES, key_of(service), body, patch_type=MERGE_PATCH)
+        self.last_change_seconds = self._clock.monotonic()
+
+    async def collect_garbage(self) -> int:
+        """Delete the slices whose service is gone, as the garbage collector of a whole cluster would; return how many.
+
+        Which of them there are is chance where a service lived shorter than its controllers needed to notice. Those
+        of our controllers that have lost their owner by hand are counted by their label.
+        """
+        services = await self._list(SERVICES)
+        uids = {service.metadata.uid for service in services}
+        keys = {key_of(service) for service in services}
+        garbage = [
+            slice_
+            for slice_ in await self._list(ENDPOINT_SLICES)
+            if slice_.metadata.deletion_timestamp is None and _is_garbage(slice_, uids, keys)
+        ]
+        for slice_ in garbage:
+            with contextlib.suppress(NotFoundError):
+                await self._client.delete(ENDPOINT_SLICES, key_of(slice_), uid=slice_.metadata.uid)
+        return len(garbage)
+
+    async def _filled_in(self, operation: Operation) -> bytes:
+        body = operation.body
+        for service in set(_UID.findall(body)):
+            found = await self._client.get(SERVICES, ObjectKey(operation.namespace, service))
+            body = body.replace(f"$(uid:{service})", found.metadata.uid)
+        return body.encode()
+
+
+def _is_garbage(slice_: EndpointSlice, uids: set[str], keys: set[ObjectKey]) -> bool:
+    owners = slice_.metadata.owner_references
+    if owners:
+        return not any(owner.uid in uids for owner in owners)
+    labels = slice_.metadata.labels or {}
+    service = ObjectKey(slice_.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
+    return labels.get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER and service not in keys
+
+
+async def while_watching(sides: Sequence[Side], body: Callable[[], Awaitable[T]]) -> T:
+    """Run ``body`` and return its result; meanwhile the sides notice what is written to them."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            followers = [
+                group.create_task(side.follow(resource), name=f"{side.name} {resource.plural}")
+                for side in sides
+                for resource in (ENDPOINTS, ENDPOINT_SLICES)
+            ]
+            result = await body()
+            for follower in followers:
+                follower.cancel()
+    except BaseExceptionGroup as group_of_errors:
+        if len(group_of_errors.exceptions) == 1:
+            raise group_of_errors.exceptions[0] from None
+        raise
+    return result
+
+
+async def come_to_rest(sides: Sequence[Side], seconds: float, clock: Clock) -> None:
+    """Return once nothing has been done to any side, or written on it, for so long; inside of :func:`while_watching`.
+
+    Raises ControllersError where that never comes, or where controllers have ended by themselves.
+    """
+    deadline = clock.monotonic() + _RESTLESS_SECONDS
+    while True:
+        for side in sides:
+            if side.obituary is not None:
+                raise ControllersError(side.obituary)
+        missing = max(side.last_change_seconds for side in sides) + seconds - clock.monotonic()
+        if missing <= 0:
+            return
+        if clock.monotonic() > deadline:
+            raise ControllersError(f"still being written to {_RESTLESS_SECONDS:g} s after the last operation")
+        await clock.sleep(missing)

@@ -1,0 +1,236 @@
+"""What is determined of hints, read out of one cluster: a second reading of the rules, for tests (behaviour 2.10, 2.11).
+
+Which endpoint is sent to another zone, and how far an allocation given earlier is kept, is chance or history upstream.
+Whether there are hints, how many, and the number per zone after all slices were written anew, is not.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
+from typing import NamedTuple
+
+import msgspec
+
+from aiokube.api.core import Node, Service
+from aiokube.api.discovery import (
+    MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    Endpoint,
+    EndpointSlice,
+)
+from aiokube.api.meta import ObjectKey, key_of
+from tests.differential.normalise import Snapshot
+
+_NEARLY = 1e-9  # what differs by less may be equal in other arithmetic
+
+
+class Share(NamedTuple):
+    """How many endpoints a zone should get."""
+
+    desired: float
+    minimum: int
+    maximum: int
+
+
+def shares(nodes: Iterable[Node], ready: int) -> dict[str, Share] | None:
+    """Return each zone's share of so many ready endpoints; None where hints are refused (S-90 to S-93)."""
+    workers = [node for node in nodes if node.ready and not node.control_plane]
+    cpu: Counter[str] = Counter()
+    for node in workers:
+        if not node.zone or not node.allocatable_cpu_milli:
+            return None
+        cpu[node.zone] += node.allocatable_cpu_milli
+    if len(cpu) < 2 or len(cpu) > ready:
+        return None
+    desired = {zone: milli / cpu.total() * ready for zone, milli in cpu.items()}
+    minimum = {zone: ceil(share * (1 / 1.2)) for zone, share in desired.items()}
+    spare = ready - sum(minimum.values())
+    if spare < 0:
+        return None
+    return {
+        zone: Share(max(desired[zone], minimum[zone]), minimum[zone], minimum[zone] + spare) for zone in cpu
+    }
+
+
+def possible_counts(own_zones: Mapping[str, int], allocation: Mapping[str, Share]) -> set[tuple[int, ...]]:
+    """Return the hints per zone, in the order of all zones' names, that S-96 can end with where all is written anew.
+
+    There is more than one outcome only where zones have equal claims, or claims on the verge of being heard.
+    """
+    zones = sorted({*own_zones, *allocation})
+    found: set[tuple[int, ...]] = set()
+    start = tuple(own_zones.get(zone, 0) for zone in zones)
+    seen = {start}
+    waiting = [start]
+    while waiting:
+        counts = waiting.pop()
+        off = {
+            zone: count - allocation[zone].desired
+            for zone, count in zip(zones, counts, strict=True)
+            if zone in allocation
+        }
+        # Who was short remains so, and who had too much, too: nobody changes sides (S-96).
+        givers = {zone: o for zone, o in off.items() if own_zones.get(zone, 0) > allocation[zone].desired}
+        takers = {zone: -o for zone, o in off.items() if own_zones.get(zone, 0) < allocation[zone].desired}
+        most, least = max(givers.values(), default=0.0), max(takers.values(), default=0.0)
+        if not givers or not takers or _unheard(most, least, below=_may_be_below):
+            found.add(counts)
+        if not givers or not takers or _unheard(most, least, below=_is_below):
+            continue
+        for giver in (zone for zone, surplus in givers.items() if surplus > most - _NEARLY):
+            for taker in (zone for zone, lack in takers.items() if lack > least - _NEARLY):
+                moved = [
+                    count - (zone == giver) + (zone == taker)
+                    for zone, count in zip(zones, counts, strict=True)
+                ]
+                if tuple(moved) not in seen:
+                    seen.add(tuple(moved))
+                    waiting.append(tuple(moved))
+    return found
+
+
+def _unheard(most: float, least: float, *, below: Callable[[float, float], bool]) -> bool:
+    """Tell whether the largest claims of both sides are too small for another move."""
+    return below(max(most, least), 1) or below(min(most, least), 0.5)
+
+
+def _is_below(claim: float, limit: float) -> bool:
+    return claim < limit - _NEARLY
+
+
+def _may_be_below(claim: float, limit: float) -> bool:
+    return claim < limit + _NEARLY and claim != limit
+
+
+class Hinted(msgspec.Struct, frozen=True):
+    """What the slices of one service and address type say of zones."""
+
+    ready: int
+    own_zones: Mapping[str, int]
+    """Ready endpoints by the zone that they are in; those in none are left out."""
+    hints: Mapping[str, int]
+    """Hints of ready endpoints, by zone."""
+    unhinted: int
+    """Ready endpoints without exactly one hint."""
+    stray: int
+    """Endpoints that are not ready and have hints, and hints for nodes."""
+    crossing: int
+    """Ready endpoints that are hinted to another zone than their own."""
+
+    @classmethod
+    def of(cls, slices: Iterable[EndpointSlice]) -> "Hinted":
+        """Count over slices."""
+        endpoints = [endpoint for piece in slices for endpoint in piece.endpoints or ()]
+        ready = [endpoint for endpoint in endpoints if endpoint.conditions.ready]
+        zones = [(endpoint.zone, _zones_hinted(endpoint)) for endpoint in ready]
+        return cls(
+            ready=len(ready),
+            own_zones=Counter(zone for zone, _ in zones if zone),
+            hints=Counter(hint for _, hints in zones for hint in hints),
+            unhinted=sum(len(hints) != 1 for _, hints in zones),
+            stray=sum(
+                endpoint.hints is not None
+                and (not endpoint.conditions.ready or bool(endpoint.hints.for_nodes))
+                for endpoint in endpoints
+            ),
+            crossing=sum(hints not in ([], [zone]) for zone, hints in zones),
+        )
+
+    @property
+    def has_any(self) -> bool:
+        """Tell whether any endpoint has a hint."""
+        return bool(self.hints) or bool(self.stray)
+
+
+def _zones_hinted(endpoint: Endpoint) -> list[str]:
+    return [zone.name for zone in (endpoint.hints.for_zones if endpoint.hints else None) or ()]
+
+
+Family = tuple[ObjectKey, str]
+
+
+def topology_aware(service: Service) -> bool:
+    """Tell whether a service asks for topology-aware hints (S-80)."""
+    return service.topology_mode in ("Auto", "auto")
+
+
+def hinted_families(snapshot: Snapshot) -> dict[Family, Hinted]:
+    """Return what is hinted for each service that asks for topology-aware hints, by its key and address type."""
+    asking = {key_of(service) for service in snapshot.services if topology_aware(service)}
+    groups: dict[Family, list[EndpointSlice]] = defaultdict(list)
+    for piece in snapshot.slices:
+        key = _service_of(piece)
+        if key in asking and key is not None:
+            groups[key, piece.address_type].append(piece)
+    return {family: Hinted.of(slices) for family, slices in groups.items()}
+
+
+def without_shared_hints(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without the hints that are topology-aware, which have to be compared in another way."""
+    asking = {key_of(service) for service in snapshot.services if topology_aware(service)}
+    slices = tuple(
+        msgspec.structs.replace(
+            piece,
+            endpoints=tuple(
+                msgspec.structs.replace(endpoint, hints=None) for endpoint in piece.endpoints or ()
+            ),
+        )
+        if _service_of(piece) in asking
+        else piece
+        for piece in snapshot.slices
+    )
+    return msgspec.structs.replace(snapshot, slices=slices)
+
+
+def _service_of(piece: EndpointSlice) -> ObjectKey | None:
+    labels = piece.metadata.labels or {}
+    if labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+        return None
+    return ObjectKey(piece.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
+
+
+def broken_hint_rules(snapshot: Snapshot, nodes: Sequence[Node], *, written_anew: bool = False) -> list[str]:
+    """Return what is wrong with the topology-aware hints of a cluster, one line each.
+
+    ``written_anew`` says that hints were off and have just been asked for: then the numbers are determined.
+    """
+    wrong = []
+    for (service, address_type), found in sorted(hinted_families(snapshot).items()):
+        allocation = shares(nodes, found.ready)
+        if allocation is not None and found.own_zones.total() < found.ready:  # type: ignore[attr-defined]
+            allocation = None  # S-95
+        wrong += [
+            f"{service} {address_type}: {words} ({found}, {allocation})"
+            for words in _wrong(found, allocation, written_anew=written_anew)
+        ]
+    return wrong
+
+
+def _wrong(found: Hinted, allocation: Mapping[str, Share] | None, *, written_anew: bool) -> Iterable[str]:
+    if allocation is None:
+        if found.has_any:
+            yield "hints although they are to be refused"
+        return
+    if found.unhinted:
+        yield f"{found.unhinted} ready endpoints without a hint"
+    if found.stray:
+        yield f"{found.stray} endpoints that are not ready, or nodes, with hints"
+    if not written_anew:
+        if found.own_zones.keys() <= allocation.keys():
+            for zone, share in allocation.items():
+                # S-96 may stop one endpoint above. How few there are is history: what stands below is kept (S-94).
+                most = max(share.maximum, ceil(share.desired)) + 1
+                if found.hints.get(zone, 0) > most:
+                    yield f"{zone} has {found.hints.get(zone, 0)} hints, more than {most}"
+        return
+    zones = sorted({*found.own_zones, *allocation})
+    counts = tuple(found.hints.get(zone, 0) for zone in zones)
+    possible = possible_counts(found.own_zones, allocation)
+    if counts not in possible:
+        yield f"hints {counts} for {zones}, not one of {sorted(possible)}"
+    moved = sum(
+        max(0, found.own_zones.get(zone, 0) - count) for zone, count in zip(zones, counts, strict=True)
+    )
+    if found.crossing != moved:
+        yield f"{found.crossing} endpoints are hinted to another zone, where {moved} do"

@@ -1,0 +1,211 @@
+"""One of two clusters on which Endpoints are mirrored, what both must have in common, and what must hold on each.
+
+Names of slices, times and versions are chance and left out; a uid becomes whether it is that of the Endpoints there is.
+Everything else of a mirrored slice is determined, but for the order of its endpoints (behaviour 6).
+"""
+
+import contextlib
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiokube.api.discovery import (
+    ENDPOINT_SLICES,
+    MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
+    EndpointPort,
+    EndpointSlice,
+)
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.client.errors import NotFoundError
+from aiokube.client.rest import MERGE_PATCH
+from endpointd.controllers.mirroring.controller import EVENT_COMPONENT, NAME
+from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
+from tests.differential.cluster_under_test import POKE_ANNOTATION, Resolved, Side, Starter
+from tests.differential.mirroring_workload import HELD, OURS, STRANGER
+from tests.differential.normalise import NormalState, Snapshot
+from tests.differential.operations import Operation, SliceOf, document
+from tinykube.testing.control_plane import ControlPlane
+from tinykube.testing.processes import ChildProcess
+
+_START_SECONDS = 60.0
+
+
+def upstream_mirroring(flags: Sequence[str] = ()) -> Starter:
+    """Return what starts kube-controller-manager with the mirroring controller alone, and these flags."""
+    return lambda plane, name: plane.start_controller_manager((NAME,), flags=flags, name=name)
+
+
+def endpointd_mirroring(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> Starter:
+    """Return what starts ``endpointd run`` with the mirroring controller alone, and these flags, and waits until it runs.
+
+    ``command`` stands before the flags; without one it is this interpreter's ``-m endpointd run``.
+    """
+    program = tuple(command) or (sys.executable, "-m", "endpointd", "run")
+
+    def start(plane: ControlPlane, name: str) -> ChildProcess:
+        fixed = (f"--kubeconfig={plane.kubeconfig_path}", f"--controllers={NAME}", "--leader-elect=false")
+        child = plane.start_child(name, [*program, *fixed, *flags])
+        child.wait_for_log('"running" controllers=', timeout_seconds=_START_SECONDS)
+        return child
+
+    return start
+
+
+class MirroringSide(Side):
+    """A side on which slices are those that mirror, and poking means to change what every slice mirrors."""
+
+    async def resolve(self, operations: Sequence[Operation]) -> Resolved:
+        """Return which slices the operations' targets are now, by name; those that there are none of are absent."""
+        targets = [(op.namespace, op.name) for op in operations if isinstance(op.name, SliceOf)]
+        if not targets:
+            return {}
+        snapshot = await self.snapshot()
+        found: dict[tuple[str, SliceOf], str] = {}
+        for namespace, target in targets:
+            candidates = slices_in_order(
+                snapshot, ObjectKey(namespace, target.service), are_held=target.index == HELD
+            )
+            if candidates:
+                found[namespace, target] = candidates[target.index % len(candidates)].metadata.name
+        return found
+
+    async def poke(self) -> None:
+        """Give every Endpoints another annotation, which is mirrored: all its slices have to be written."""
+        self._pokes += 1
+        body = document({"metadata": {"annotations": {POKE_ANNOTATION: str(self._pokes)}}}).encode()
+        for item in (await self.snapshot()).endpoints:
+            await self._client.patch(ENDPOINTS, key_of(item), body, patch_type=MERGE_PATCH)
+        self.last_change_seconds = self._clock.monotonic()
+
+    async def clear(self, wheres: Collection[str]) -> None:
+        """Delete the slices that mirror these Endpoints, so that their controller has nothing to begin from."""
+        for piece in (await self.snapshot()).slices:
+            if _manager(piece) == OURS and str(_mirrored_key(piece)) in wheres:
+                with contextlib.suppress(NotFoundError):
+                    await self._client.delete(ENDPOINT_SLICES, key_of(piece))
+        self.last_change_seconds = self._clock.monotonic()
+
+    async def told(self) -> frozenset[tuple[str, str, str, str]]:
+        """Return the Events of the controller: what it is about, its type, reason and message."""
+        found = set()
+        for namespace in self.namespaces:
+            answer = await self._client.request("GET", f"/api/v1/namespaces/{namespace}/events")
+            for event in msgspec.json.decode(answer)["items"]:
+                about = event["involvedObject"]
+                if event["source"].get("component") == EVENT_COMPONENT:
+                    where = f"{about['kind']} {about['namespace']}/{about['name']}"
+                    found.add((where, event["type"], event["reason"], event["message"]))
+        return frozenset(found)
+
+
+def slices_in_order(snapshot: Snapshot, key: ObjectKey, *, are_held: bool = False) -> list[EndpointSlice]:
+    """Return the slices that mirror an Endpoints, in an order that follows from what is in them.
+
+    Either those that live, or those that a finalizer keeps from going.
+    """
+    chosen = [
+        piece
+        for piece in snapshot.slices
+        if _mirrored_key(piece) == key
+        and _manager(piece) == OURS
+        and (piece.metadata.deletion_timestamp is not None) == are_held
+    ]
+    return sorted(chosen, key=lambda piece: (_group(piece), _lines(piece, {})))
+
+
+def mirrored_state(snapshot: Snapshot) -> NormalState:
+    """Return what two clusters must have in common: what the slices of each Endpoints, type and ports say.
+
+    Slices that are being deleted are left out: :func:`held_keys` says whose they are.
+    """
+    uids = {key_of(item): item.metadata.uid for item in snapshot.endpoints}
+    state: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for piece in snapshot.slices:
+        if piece.metadata.deletion_timestamp is None:
+            by_hand = piece.metadata.name.startswith(STRANGER)
+            named = f" named {piece.metadata.name}" if by_hand else ""
+            name = f"{_mirrored_key(piece)} {_group(piece)} by {_manager(piece)}{named}"
+            state[name].append(_lines(piece, uids))
+    return {name: tuple(line for lines in sorted(found) for line in lines) for name, found in state.items()}
+
+
+def held_keys(snapshot: Snapshot) -> set[str]:
+    """Return of which Endpoints there are slices that are being deleted and do not go."""
+    return {str(_mirrored_key(p)) for p in snapshot.slices if p.metadata.deletion_timestamp is not None}
+
+
+def broken_mirrors(snapshot: Snapshot) -> list[str]:
+    """Return, one line each, what is wrong with mirrored slices at rest, whatever another cluster says.
+
+    It is looked at without repacking: an address, ready or not, on a port.
+    """
+    wrong: list[str] = []
+    services = {key_of(service): service for service in snapshot.services}
+    items = {key_of(item): item for item in snapshot.endpoints}
+    groups: set[tuple[ObjectKey, str]] = set()
+    for piece in snapshot.slices:
+        key = _mirrored_key(piece)
+        if _manager(piece) != OURS or piece.metadata.deletion_timestamp is not None:
+            continue
+        name = piece.metadata.name
+        item, service = items.get(key), services.get(key)
+        if item is None or not is_mirrorable(item) or service is None or not wants_mirroring(service):
+            wrong.append(f"slice {name} mirrors {key}, which is not to be mirrored (M-10)")
+            continue
+        if (key, _group(piece)) in groups:
+            wrong.append(f"slice {name} is one of several of {key} {_group(piece)} (M-31)")
+        groups.add((key, _group(piece)))
+        if [owner.uid for owner in piece.metadata.owner_references or ()] != [item.metadata.uid]:
+            wrong.append(f"slice {name} does not belong to the Endpoints {key} (M-33)")
+        if not piece.endpoints:
+            wrong.append(f"slice {name} of {key} is empty (M-30)")
+        offered = {
+            (port.name or "", port.port, port.protocol)
+            for subset in item.subsets or ()
+            for port in subset.ports or ()
+        }
+        wrong += [
+            f"slice {name} of {key} has a port that is not there: {_port_text(port)}"
+            for port in piece.ports or ()
+            if (port.name, port.port, port.protocol) not in offered
+        ]
+    return wrong
+
+
+def _mirrored_key(piece: EndpointSlice) -> ObjectKey:
+    return ObjectKey(piece.metadata.namespace, (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL, ""))
+
+
+def _manager(piece: EndpointSlice) -> str:
+    return (piece.metadata.labels or {}).get(MANAGED_BY_LABEL, "(none)")
+
+
+def _group(piece: EndpointSlice) -> str:
+    return f"{piece.address_type} [{', '.join(map(_port_text, piece.ports or ()))}]"
+
+
+def _port_text(port: EndpointPort) -> str:
+    return f"{port.name or '-'}:{port.port}/{port.protocol} {port.app_protocol or ''}".rstrip()
+
+
+def _lines(piece: EndpointSlice, uids: Mapping[ObjectKey, str]) -> tuple[str, ...]:
+    metadata = piece.metadata
+    owners = [
+        f"{owner.api_version} {owner.kind} {owner.name} controller={owner.controller}"
+        f" block={owner.block_owner_deletion}"
+        f"{'' if owner.uid == uids.get(ObjectKey(metadata.namespace, owner.name)) else ' (another uid)'}"
+        for owner in metadata.owner_references or ()
+    ]
+    endpoints = [msgspec.json.encode(endpoint).decode() for endpoint in piece.endpoints or ()]
+    return (
+        f"labels {sorted((metadata.labels or {}).items())}",
+        f"annotations {sorted((metadata.annotations or {}).items())}",
+        f"owners {owners}",
+        f"finalizers {list(metadata.finalizers or ())}",
+        *sorted(endpoints),
+    )

@@ -1,0 +1,157 @@
+"""The comparison judges right: what is upstream's oversight, what is a known difference, what is a failure."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from aiokube.api.core import SERVICES
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.resource import Resource
+from tests.differential.cluster_under_test import Side
+from tests.differential.differential import DifferenceError, Differential, Healed, Plan
+from tests.differential.normalise import Snapshot
+from tests.differential.operations import Operation
+from tests.differential.workload import WorkloadOptions
+
+PLAN = Plan(seed=1, operations=1, options=WorkloadOptions(prefix="x", meddling=False, freezing=False))
+RIGHT, WRONG = {"team": "red"}, {"team": "blue"}
+
+
+class Clock:
+    """Sleeping takes no time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 0.001)
+
+
+class FakeSide:
+    """A cluster that publishes one Endpoints with labels that follow from how often it was poked and restarted."""
+
+    last_change_seconds = 0.0
+
+    def __init__(
+        self, name: str, labels: Callable[[int, int], Mapping[str, str]], outcome: str = "ok"
+    ) -> None:
+        self.name = name
+        self.obituary: str | None = None
+        self.pokes = self.restarts = 0
+        self._labels = labels
+        self._outcome = outcome
+
+    async def follow(self, resource: Resource[Any]) -> None:
+        """Nothing is written by itself here."""
+
+    async def resolve(self, operations: object) -> dict[object, str]:
+        return {}
+
+    async def apply(self, operation: Operation, resolved: object) -> str:
+        return self._outcome
+
+    async def collect_garbage(self) -> int:
+        return 0
+
+    async def poke(self) -> None:
+        self.pokes += 1
+
+    def stop(self) -> int:
+        self.restarts += 1
+        return 0
+
+    def start(self) -> None:
+        """It was counted when it was stopped."""
+
+    async def snapshot(self) -> Snapshot:
+        metadata = {"name": "web", "namespace": "x-a", "labels": self._labels(self.pokes, self.restarts)}
+        item = ENDPOINTS.decode(msgspec.json.encode({"metadata": metadata}))
+        service = SERVICES.decode(msgspec.json.encode({"metadata": {"name": "web", "namespace": "x-a"}}))
+        return Snapshot((item,), (), (service,), ())
+
+
+def always(labels: Mapping[str, str]) -> Callable[[int, int], Mapping[str, str]]:
+    return lambda pokes, restarts: labels
+
+
+def once_poked(pokes: int, restarts: int) -> Mapping[str, str]:
+    return RIGHT if pokes else WRONG
+
+
+def once_restarted(pokes: int, restarts: int) -> Mapping[str, str]:
+    return RIGHT if restarts else WRONG
+
+
+async def lead(reference: FakeSide, candidate: FakeSide) -> tuple[Differential, list[str]]:
+    told: list[str] = []
+    sides = cast("tuple[Side, Side]", (reference, candidate))
+    differential = Differential(PLAN, *sides, report=told.append, clock=Clock())
+    await differential.run()
+    return differential, told
+
+
+async def test_two_that_agree_are_let_be_but_for_a_last_look() -> None:
+    reference, candidate = FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", always(RIGHT))
+    differential, told = await lead(reference, candidate)
+    assert not differential.healed
+    assert (reference.pokes, reference.restarts, candidate.pokes) == (1, 0, 1)
+    assert told[-1].startswith("seed 1:")
+
+
+async def test_what_upstream_mends_when_its_services_are_touched_is_its_own_oversight() -> None:
+    differential, told = await lead(FakeSide("upstream", once_poked), FakeSide("endpointd", always(RIGHT)))
+    assert [(healed.key, healed.by) for healed in differential.healed] == [("endpoints x-a/web", "poke")]
+    assert any("healed by a poke: endpoints x-a/web" in line for line in told)
+
+
+async def test_what_upstream_mends_when_it_is_started_anew_is_told_as_that() -> None:
+    differential, _ = await lead(FakeSide("upstream", once_restarted), FakeSide("endpointd", always(RIGHT)))
+    assert differential.healed == [Healed(0, "endpoints x-a/web", "restart", ())]
+
+
+async def test_a_candidate_that_is_right_only_after_being_touched_is_a_failure() -> None:
+    with pytest.raises(
+        DifferenceError, match=r"^endpointd is right only after its services were touched"
+    ) as caught:
+        await lead(FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", once_poked))
+    assert "-  labels {team=red}\n+  labels {team=blue}" in str(caught.value)
+
+
+async def test_a_difference_that_stays_is_a_failure_that_can_be_seen_again() -> None:
+    reference = FakeSide("upstream", always(RIGHT))
+    with pytest.raises(DifferenceError, match=r"^they differ, and upstream stands by it") as caught:
+        await lead(reference, FakeSide("endpointd", always(WRONG)))
+    assert reference.restarts == 1
+    told = str(caught.value)
+    assert "create       nodes          x-node-" in told
+    assert "python -m tests.differential.differential --seed 1 --operations" in told
+
+
+async def test_a_known_difference_is_noted_and_is_none() -> None:
+    labelled = {**RIGHT, "service.kubernetes.io/headless": ""}
+    candidate = FakeSide("endpointd", always(RIGHT))
+    differential, told = await lead(FakeSide("upstream", always(labelled)), candidate)
+    assert differential.explained == {"endpoints x-a/web": "S-60, E-19b"}
+    assert "as upstream is known for (S-60, E-19b): endpoints x-a/web" in told[0]
+    assert candidate.pokes == 1  # the last look, and no more
+
+
+async def test_an_operation_that_only_one_side_takes_is_a_failure() -> None:
+    with pytest.raises(DifferenceError, match=r"in two ways \(upstream: ok, endpointd: 422 Invalid\)"):
+        await lead(FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", always(RIGHT), "422 Invalid"))
+
+
+async def test_controllers_that_have_died_are_a_failure_with_their_last_words() -> None:
+    candidate = FakeSide("endpointd", always(RIGHT))
+    candidate.obituary = "the controllers of endpointd have ended with 1:\nout of luck"
+    with pytest.raises(DifferenceError, match="out of luck"):
+        await lead(FakeSide("upstream", always(RIGHT)), candidate)

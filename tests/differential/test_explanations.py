@@ -1,0 +1,43 @@
+"""What upstream is known for is told from what it is not."""
+
+from tests.differential.explanations import explain
+
+KEY = "slices a/web IPv4 [] by endpointslice-controller.k8s.io"
+OWNER = "\n    owner v1 Service web controller=True block=True"
+
+
+def slices(size: int, labels: str, owner: str = OWNER) -> tuple[str, ...]:
+    return (f"sizes [{size}]", f"labels {{{labels}}}{owner}", *(f"10.0.0.{i}" for i in range(size)))
+
+
+def test_equal_states_need_no_explanation() -> None:
+    assert not explain({KEY: slices(1, "team=red")}, {KEY: slices(1, "team=red")})
+
+
+def test_a_wrong_headless_label_is_known() -> None:
+    labelled = slices(1, "service.kubernetes.io/headless=, team=red")
+    assert explain({KEY: labelled}, {KEY: slices(1, "team=red")}) == {KEY: "S-60, E-19b"}
+    assert not explain({KEY: labelled}, {KEY: slices(1, "team=blue")})
+    assert not explain({KEY: labelled}, {KEY: slices(2, "team=red")})
+
+
+def test_a_placeholder_of_somebody_else_is_known_and_a_slice_with_endpoints_is_not() -> None:
+    stale = "\n    owner v1 Service web (another uid) controller=True block=True"
+    for owner in (stale, ""):
+        assert explain({KEY: slices(0, "team=red", owner)}, {KEY: slices(0, "team=red")}) == {
+            KEY: "S-50, S-51"
+        }
+        assert not explain({KEY: slices(1, "team=red", owner)}, {KEY: slices(1, "team=red")})
+
+
+def test_both_at_once_are_known_by_both_rules() -> None:
+    odd = slices(0, "service.kubernetes.io/headless=, team=red", "")
+    assert explain({KEY: odd}, {KEY: slices(0, "team=red")}) == {KEY: "S-60, E-19b; S-50, S-51"}
+
+
+def test_what_only_one_side_has_is_known_only_after_it_was_somebody_elses() -> None:
+    mine = {KEY: slices(0, "team=red")}
+    assert not explain({}, mine)
+    assert not explain(mine, {}, earlier={KEY: "S-50, S-51"})
+    assert explain({}, mine, earlier={KEY: "S-50, S-51"}) == {KEY: "S-73 after S-51"}
+    assert not explain({}, {KEY: slices(1, "team=red")}, earlier={KEY: "S-50, S-51"})

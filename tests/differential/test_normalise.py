@@ -1,0 +1,243 @@
+"""Two clusters are told apart by what counts and by nothing else."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiokube.api.core import PODS, SERVICES
+from aiokube.api.discovery import ENDPOINT_SLICES, MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.meta import ObjectKey
+from tests.differential.invariants import broken_rules
+from tests.differential.normalise import (
+    NormalState,
+    Snapshot,
+    different_keys,
+    normalise,
+    readable_difference,
+    slices_in_order,
+)
+
+Json = dict[str, Any]
+
+
+def pod(name: str, uid: str) -> Json:
+    return {"metadata": {"name": name, "namespace": "a", "uid": uid}}
+
+
+def reference(name: str, uid: str) -> Json:
+    return {"kind": "Pod", "namespace": "a", "name": name, "uid": uid}
+
+
+def endpoint(name: str, uid: str, ip: str, **more: Any) -> Json:
+    conditions = {"ready": True, "serving": True, "terminating": False}
+    return {"addresses": [ip], "conditions": conditions, "targetRef": reference(name, uid), **more}
+
+
+def slice_(name: str, *endpoints: Json, uid: str = "svc-uid", **more: Any) -> Json:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "a",
+            "generateName": "web-",
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "7",
+            "labels": {
+                "kubernetes.io/service-name": "web",
+                "endpointslice.kubernetes.io/managed-by": MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+            },
+            "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": name},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": uid}],
+        },
+        "addressType": "IPv4",
+        "endpoints": list(endpoints),
+        "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
+        **more,
+    }
+
+
+def endpoints(*subsets: Json, **metadata: Any) -> Json:
+    return {"metadata": {"name": "web", "namespace": "a", "uid": "e", **metadata}, "subsets": list(subsets)}
+
+
+def snapshot(
+    slices: tuple[Json, ...] = (), endpoints: tuple[Json, ...] = (), pods: tuple[Json, ...] = ()
+) -> Snapshot:
+    service = {"metadata": {"name": "web", "namespace": "a", "uid": "svc-uid"}}
+    return Snapshot(
+        endpoints=tuple(ENDPOINTS.decode(msgspec.json.encode(item)) for item in endpoints),
+        slices=tuple(ENDPOINT_SLICES.decode(msgspec.json.encode(item)) for item in slices),
+        services=(SERVICES.decode(msgspec.json.encode(service)),),
+        pods=tuple(PODS.decode(msgspec.json.encode(item)) for item in pods),
+    )
+
+
+def state(*slices: Json, sizes_are_determined: bool = True) -> NormalState:
+    pods = (pod("p", "1"), pod("q", "2"))
+    return normalise(snapshot(slices, pods=pods), sizes_are_determined=sizes_are_determined)
+
+
+P, Q = endpoint("p", "1", "10.0.0.1"), endpoint("q", "2", "10.0.0.2")
+
+
+def test_names_versions_uids_and_order_make_no_difference() -> None:
+    here = state(slice_("web-xx", P, Q))
+    other_uids = (pod("p", "one"), pod("q", "two"))
+    there = normalise(
+        snapshot(
+            (slice_("web-yy", endpoint("q", "two", "10.0.0.2"), endpoint("p", "one", "10.0.0.1")),),
+            pods=other_uids,
+        )
+    )
+    assert here == there
+    assert not different_keys(here, there)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        slice_("web-xx", P),
+        slice_("web-xx", P, Q, Q),
+        slice_("web-xx", P, endpoint("q", "2", "10.0.0.3")),
+        slice_("web-xx", P, endpoint("q", "of an older pod", "10.0.0.2")),
+        slice_("web-xx", P, Q | {"zone": "z"}),
+        slice_("web-xx", P, Q | {"nodeName": "n"}),
+        slice_("web-xx", P, Q | {"hostname": "h"}),
+        slice_("web-xx", P, Q | {"hints": {"forZones": [{"name": "z"}]}}),
+        slice_("web-xx", P, Q | {"conditions": {"ready": True, "serving": True}}),
+        slice_("web-xx", P, Q, uid="of an older service"),
+        slice_("web-xx", P, Q, addressType="IPv6"),
+        slice_("web-xx", P, Q, ports=None),
+    ],
+    ids=lambda changed: None,
+)
+def test_everything_else_does(changed: Json) -> None:
+    here, there = state(slice_("web-xx", P, Q)), state(changed)
+    assert different_keys(here, there)
+    assert readable_difference(here, there, ("here", "there")).startswith("--- here\n+++ there\n")
+
+
+def test_labels_and_annotations_count_but_not_the_trigger_time() -> None:
+    plain = slice_("web-xx", P)
+    labelled = slice_("web-xx", P)
+    labelled["metadata"]["labels"]["team"] = "red"
+    annotated = slice_("web-xx", P)
+    annotated["metadata"]["annotations"]["note"] = "x"
+    later = slice_("web-xx", P)
+    later["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"] = "later"
+    assert different_keys(state(plain), state(labelled))
+    assert different_keys(state(plain), state(annotated))
+    assert not different_keys(state(plain), state(later))
+
+
+def test_how_endpoints_are_spread_counts_only_where_it_is_determined() -> None:
+    together, apart = (slice_("web-xx", P, Q),), (slice_("web-xx", P), slice_("web-yy", Q))
+    assert different_keys(state(*together), state(*apart))
+    assert not different_keys(
+        state(*together, sizes_are_determined=False), state(*apart, sizes_are_determined=False)
+    )
+
+
+def test_a_slice_made_by_hand_keeps_its_name_until_it_is_the_controllers() -> None:
+    one, other = slice_("foreign-1", P), slice_("foreign-2", P)
+    assert not different_keys(state(one), state(other))
+    for slice_of_somebody in (one, other):
+        del slice_of_somebody["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"]
+    assert different_keys(state(one), state(other))
+
+
+def test_endpoints_differ_by_subset_by_list_and_by_port_order() -> None:
+    ports = [{"name": "a", "port": 1, "protocol": "TCP"}, {"name": "b", "port": 2, "protocol": "TCP"}]
+    address = {"ip": "10.0.0.1", "nodeName": "n", "targetRef": reference("p", "1")}
+    base = {"addresses": [address], "ports": ports}
+
+    def of(*subsets: Json, **metadata: Any) -> NormalState:
+        return normalise(snapshot(endpoints=(endpoints(*subsets, **metadata),), pods=(pod("p", "1"),)))
+
+    assert not different_keys(of(base), of(base, uid="another", resourceVersion="9"))
+    assert not different_keys(of(base, {"addresses": [address]}), of({"addresses": [address]}, base))
+    for other in (
+        of(),
+        of({"notReadyAddresses": [address], "ports": ports}),
+        of({"addresses": [address], "ports": ports[::-1]}),
+        of({"addresses": [address | {"nodeName": ""}], "ports": ports}),
+        of({"addresses": [address | {"hostname": "h"}], "ports": ports}),
+        of(base, labels={"team": "red"}),
+        normalise(snapshot()),
+    ):
+        assert different_keys(of(base), other) == ["endpoints a/web"]
+
+
+def test_slices_are_put_in_order_by_what_is_in_them() -> None:
+    one, other = slice_("web-zz", P), slice_("web-aa", Q)
+    pods = (pod("p", "1"), pod("q", "2"))
+    going = slice_("web-gg", P)
+    going["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    foreign = slice_("web-ff", P)
+    foreign["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody"
+    found = slices_in_order(
+        snapshot((other, going, one, foreign), pods=pods),
+        ObjectKey("a", "web"),
+        MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
+    )
+    assert [item.metadata.name for item in found] == ["web-zz", "web-aa"]
+
+
+def broken(*slices: Json, items: tuple[Json, ...] = ()) -> list[str]:
+    return broken_rules(snapshot(slices, items), max_endpoints_per_slice=2)
+
+
+def test_a_cluster_is_held_to_the_rules_by_itself() -> None:
+    assert not broken(slice_("web-xx", P, Q))
+    third = endpoint("r", "3", "10.0.0.3")
+    assert "3 endpoints, more than 2 (S-42)" in broken(slice_("web-xx", P, Q, third))[0]
+    assert "twice (S-40)" in broken(slice_("web-xx", P, P))[0]
+    assert "does not begin with that of its service, web (S-61)" in broken(slice_("odd-xx", P))[0]
+    udp, tcp = ({"name": "", "port": 8080, "protocol": protocol} for protocol in ("UDP", "TCP"))
+    in_order, swapped = (
+        broken(slice_("web-xx", P, ports=[udp, tcp])),
+        broken(slice_("web-xx", P, ports=[tcp, udp])),
+    )
+    assert len(in_order) + len(swapped) == 1  # one of the two orders is the canonical one
+    theirs = slice_("odd-xx", P, P, Q)
+    theirs["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody"
+    assert not broken(theirs)
+
+
+def test_endpoints_are_held_to_their_canonical_order() -> None:
+    labels = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    ten, nine = {"ip": "10.0.0.10"}, {"ip": "10.0.0.9"}
+    port = {"port": 80, "protocol": "TCP"}
+    assert not broken(items=(endpoints({"addresses": [ten, nine], "ports": [port]}, labels=labels),))
+    assert broken(items=(endpoints({"addresses": [nine, ten], "ports": [port]}, labels=labels),)) == [
+        "endpoints a/web: the addresses of a subset are not in canonical order (E-31)"
+    ]
+    assert not broken(items=(endpoints({"addresses": [nine, ten], "ports": [port]}),))
+    two = ({"addresses": [ten], "ports": [port]}, {"addresses": [nine], "ports": [port | {"port": 81}]})
+    orders = [broken(items=(endpoints(*order, labels=labels),)) for order in (two, two[::-1])]
+    assert sorted(map(len, orders)) == [0, 1]
+    # 0.5: port1/8088 stands before port0/8080
+    one, zero = (
+        {"name": f"port{i}", "port": number, "protocol": "TCP"} for i, number in ((1, 8088), (0, 8080))
+    )
+    assert not broken(items=(endpoints({"addresses": [ten], "ports": [one, zero]}, labels=labels),))
+    assert broken(items=(endpoints({"addresses": [ten], "ports": [zero, one]}, labels=labels),))
+
+
+def test_before_kubernetes_1_33_the_manager_of_an_endpoints_and_the_order_of_ports_are_left_out() -> None:
+    ports = [{"name": "b", "port": 1, "protocol": "TCP"}, {"name": "a", "port": 2, "protocol": "TCP"}]
+    old, new = (
+        {
+            "metadata": {"name": "web", "namespace": "a", "labels": labels},
+            "subsets": [{"ports": order, "addresses": [{"ip": "10.0.0.1"}]}],
+        }
+        for labels, order in (
+            ({}, ports),
+            ({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}, ports[::-1]),
+        )
+    )
+    one, other = snapshot(endpoints=(old,)), snapshot(endpoints=(new,))
+    assert normalise(one) != normalise(other)
+    one, other = (msgspec.structs.replace(item, is_old=True) for item in (one, other))
+    assert normalise(one) == normalise(other)

@@ -1,0 +1,96 @@
+"""``tinykube serve``: the embedded API server, without anything that acts in it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tinykube.cli.own_kubeconfig import default_kubeconfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def server_options(program: str) -> Callable[[F], F]:
+    """Return a decorator that adds the options of every command that runs the server: data, port and kubeconfig."""
+    options = (
+        click.option(
+            "--kubeconfig-out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=None,
+            show_default=str(default_kubeconfig(program)),
+            metavar="FILE",
+            help="Where to write the kubeconfig (0600); it is removed at the end. The default gets -2, -3, ... where "
+            "other instances run in this folder.",
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Port of the API server; 0 takes a free one.",
+        ),
+        click.option(
+            "--data-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=None,
+            metavar="DIR",
+            help="Keep everything there, durably; in memory alone without.",
+        ),
+    )
+
+    def decorate(command: F) -> F:
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def serve_command(program: str) -> click.Command:
+    """Return the command ``serve`` of a program, which names the default kubeconfig."""
+
+    @click.command("serve")
+    @server_options(program)
+    @click.option(
+        "--bind-address", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
+    )
+    @click.option(
+        "--allow-remote",
+        is_flag=True,
+        help="Let --bind-address be reachable from other machines: whoever has the token may do everything.",
+    )
+    @click.option(
+        "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+    )
+    def serve(
+        data_dir: Path | None,
+        bind_address: str,
+        allow_remote: bool,
+        port: int,
+        kubeconfig_out: Path | None,
+        verbosity: int,
+    ) -> None:
+        """Serve the Kubernetes API on this machine, until SIGTERM or SIGINT.
+
+        Any client can use it with the kubeconfig that is written. Nothing acts in it: `up` adds nodes and pods.
+        """
+        from aiokube.process.import_hooks import import_aiohttp
+
+        import_aiohttp()
+        from aiokube.process import logs
+        from tinykube.cli.embedded import check_settings, serve_until_told, starting
+        from tinykube.server.settings import ServerSettings
+
+        logs.configure(verbosity)
+        settings = ServerSettings(host=bind_address, port=port, allow_remote=allow_remote, data_dir=data_dir)
+        check_settings(settings)
+        with starting():
+            asyncio.run(serve_until_told(settings, kubeconfig_out, program=program))
+
+    return serve
+
+
+serve = serve_command("tinykube")

@@ -1,0 +1,298 @@
+"""The embedded API server, composed: storage, verbs and HTTP, from start to an orderly end."""
+
+import asyncio
+import base64
+import logging
+import platform
+import random
+import secrets
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from aiokube.clock import Clock, SystemClock
+from tinykube.server.bootstrap import bootstrap
+from tinykube.server.certificates.files import (
+    ServingCertificate,
+    kept_certificate,
+    make_certificate,
+    write_private,
+)
+from tinykube.server.custom.crd_controller import DefinitionLoop
+from tinykube.server.custom.kinds import CustomKinds
+from tinykube.server.custom.service import CustomPatches, CustomSchema, CustomSchemas
+from tinykube.server.http.codec import encode_yaml
+from tinykube.server.http.dispatch import Dispatcher
+from tinykube.server.http.identity import Identity
+from tinykube.server.http.listener import Listener
+from tinykube.server.http.openapi import OpenApi
+from tinykube.server.http.pod_logs import LogSource
+from tinykube.server.http.resources import Resources
+from tinykube.server.http.streams import Streams
+from tinykube.server.lifecycle.manager import Lifecycle
+from tinykube.server.loopback_client import Housekeeping
+from tinykube.server.objects import JsonObject
+from tinykube.server.patch.service import TypedPatches
+from tinykube.server.registry.customresourcedefinitions import custom_resource_definitions
+from tinykube.server.registry.definition import Registry, Strategy
+from tinykube.server.schema.decoder import TypedDecoder
+from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.schema.service import TypeSchema
+from tinykube.server.settings import ServerSettings, is_token
+from tinykube.server.storage.store import ObjectStorage, open_storage
+from tinykube.server.verbs.context import Backend, Caller, new_request
+from tinykube.server.verbs.reviews import REVIEWS
+
+_LOG = logging.getLogger(__name__)
+
+KUBERNETES_VERSION = "v1.36.3"
+"""The release whose API this is: clients that look at versions see it."""
+
+_ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
+"""As Go calls them."""
+_TOKEN_FILE = "token"  # noqa: S105 - the name of the file
+_TOKEN_BYTES = 32
+_START = Caller("system:apiserver")
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - taken only where it was allowed explicitly
+_SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+class ApiServer:
+    """A Kubernetes API server in this process: ``async with ApiServer(settings, registry) as server``.
+
+    Inside of the block it answers on :attr:`url`, over TLS, whoever bears the token of :meth:`kubeconfig`; everything it
+    has confirmed is on disk where it has a data directory. Leaving the block is orderly: no new connections, the watches
+    end, requests under way are waited for, the log is closed. Raises :class:`~.settings.SettingsError`, OSError where the
+    address is taken, StorageOpenError where the data cannot be read. ``pod_logs`` makes up what `kubectl logs` shows;
+    without it there are no logs.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        registry: Registry,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        pod_logs: LogSource | None = None,
+    ) -> None:
+        settings.check()
+        self._pod_logs = pod_logs
+        self._settings = settings
+        self._registry = registry
+        for review in REVIEWS:
+            registry.add(review)
+        self._custom = CustomKinds(registry)
+        registry.add(custom_resource_definitions(self._custom))
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
+        self._closing = AsyncExitStack()
+        self._streams = Streams(self._clock)
+        self._is_ready = False
+        self._port = 0
+        self._token = ""
+        self._certificate: ServingCertificate | None = None
+        self._backend: Backend | None = None
+        self._listener: Listener | None = None
+
+    # ------------------------------------------------------------------------------------------- its life
+
+    async def __aenter__(self) -> Self:
+        """Start; return when it answers."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Stop, in order."""
+        await self._closing.aclose()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set."""
+        async with self:
+            await stop.wait()
+
+    async def _start(self) -> None:
+        settings = self._settings
+        storage = open_storage(
+            settings.data_dir, describe=self._registry.describe, clock=self._clock, settings=settings.storage
+        )
+        self._closing.push_async_callback(storage.aclose)
+        self._certificate = self._serving_certificate()
+        self._token = self._known_token()
+        backend = self._backend = self._composed(storage)
+        self._custom.attach(storage)
+        self._note_stored(backend)
+        await self._start_lifecycle(backend)
+        listener = self._listener = Listener(
+            self._dispatcher(backend).handle, self._certificate.context(), settings.connections
+        )
+        self._closing.push_async_callback(self._stop_serving, listener)
+        self._port = await listener.start(settings.host, settings.port)
+        await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)
+        self._is_ready = True
+        _LOG.info("the API server is ready at %s", self.url)
+
+    async def _start_lifecycle(self, backend: Backend) -> None:
+        """Start the server's own loops; should one of them fail, whoever runs the server is cancelled with its error."""
+        verbs = Housekeeping(backend)
+        group = await self._closing.enter_async_context(asyncio.TaskGroup())
+        definitions = DefinitionLoop(
+            backend.storage, self._custom, self._clock, delete=verbs.delete, update=verbs.update
+        )
+        task = group.create_task(definitions.run(), name="API server custom resource definitions")
+        self._closing.callback(task.cancel)
+        if not self._settings.lifecycle:
+            return
+        lifecycle = Lifecycle(
+            backend.storage,
+            self._registry,
+            self._clock,
+            delete=verbs.delete,
+            update=verbs.update,
+            finish_graceful_deletions=self._settings.finish_graceful_deletions,
+        )
+        task = group.create_task(lifecycle.run(), name="API server lifecycle")
+        self._closing.callback(task.cancel)
+
+    async def _stop_serving(self, listener: Listener) -> None:
+        self._is_ready = False
+        listener.stop_accepting()
+        self._streams.close()
+        await listener.aclose(self._settings.shutdown_seconds)
+
+    def _composed(self, storage: ObjectStorage) -> Backend:
+        return Backend(
+            storage=storage,
+            registry=self._registry,
+            schema=CustomSchema(self._custom, TypeSchema()),
+            patches=CustomPatches(self._custom, TypedPatches()),
+            clock=self._clock,
+            rng=self._rng,
+        )
+
+    def _dispatcher(self, backend: Backend) -> Dispatcher:
+        return Dispatcher(
+            registry=self._registry,
+            resources=Resources(backend, TypedDecoder(), self._streams, self._pod_logs),
+            identity=Identity(self._token, self._settings.user),
+            openapi=OpenApi(self._registry, TypeOpenApi(partial(CustomSchemas, self._custom))),
+            version=_version(),
+            rng=self._rng,
+            is_ready=lambda: self._is_ready,
+            storage_problem=lambda: backend.storage.problem,
+        )
+
+    def _note_stored(self, backend: Backend) -> None:
+        """Have the rules of each resource note what is stored (the addresses in use, say), before anything else."""
+        for definition in self._registry.all():
+            strategy = definition.strategy
+            if definition.view is not None or type(strategy).after_create is Strategy.after_create:
+                continue
+            request = new_request(backend, _START, dry_run=False)
+            for stored in backend.storage.latest_in(definition.storage_resource):
+                strategy.after_create(request, stored.decode())
+
+    def _serving_certificate(self) -> ServingCertificate:
+        hosts = list(dict.fromkeys((self._settings.host, "localhost", "127.0.0.1", "::1", *_SERVICE_NAMES)))
+        if self._settings.service_ip:
+            hosts.append(self._settings.service_ip)
+        hosts = [host for host in hosts if host not in _WILDCARDS]
+        if self._settings.data_dir is None:
+            return make_certificate(hosts, self._clock)
+        return kept_certificate(self._settings.data_dir, hosts, self._clock)
+
+    def _known_token(self) -> str:
+        settings = self._settings
+        if settings.token is not None:
+            return settings.token
+        if settings.data_dir is None:
+            return secrets.token_hex(_TOKEN_BYTES)
+        path = settings.data_dir / _TOKEN_FILE
+        try:
+            token = path.read_text("ascii", errors="replace").strip()
+        except FileNotFoundError:
+            token = ""
+        if not is_token(token):  # missing, or damaged
+            token = secrets.token_hex(_TOKEN_BYTES)
+            write_private(path, token.encode())
+        return token
+
+    # ------------------------------------------------------------------------------------- how it is reached
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 before it has started."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where it is, for clients on this machine."""
+        host = self._settings.host
+        host = _WILDCARDS.get(host, host)
+        return f"https://[{host}]:{self._port}" if ":" in host else f"https://{host}:{self._port}"
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate (PEM) that its own is checked by."""
+        return self._started().authority.encode()
+
+    @property
+    def backend(self) -> Backend:
+        """What it is made of below HTTP, for what runs within the server: the lifecycle's loops. Not before the start."""
+        if self._backend is None:
+            raise RuntimeError("the server has not been started: enter it first")
+        return self._backend
+
+    def kubeconfig(self) -> str:
+        """Return the text of a kubeconfig. It holds the token: write it by :meth:`write_kubeconfig`, or as 0600."""
+        name = self._settings.cluster_name
+        authority = base64.b64encode(self.authority).decode()
+        document: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": self._settings.user, "user": {"token": self._token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": self._settings.user}}],
+            "current-context": name,
+        }
+        return encode_yaml(document).decode()
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write the kubeconfig to a file that only its owner may read, whole or not at all."""
+        write_private(path, self.kubeconfig().encode())
+
+    def _started(self) -> ServingCertificate:
+        if self._certificate is None:
+            raise RuntimeError("the server has not been started: enter it first")
+        return self._certificate
+
+
+def _version() -> JsonObject:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
+        "gitVersion": f"{KUBERNETES_VERSION}+endpointd",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{_ARCHITECTURES.get(platform.machine(), platform.machine())}",
+    }

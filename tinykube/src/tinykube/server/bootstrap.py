@@ -1,0 +1,100 @@
+"""What a cluster has from its first moment: four namespaces, and the service ``kubernetes`` that leads to the server."""
+
+import ipaddress
+
+from tinykube.server.errors import StatusError
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry.definition import Definition
+from tinykube.server.verbs.context import Backend, Caller, Target, new_request
+from tinykube.server.verbs.create import create
+from tinykube.server.verbs.options import WriteOptions
+from tinykube.server.verbs.update import update
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SERVER = Caller("system:apiserver", "endpointd-apiserver", ("system:masters",))
+_NAME = "kubernetes"
+_LABELS = {"component": "apiserver", "provider": "kubernetes"}
+_SKIP_MIRROR = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+
+
+async def bootstrap(backend: Backend, *, host: str, port: int, service_ip: str) -> None:
+    """Create what is missing; bring the addresses of the service ``kubernetes`` up to date. Idempotent.
+
+    Kinds that the registry does not have are left out, and so is the service where there is no address for it. Loopback
+    addresses may be no endpoints: the service of a server that only listens there has none.
+    """
+    for name in NAMESPACES:
+        await _create(backend, "", "namespaces", {"metadata": {"name": name}})
+    if service_ip:
+        await _create(backend, "", "services", _service(service_ip), "default")
+    if not service_ip:
+        return
+    address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    reachable = "" if address.is_loopback or address.is_unspecified else str(address)
+    await _put(backend, "", "endpoints", _endpoints(reachable, port))
+    await _put(backend, "discovery.k8s.io", "endpointslices", _slice(reachable, address.version, port))
+
+
+def _service(service_ip: str) -> JsonObject:
+    return {
+        "metadata": {"name": _NAME, "labels": dict(_LABELS)},
+        "spec": {
+            "clusterIP": service_ip,
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+    }
+
+
+def _endpoints(address: str, port: int) -> JsonObject:
+    endpoints: JsonObject = {"metadata": {"name": _NAME, "labels": dict(_SKIP_MIRROR)}}
+    if address:
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        endpoints["subsets"] = [{"addresses": [{"ip": address}], "ports": ports}]
+    return endpoints
+
+
+def _slice(address: str, family: int, port: int) -> JsonObject:
+    return {
+        "metadata": {"name": _NAME, "labels": {"kubernetes.io/service-name": _NAME}},
+        "addressType": f"IPv{family}",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}] if address else [],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+
+
+def _definition(backend: Backend, group: str, plural: str) -> Definition | None:
+    for version in backend.registry.versions().get(group, ()):
+        found = backend.registry.get(group, version, plural)
+        if found is not None:
+            return found
+    return None
+
+
+async def _create(backend: Backend, group: str, plural: str, body: JsonObject, namespace: str = "") -> None:
+    definition = _definition(backend, group, plural)
+    if definition is None:
+        return
+    request = new_request(backend, _SERVER, dry_run=False)
+    name = body["metadata"]["name"]
+    target = Target(definition, namespace)
+    if backend.storage.latest(target.key(name)) is not None:
+        return
+    try:
+        await create(backend, target, request, WriteOptions(), body)
+    except StatusError as error:
+        if error.reason != "AlreadyExists":
+            raise
+
+
+async def _put(backend: Backend, group: str, plural: str, body: JsonObject) -> None:
+    definition = _definition(backend, group, plural)
+    if definition is None:
+        return
+    target = Target(definition, "default", _NAME)
+    if backend.storage.latest(target.key()) is None:
+        await _create(backend, group, plural, body, "default")
+        return
+    request = new_request(backend, _SERVER, dry_run=False)
+    await update(backend, target, request, WriteOptions(kind="UpdateOptions"), body)

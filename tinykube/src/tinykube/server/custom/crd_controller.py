@@ -1,0 +1,133 @@
+"""What a server does by itself with definitions: names that become free are granted, and what goes is emptied first."""
+
+import asyncio
+
+from aiokube.api.times import format_time
+from aiokube.clock import Clock
+from tinykube.server.custom.crd_definitions import resource_of
+from tinykube.server.custom.kinds import CRDS, CustomKinds
+from tinykube.server.custom.names import (
+    ESTABLISHED,
+    TERMINATING,
+    grant_names,
+    is_true,
+    set_condition,
+    taken_names,
+)
+from tinykube.server.errors import StatusError
+from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
+from tinykube.server.objects import JsonObject, StorageKey, metadata_of
+from tinykube.server.registry.customresourcedefinitions import CLEANUP
+from tinykube.server.registry.json_access import items, member, text
+from tinykube.server.storage.model import Storage, Stored
+
+_LOOK_AGAIN_SECONDS = 0.25
+_TOGETHER = 64
+
+
+class DefinitionLoop:
+    """Follows the definitions. All of it is found again after a restart: nothing but the objects is remembered."""
+
+    def __init__(
+        self, storage: Storage, kinds: CustomKinds, clock: Clock, *, delete: Deleter, update: Updater
+    ) -> None:
+        self._storage = storage
+        self._kinds = kinds
+        self._clock = clock
+        self._delete = delete
+        self._update = update
+        self._agenda: Agenda[str] = Agenda("custom resource definitions", clock)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._agenda.work(self.look), name="custom resource definitions")
+            group.create_task(self._follow(), name="custom resource definitions, followed")
+
+    async def _follow(self) -> None:
+        while True:
+            self._look_at_all()
+            subscription = self._storage.subscribe(CRDS, after_revision=self._storage.revision)
+            try:
+                while await subscription.next_batch():
+                    self._look_at_all()
+            finally:
+                subscription.close()
+            if not subscription.overrun:
+                return
+
+    def _look_at_all(self) -> None:
+        """There are few of them, and what one lets go of another may be waiting for."""
+        for stored in self._storage.latest_in(CRDS):
+            self._agenda.put(stored.key.name)
+
+    async def look(self, name: str) -> None:
+        """Bring one definition as far as it goes now. Raises StatusError where a deletion was refused."""
+        stored = self._storage.latest(StorageKey(CRDS, "", name))
+        if stored is None:
+            return
+        crd = stored.decode()
+        if "deletionTimestamp" in metadata_of(crd):
+            if CLEANUP in items(metadata_of(crd), "finalizers"):
+                await self._empty(stored, crd)
+        elif member(member(crd, "spec"), "names") != member(member(crd, "status"), "acceptedNames"):
+            await self._write(stored, self._granted)
+
+    def _granted(self, crd: JsonObject) -> JsonObject:
+        others = self._kinds.others(text(metadata_of(crd), "name"), text(member(crd, "spec"), "group"))
+        grant_names(crd, taken_names(others), format_time(self._clock.wall()))
+        return crd
+
+    async def _empty(self, stored: Stored, crd: JsonObject) -> None:
+        """Delete all objects of a definition; let go of it once none is left."""
+        if not is_true(crd, ESTABLISHED):
+            await self._release(stored, "NeverEstablished", "resource was never established")
+            return
+        await self._write(stored, self._in_progress)
+        resource = resource_of(crd)
+        refused: list[StatusError] = []
+        left = list(self._storage.latest_in(resource))
+        for first in range(0, len(left), _TOGETHER):
+            async with asyncio.TaskGroup() as group:
+                for one in left[first : first + _TOGETHER]:
+                    group.create_task(self._try_delete(one, refused), name=f"emptying {resource}")
+        if refused:
+            raise refused[0]
+        if any(True for _ in self._storage.latest_in(resource)):
+            self._agenda.put(stored.key.name, _LOOK_AGAIN_SECONDS)  # finalizers hold some of them
+            return
+        await self._release(stored, "InstanceDeletionCompleted", "removed all instances")
+
+    async def _try_delete(self, one: Stored, refused: list[StatusError]) -> None:
+        try:
+            await self._delete(one.key, one.uid)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                refused.append(error)
+
+    def _in_progress(self, crd: JsonObject) -> JsonObject:
+        text_of = "CustomResource deletion is in progress"
+        now = format_time(self._clock.wall())
+        set_condition(crd, TERMINATING, True, "InstanceDeletionInProgress", text_of, now)
+        return crd
+
+    async def _release(self, stored: Stored, reason: str, message: str) -> None:
+        def told(crd: JsonObject) -> JsonObject:
+            set_condition(crd, TERMINATING, False, reason, message, format_time(self._clock.wall()))
+            metadata = metadata_of(crd)
+            kept = [name for name in items(metadata, "finalizers") if name != CLEANUP]
+            if kept:
+                metadata["finalizers"] = kept
+            else:
+                metadata.pop("finalizers", None)
+            return crd
+
+        await self._write(stored, told)
+
+    async def _write(self, stored: Stored, make: Make) -> None:
+        try:
+            await self._update(stored.key, make, subresource="status")
+        except StatusError as error:
+            if error.code != 404:
+                raise

@@ -1,0 +1,176 @@
+"""A CustomResourceDefinition made into what the server serves: one definition a version."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tinykube.server.custom.columns import columns_of
+from tinykube.server.custom.jsonpath import json_path
+from tinykube.server.custom.names import ESTABLISHED, TERMINATING, is_true
+from tinykube.server.custom.scale import path_names, path_scale_door
+from tinykube.server.custom.strategy import CustomStrategy, VersionView
+from tinykube.server.custom.structural_schema import Schema
+from tinykube.server.fields.kinds import CustomTypes, CustomVersion
+from tinykube.server.objects import GroupResource, JsonObject, metadata_of
+from tinykube.server.registry.definition import Definition, Verb
+from tinykube.server.registry.json_access import items, member, number, text
+from tinykube.server.registry.statuses import status_door
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_VERBS: tuple[Verb, ...] = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)
+_STAGES = {"": 2, "beta": 1, "alpha": 0}
+
+
+class CustomKind(msgspec.Struct, frozen=True):
+    """One version of one custom resource: its schema and what the registry knows of it."""
+
+    schema: Schema
+    list_kind: str
+    definition: Definition
+
+
+def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
+    """Return what a definition has served, none before its names are accepted."""
+    if not is_true(crd, ESTABLISHED):
+        return ()
+    versions, types = items(member(crd, "spec"), "versions"), _types(crd)
+    return tuple(_kind(crd, version, types) for version in versions if version.get("served"))
+
+
+def resource_of(crd: JsonObject) -> GroupResource:
+    """Return the collection that a definition's objects are kept in."""
+    spec = member(crd, "spec")
+    return GroupResource(text(spec, "group"), text(member(spec, "names"), "plural"))
+
+
+def _types(crd: JsonObject) -> CustomTypes:
+    """Return how the parts of a definition's objects are owned: one answer for all of its versions."""
+    known = {}
+    for version in items(member(crd, "spec"), "versions"):
+        doors = member(version, "subresources")
+        replicas = text(member(doors, "scale"), "specReplicasPath")
+        known[text(version, "name")] = CustomVersion(
+            _schema(version),
+            doors.get("status") is not None,
+            tuple(f"f:{name}" for name in path_names(replicas)) if replicas else None,
+        )
+    return CustomTypes(resource_of(crd).group, known)
+
+
+def _schema(version: JsonObject) -> Schema:
+    return member(version, "schema").get("openAPIV3Schema") or {}
+
+
+def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKind:
+    spec, resource = member(crd, "spec"), resource_of(crd)
+    names = member(member(crd, "status"), "acceptedNames")
+    schema = _schema(version)
+    subresources = member(version, "subresources")
+    has_status, scale = subresources.get("status") is not None, subresources.get("scale")
+    kind, version_name = text(names, "kind"), text(version, "name")
+    selectable = [text(one, "jsonPath") for one in items(version, "selectableFields")]
+    doors = [status_door(kind)] if has_status else []
+    if isinstance(scale, dict):
+        doors.append(path_scale_door(resource, kind, scale))
+    view = _view(crd, version_name)
+    definition = Definition(
+        group=resource.group,
+        version=version_name,
+        plural=resource.plural,
+        kind=kind,
+        list_kind=text(names, "listKind"),
+        singular=text(names, "singular"),
+        namespaced=text(spec, "scope") == "Namespaced",
+        short_names=tuple(items(names, "shortNames")),
+        categories=tuple(items(names, "categories")),
+        strategy=CustomStrategy(
+            resource,
+            schema,
+            view=view,
+            has_status=has_status,
+            scale=scale if isinstance(scale, dict) else None,
+            is_terminating=is_true(crd, TERMINATING),
+        ),
+        subresources=tuple(doors),
+        columns=columns_of(version),
+        fields=_fields(selectable),
+        field_names=tuple(path.removeprefix(".") for path in selectable),
+        typed_items=True,
+        verbs=_VERBS,
+        allows_unconditional_update=False,
+        view=view,
+        types=types,
+        deprecation=_deprecation(crd, kind, version),
+    )
+    return CustomKind(schema, definition.listed_kind, definition)
+
+
+def _view(crd: JsonObject, version_name: str) -> VersionView | None:
+    """Return how what is stored becomes this version's; ``None`` where it is as it is stored, for certain."""
+    spec, group = member(crd, "spec"), resource_of(crd).group
+    versions = items(spec, "versions")
+    if len(versions) == 1 and number(metadata_of(crd), "generation") == 1:
+        return None
+    stored = next(text(version, "name") for version in versions if version.get("storage"))
+    schemas: dict[str, Schema] = {
+        f"{group}/{text(version, 'name')}": _schema(version) for version in versions
+    }
+    return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schemas)
+
+
+def _fields(paths: list[str]) -> Callable[[JsonObject], Mapping[str, str]]:
+    read = [(path.removeprefix("."), json_path(path)) for path in paths]
+
+    def values(obj: JsonObject) -> Mapping[str, str]:
+        return {name: _field_text(path.first(obj)) for name, path in read}
+
+    return values
+
+
+def _field_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _deprecation(crd: JsonObject, kind: str, version: JsonObject) -> str:
+    """Return the warning of a version: its own, or one that names the best of the newer ones."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        return text(version, "deprecationWarning")
+    group, name = resource_of(crd).group, text(version, "name")
+    better = sorted(
+        (
+            text(one, "name")
+            for one in items(member(crd, "spec"), "versions")
+            if one.get("served") and not one.get("deprecated")
+        ),
+        key=version_order,
+    )
+    instead = ""
+    if better and version_order(better[0]) < version_order(name):
+        instead = f"; use {group}/{better[0]} {kind}"
+    return f"{group}/{name} {kind} is deprecated{instead}"
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Return what sorts versions as clients prefer them: v2, v1, v1beta2, v1alpha1, then what is named otherwise."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return (1, 0, 0, version)
+    stage = _STAGES[found[2] or ""]
+    return (0, -stage, -int(found[1]) * 1_000_000 - int(found[3] or 0), version)

@@ -1,0 +1,375 @@
+"""Values judged by a schema, and what is told of them: the words, and the order in importance, of the real server's.
+
+Where an update leaves a part as it was, nothing is told of it, however wrong it is by a schema that came later: an object
+can always be changed elsewhere.
+"""
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from tinykube.server.custom.formats import is_known, text_matches
+from tinykube.server.custom.patterns import PatternError, go_pattern, search_microseconds
+from tinykube.server.custom.structural_schema import Schema
+from tinykube.server.custom.validation_result import NEW, Outcome, number_text, told_error
+from tinykube.server.errors import FieldError, invalid_value, not_supported, required, too_long, too_many
+
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+_INT64 = (-(2**63), 2**63 - 1)
+_RANGES = {"int32": (-(2**31), 2**31 - 1)}
+_MOST_ERRORS = 1_000
+"""A value may be wrong in a million places; the first ones are enough to correct it."""
+_SMALL_ENUM = 16
+_MOST_CACHED_ENUMS = 256
+
+
+class JudgementBudget:
+    """How much work a judgement may be: schemas can demand the product of their own size and the value's.
+
+    A unit is about a microsecond. One budget may serve several judgements of one request.
+    """
+
+    def __init__(self, units: int = 2_000_000) -> None:
+        self._units = self._left = units
+
+    def spend(self, units: int) -> None:
+        """Take units. Raises TooExpensiveError when none are left."""
+        self._left -= units
+        if self._left < 0:
+            raise TooExpensiveError(self._units)
+
+
+class TooExpensiveError(Exception):
+    """A judgement would take too long."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__(
+            f"validating it against its schema takes more than {units} steps: make the object smaller, or the "
+            "patterns and alternatives of its schema simpler"
+        )
+
+
+_UNITS_PER_NODE = 4
+
+
+def value_errors(
+    value: Any, schema: Schema, *, field: str = "", old: Any = NEW, budget: JudgementBudget | None = None
+) -> list[FieldError]:
+    """Return what is wrong with a value, at most a thousand errors.
+
+    ``field``: where it stands; ``old``: what stood there before an update. What takes more work than the budget is wrong.
+    """
+    try:
+        outcome = _judge(value, schema, "", old, budget or JudgementBudget())
+    except TooExpensiveError as error:
+        return [FieldError("FieldValueInvalid", field, f"Invalid value: {error}")]
+    return [told_error(error, field) for error in outcome.errors[:_MOST_ERRORS]]
+
+
+def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    outcome = Outcome()
+    budget.spend(_UNITS_PER_NODE)
+    if value is None:
+        outcome.merge(_type_outcome(value, schema, path))
+        outcome.merge(_enum_outcome(value, schema, path, budget))
+    else:
+        for judge in _judges(value, schema):
+            outcome.merge(judge(value, schema, path, old, budget))
+            outcome.matches += 1
+        outcome.matches += 1
+    if outcome.errors and old is not NEW and old == value and type(old) is type(value):
+        return Outcome(matches=outcome.matches)
+    return outcome
+
+
+_Judge = Callable[[Any, Schema, str, Any, JudgementBudget], Outcome]
+
+
+def _judges(value: Any, schema: Schema) -> list[_Judge]:
+    """Return what looks at a value of this type, in order."""
+    judges: list[_Judge] = []
+    if schema.get("type") or _format_of(schema) or schema.get(_INT_OR_STRING):
+        judges.append(lambda value, schema, path, old, budget: _type_outcome(value, schema, path))
+    judges.append(_combined_outcome)
+    if isinstance(value, str):
+        judges.append(_text_outcome)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        judges.append(_number_outcome)
+    elif isinstance(value, list):
+        judges.append(_list_outcome)
+    if schema.get("enum"):
+        judges.append(lambda value, schema, path, old, budget: _enum_outcome(value, schema, path, budget))
+    if isinstance(value, dict):
+        judges.append(_object_outcome)
+    return judges
+
+
+def _format_of(schema: Schema) -> str:
+    name = schema.get("format") or ""
+    return name if name and is_known(name, schema.get("type") or "") else ""
+
+
+# ------------------------------------------------------------------------------------------------ types
+
+
+def _type_outcome(value: Any, schema: Schema, path: str) -> Outcome:
+    wanted, found = _wanted_types(schema), _TYPES.get(type(value), "object")
+    if value is None and (schema.get("nullable") or not wanted):
+        return Outcome(matches=1)
+    if not wanted or found in wanted:
+        return Outcome(matches=1)
+    if found == "integer" and "number" in wanted:
+        return Outcome(matches=1)
+    if found == "number" and "integer" in wanted and float(value).is_integer():
+        return Outcome(matches=1)
+    detail = f'{path} in body must be of type {",".join(wanted)}: "{found}"'
+    return Outcome.of(invalid_value(path, found, detail), reason="FieldValueTypeInvalid")
+
+
+def _wanted_types(schema: Schema) -> tuple[str, ...]:
+    if schema.get(_INT_OR_STRING):
+        return ("integer", "string")
+    wanted = schema.get("type")
+    return (wanted,) if wanted else ()
+
+
+def _enum_outcome(value: Any, schema: Schema, path: str, budget: JudgementBudget) -> Outcome:
+    allowed = schema.get("enum")
+    if not allowed or _is_among(value, allowed):
+        return Outcome(matches=0)
+    budget.spend(len(allowed))
+    told = [one if isinstance(one, str) else number_text(one) for one in allowed]
+    return Outcome.of(not_supported(path, value, [text.replace('"', '\\"') for text in told]))
+
+
+_enums: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
+"""By identity: the enums of schemas, which live as long as their definition. Each is kept, so that no other gets its id."""
+
+
+def _is_among(value: Any, allowed: list[Any]) -> bool:
+    if len(allowed) <= _SMALL_ENUM or isinstance(value, dict | list):
+        return any(_equal(value, one) for one in allowed)
+    known = _enums.get(id(allowed))
+    if known is None:
+        if len(_enums) >= _MOST_CACHED_ENUMS:
+            _enums.clear()
+        scalars = frozenset(_enum_key(one) for one in allowed if not isinstance(one, dict | list))
+        known = _enums[id(allowed)] = (allowed, scalars)
+    return _enum_key(value) in known[1]
+
+
+def _enum_key(value: Any) -> Hashable:
+    return isinstance(value, bool), value
+
+
+def _equal(value: Any, allowed: Any) -> bool:
+    return bool(value == allowed) and isinstance(value, bool) is isinstance(allowed, bool)
+
+
+# ----------------------------------------------------------------------------------------------- scalars
+
+
+def _text_outcome(value: str, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    outcome = Outcome()
+    if longest is not None and len(value) > longest:
+        outcome.errors.append(too_long(path, longest))
+    elif shortest is not None and len(value) < shortest:
+        detail = f"{path} in body should be at least {shortest} chars long"
+        outcome.errors.append(invalid_value(path, value, detail))
+    elif pattern and not _matches(pattern, value, budget):
+        outcome.errors.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
+    format_name = _format_of(schema)
+    if format_name and not text_matches(format_name, value):
+        detail = f'{path} in body must be of type {format_name}: "{value}"'
+        outcome.add(invalid_value(path, value, detail), reason="FieldValueTypeInvalid")
+    return outcome
+
+
+def _matches(pattern: str, value: str, budget: JudgementBudget) -> bool:
+    try:
+        compiled = go_pattern(pattern)
+    except PatternError:
+        return True  # refused with the definition, unless it is older than that rule
+    budget.spend(search_microseconds(compiled, value))
+    return compiled.search(value) is not None
+
+
+def _number_outcome(value: float, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    outcome = Outcome(matches=1)
+    type_name, format_name = schema.get("type") or "", _format_of(schema)
+    if type_name == "integer":
+        smallest, largest = _RANGES.get(format_name, _INT64)
+        if not smallest <= value <= largest or value != int(value):
+            of_format = f"with format {format_name}" if format_name else "(default format)"
+            outcome.errors.append(
+                invalid_value("<nil>", "", f"Checked value must be of type integer {of_format} in {path}")
+            )
+    factor = _like(value, schema.get("multipleOf"), type_name)
+    if factor is not None and factor <= 0:
+        detail = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
+        outcome.errors.append(invalid_value(path, factor, detail))
+    elif factor and (value / factor) != int(value / factor):
+        detail = f"{path} in body should be a multiple of {number_text(factor)}"
+        outcome.errors.append(invalid_value(path, value, detail))
+    least = _like(value, schema.get("minimum"), type_name)
+    most = _like(value, schema.get("maximum"), type_name)
+    if least is not None:
+        exclusive = bool(schema.get("exclusiveMinimum"))
+        if value < least or (exclusive and value == least):
+            words = "greater than" if exclusive else "greater than or equal to"
+            detail = f"{path} in body should be {words} {number_text(least)}"
+            outcome.errors.append(invalid_value(path, value, detail))
+    if most is not None:
+        exclusive = bool(schema.get("exclusiveMaximum"))
+        if value > most or (exclusive and value == most):
+            words = "less than" if exclusive else "less than or equal to"
+            detail = f"{path} in body should be {words} {number_text(most)}"
+            outcome.errors.append(invalid_value(path, value, detail))
+    return outcome
+
+
+def _like(value: float, bound: float | None, type_name: str) -> float | None:
+    """Return a bound as the real server compares it: cut to a whole number where the value is one, and may be none."""
+    if bound is None or not isinstance(value, int) or type_name == "integer":
+        return bound
+    return int(bound)
+
+
+# -------------------------------------------------------------------------------------- lists and objects
+
+
+def _list_outcome(value: list[Any], schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    outcome = Outcome(matches=1)
+    items = schema.get("items")
+    if isinstance(items, dict):
+        items_before = _ItemsBefore(schema, old)
+        for index, item in enumerate(value):
+            before = items_before.of(item)
+            outcome.merge(_judge(item, items, f"{path}[{index}]", before, budget))
+    fewest, most = schema.get("minItems"), schema.get("maxItems")
+    if fewest is not None and len(value) < fewest:
+        detail = f"{path} in body should have at least {fewest} items"
+        outcome.errors.append(invalid_value(path, len(value), detail))
+    if most is not None and len(value) > most:
+        outcome.errors.append(too_many(path, len(value), most))
+    return outcome
+
+
+class _ItemsBefore:
+    """What the items of a list with keys were before; items of other lists cannot be told apart."""
+
+    def __init__(self, schema: Schema, old: Any) -> None:
+        self._keys: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
+        self._by_keys: dict[Hashable, Any] = {}
+        if schema.get("x-kubernetes-list-type") == "map" and self._keys and isinstance(old, list):
+            for one in old:
+                if isinstance(one, dict):
+                    self._by_keys.setdefault(self._key(one), one)
+
+    def of(self, item: Any) -> Any:
+        """Return the item with the same keys, NEW where there was none."""
+        if not self._by_keys or not isinstance(item, dict):
+            return NEW
+        return self._by_keys.get(self._key(item), NEW)
+
+    def _key(self, item: Mapping[str, Any]) -> Hashable:
+        return tuple(map(_hashable, map(item.get, self._keys)))
+
+
+def _hashable(value: Any) -> Hashable:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+
+
+def _object_outcome(
+    value: dict[str, Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> Outcome:
+    outcome = Outcome()
+    fewest, most = schema.get("minProperties"), schema.get("maxProperties")
+    if fewest is not None and len(value) < fewest:
+        detail = f"{path} in body should have at least {fewest} properties"
+        outcome.errors.append(invalid_value(path, len(value), detail))
+    if most is not None and len(value) > most:
+        outcome.errors.append(too_many(path, len(value), most))
+    named, free = schema.get("properties") or {}, schema.get("additionalProperties")
+    before = old if isinstance(old, dict) else {}
+    for name, member in value.items():
+        inner = named.get(name)
+        where = f"{path}.{name}" if path else name
+        if inner is None and isinstance(free, dict):
+            inner, where = free, f"{path}.{name}"
+        elif inner is None and free is False:
+            outcome.errors.append(invalid_value(path, "", f"{path}.{name} in body is a forbidden property"))
+        if inner is not None:
+            outcome.merge(_judge(member, inner, where, before.get(name, NEW), budget))
+    for name in schema.get("required") or ():
+        if name not in value:
+            outcome.errors.append(required(f"{path}.{name}" if path else name))
+    return outcome
+
+
+# ---------------------------------------------------------------------------------------- combinations
+
+
+def _combined_outcome(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    outcome = Outcome(matches=1)
+    if any_of := schema.get("anyOf"):
+        outcome.merge(_any_of(value, any_of, path, old, budget))
+    if one_of := schema.get("oneOf"):
+        outcome.merge(_one_of(value, one_of, path, old, budget))
+    if all_of := schema.get("allOf"):
+        results = [_judge(value, one, path, old, budget) for one in all_of]
+        for result in results:
+            outcome.merge(result)
+        valid = sum(not result.errors for result in results)
+        if valid != len(results):
+            none = "" if valid else ". None validated"
+            outcome.whole(f'"{path}" must validate all the schemas (allOf){none}')
+    negated = schema.get("not")
+    if isinstance(negated, dict) and not _judge(value, negated, path, old, budget).errors:
+        outcome.whole(f'"{path}" must not validate the schema (not)')
+    return outcome
+
+
+def _any_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    best: Outcome | None = None
+    for one in schemas:
+        result = _judge(value, one, path, old, budget)
+        if not result.errors:
+            return result
+        if best is None or result.matches > best.matches:
+            best = result
+    outcome = Outcome()
+    outcome.whole(f'"{path}" must validate at least one schema (anyOf)')
+    if best is not None:
+        outcome.merge(best)
+    return outcome
+
+
+def _one_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
+    best: Outcome | None = None
+    valid: list[Outcome] = []
+    for one in schemas:
+        result = _judge(value, one, path, old, budget)
+        if not result.errors:
+            valid.append(result)
+            best = None
+        elif not valid and (best is None or result.matches > best.matches):
+            best = result
+    if len(valid) == 1:
+        return valid[0]
+    found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
+    outcome = Outcome()
+    outcome.whole(f'"{path}" must validate one and only one schema (oneOf). {found}')
+    if best is not None:
+        outcome.merge(best)
+    return outcome

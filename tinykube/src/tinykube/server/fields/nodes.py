@@ -1,0 +1,283 @@
+"""How the parts of a type are owned: as a whole, field by field, key by key, or entry by entry of a list.
+
+A node is made of a type once and kept. ``MISSING`` stands for what is not there; ``None`` is a value like others.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from tinykube.server.fields.elements import key_element, value_element
+from tinykube.server.fields.sets import MEMBER, SELF, FieldSet
+from tinykube.server.schema.loader import UnknownTypeError, kind_type, object_type
+from tinykube.server.schema.model import (
+    Field,
+    ListRef,
+    MapRef,
+    ObjectRef,
+    ObjectType,
+    Scalar,
+    ScalarRef,
+    TypeRef,
+)
+
+MISSING: Final[Any] = msgspec.UNSET
+"""Not there at all."""
+
+_NUMERIC = frozenset({Scalar.INT32, Scalar.INT64, Scalar.FLOAT64})
+_FREE = frozenset({Scalar.RAW, Scalar.ANY, Scalar.FIELDS_V1})
+_MERGED = ("merge", "merge,retainKeys")
+
+
+class EntryError(ValueError):
+    """An entry of a list that cannot be told from others; the text says why, in the words clients know."""
+
+
+class Node:
+    """One type. ``is_whole``: it has one owner, whatever is in it (scalars, and what is called atomic).
+
+    ``is_free``: nothing is known of it; objects are owned member by member, all else as a whole.
+    """
+
+    is_whole: bool = True
+    is_free: bool = False
+
+    def is_whole_for(self, value: Any) -> bool:
+        """Tell whether a value of this type has one owner."""
+        return self.is_whole or (self.is_free and not isinstance(value, dict))
+
+    def inner(self, element: str) -> "Node | None":
+        """Return the node under a path element, None where there is none."""
+        return None
+
+    def names(self, element: str) -> bool:
+        """Tell whether an element is a field that the type names (not a free key, not an entry)."""
+        return False
+
+
+class ScalarNode(Node):
+    """One value. ``kind``: ``string``, ``numeric``, ``boolean``, ``untyped`` (any scalar) or ``free`` (anything)."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class MapNode(Node):
+    """An object: with the fields of a type, with free keys that all hold ``value``, or both."""
+
+    is_undescribed: bool = False
+    """Nothing is known of what it holds: what is owned in it stays as it is when it becomes one with a single owner."""
+
+    def __init__(self, value: Node | None = None, *, is_whole: bool = False, is_free: bool = False) -> None:
+        self.is_whole = is_whole
+        self.is_free = is_free
+        self.value = value
+        self.fields: dict[str, tuple[str, Node]] = {}
+        """By name: the path element and the node. Filled in after the node is made: types hold themselves."""
+        self.defaults: dict[str, Any] = {}
+        """What stands for a field that an entry of a list is known by, where the entry does not name it."""
+
+    def item(self, name: str) -> tuple[str, Node] | None:
+        """Return the path element and the node of a member, None where the type knows no such member."""
+        known = self.fields.get(name)
+        if known is not None or self.value is None:
+            return known
+        return "f:" + name, self.value
+
+    def inner(self, element: str) -> Node | None:
+        """Return the node of a member."""
+        known = self.item(element[2:]) if element[0] == "f" else None
+        return None if known is None else known[1]
+
+    def names(self, element: str) -> bool:
+        """Tell whether an element is one of the type's own fields."""
+        return element[0] == "f" and element[2:] in self.fields
+
+
+class ListNode(Node):
+    """A list: owned as a whole, or entry by entry, which are known by some of their fields or by their value."""
+
+    def __init__(self, entry: Node, *, is_whole: bool, keys: tuple[str, ...] = ()) -> None:
+        self.entry = entry
+        self.is_whole = is_whole
+        self.keys = tuple(sorted(keys))
+        self.told_keys = keys
+
+    def element(self, entry: Any) -> str:
+        """Return the path element of an entry. Raises EntryError where it has none."""
+        if not self.keys:
+            if isinstance(entry, dict | list) or entry is None:
+                raise EntryError(_no_value(entry))
+            return value_element(entry)
+        if not isinstance(entry, dict):
+            what = "a null element" if entry is None else "non-map elements"
+            raise EntryError(f"associative list with keys may not have {what}")
+        found: list[tuple[str, Any]] = []
+        for name in self.keys:
+            value = entry.get(name, MISSING)
+            if value is MISSING and isinstance(self.entry, MapNode):
+                value = self.entry.defaults.get(name, MISSING)
+            if value is not MISSING:
+                found.append((name, value))
+        if not found:
+            named = " ".join(f'"{name}"' for name in self.told_keys)
+            raise EntryError(
+                f"associative list with keys has an element that omits all key fields [{named}] "
+                "(and doesn't have default values for any key fields)"
+            )
+        return key_element(tuple(found))
+
+    def inner(self, element: str) -> Node | None:
+        """Return the node of an entry."""
+        return self.entry if element[0] in "kv" else None
+
+    def grouped(self, entries: list[Any] | None) -> dict[str, list[Any]]:
+        """Return the entries by their path elements, in the order in which these first occur."""
+        groups: dict[str, list[Any]] = {}
+        for entry in entries or ():
+            groups.setdefault(self.element(entry), []).append(entry)
+        return groups
+
+
+def _no_value(entry: Any) -> str:
+    if isinstance(entry, dict):
+        return "associative list without keys has an element that's a map type"
+    if isinstance(entry, list):
+        return "not supported: associative list with lists as elements"
+    return "associative list without keys has an element that's an explicit null"
+
+
+class FreeNode(MapNode):
+    """Any value: what nothing is said of."""
+
+    is_undescribed = True
+
+    def __init__(self) -> None:
+        super().__init__(is_free=True)
+        self.value = self
+
+
+_nodes: dict[ObjectRef, MapNode] = {}
+
+
+def kind_node(group: str, version: str, kind: str) -> MapNode:
+    """Return the node of a kind. Of one that is not described nothing is known but its metadata."""
+    try:
+        return _object_node(kind_type(group, version, kind).ref)
+    except UnknownTypeError:
+        return _undescribed()
+
+
+@cache
+def _undescribed() -> MapNode:
+    node = MapNode(FreeNode())
+    for name in ("apiVersion", "kind"):
+        node.fields[name] = ("f:" + name, SCALARS["string"])
+    node.fields["metadata"] = ("f:metadata", metadata_node())
+    return node
+
+
+def metadata_node() -> MapNode:
+    """Return the node of the metadata of any object."""
+    return _object_node(ObjectRef("meta_v1", "ObjectMeta"))
+
+
+def _object_node(ref: ObjectRef) -> MapNode:
+    known = _nodes.get(ref)
+    if known is not None:
+        return known
+    described = object_type(ref)
+    node = _nodes[ref] = MapNode(is_whole=described.atomic)
+    _fill(node, described)
+    return node
+
+
+def _fill(node: MapNode, described: ObjectType) -> None:
+    for field in described.fields.values():
+        node.fields[field.name] = ("f:" + field.name, _field_node(field))
+        if field.published_default is not msgspec.UNSET:
+            node.defaults[field.name] = field.published_default
+
+
+def _field_node(field: Field) -> Node:
+    ref = field.type
+    if isinstance(ref, ListRef):
+        return _list_node(field, ref)
+    if isinstance(ref, MapRef):
+        return MapNode(_type_node(ref.value), is_whole=field.map_type == "atomic")
+    node = _type_node(ref)
+    if field.map_type and isinstance(node, MapNode) and node.is_whole != (field.map_type == "atomic"):
+        other = MapNode(is_whole=field.map_type == "atomic")
+        other.fields, other.defaults = node.fields, node.defaults
+        return other
+    return node
+
+
+def _list_node(field: Field, ref: ListRef) -> ListNode:
+    entry = _type_node(ref.item)
+    if field.list_type:
+        return ListNode(entry, is_whole=field.list_type == "atomic", keys=field.list_keys)
+    if ",".join(field.patch_strategies) in _MERGED:
+        return ListNode(entry, is_whole=False, keys=(field.merge_key,) if field.merge_key else ())
+    return ListNode(entry, is_whole=True)
+
+
+def _type_node(ref: TypeRef) -> Node:
+    if isinstance(ref, ObjectRef):
+        return _object_node(ref)
+    if isinstance(ref, ListRef):
+        return ListNode(_type_node(ref.item), is_whole=True)
+    if isinstance(ref, MapRef):
+        return MapNode(_type_node(ref.value))
+    return SCALARS[_scalar_kind(ref)]
+
+
+def _scalar_kind(ref: ScalarRef) -> str:
+    if ref.scalar in _FREE:
+        return "free"
+    if ref.scalar in _NUMERIC:
+        return "numeric"
+    if ref.scalar is Scalar.BOOL:
+        return "boolean"
+    return "string" if ref.scalar in (Scalar.STRING, Scalar.BYTES) else "untyped"
+
+
+SCALARS: Mapping[str, ScalarNode] = {
+    kind: ScalarNode(kind) for kind in ("string", "numeric", "boolean", "untyped", "free")
+}
+"""The node of each kind of scalar."""
+
+
+def members(node: MapNode, value: dict[str, Any]) -> Iterator[tuple[str, Node, Any]]:
+    """Yield path element, node and value of each member that the type knows."""
+    for name, inner in value.items():
+        known = node.item(name)
+        if known is not None:
+            yield known[0], known[1], inner
+
+
+def field_set(node: Node, value: Any) -> FieldSet:
+    """Return the fields that a document names: what an apply owns."""
+    return _fields(node, value) or {}
+
+
+def _fields(node: Node, value: Any) -> FieldSet | None:
+    """Return what stands under the element of a value, None where nothing of it counts by itself."""
+    if node.is_whole_for(value):
+        return MEMBER
+    found: FieldSet = {}
+    if isinstance(node, MapNode):
+        for element, inner_node, inner in members(node, value or {}):
+            below = _fields(inner_node, inner)
+            # What a type names belongs to the set only where nothing is below that could; a free key always does.
+            if inner is None or inner == {} or not node.names(element):
+                below = {SELF: MEMBER, **below} if below and SELF not in below else below or MEMBER
+            if below is not None:
+                found[element] = below
+    elif isinstance(node, ListNode):
+        for element, entries in node.grouped(value).items():
+            below = _fields(node.entry, entries[0]) if len(entries) == 1 else MEMBER
+            found[element] = {SELF: MEMBER, **below} if below and SELF not in below else below or MEMBER
+    return found or None

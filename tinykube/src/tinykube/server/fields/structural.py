@@ -1,0 +1,85 @@
+"""How the parts of a custom resource are owned: its structural schema read into nodes.
+
+Where a schema names no list type a list is owned as a whole; where it says nothing of a value, objects are owned member by
+member and all else as a whole. What is below ``x-kubernetes-preserve-unknown-fields`` may have members that are not named.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tinykube.server.fields.nodes import SCALARS, FreeNode, ListNode, MapNode, Node, metadata_node
+
+StructuralSchema = Mapping[str, Any]
+"""One node of a structural schema, as the JSON of a definition has it."""
+
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_LIST_TYPE = "x-kubernetes-list-type"
+_LIST_KEYS = "x-kubernetes-list-map-keys"
+_MAP_TYPE = "x-kubernetes-map-type"
+_ATOMIC = "atomic"
+_SCALAR_KINDS = {"integer": "numeric", "number": "numeric", "boolean": "boolean"}
+_TEXT_FORMATS = ("", "byte")
+"""Of any other format (date-time, int-or-string, ...) a text may be another scalar, for all that ownership knows."""
+_DEDUCED = FreeNode()
+
+
+def structural_node(schema: StructuralSchema) -> MapNode:
+    """Return the node of a kind with this schema. Its cost is that of the schema: to be made once and kept.
+
+    ``apiVersion``, ``kind`` and ``metadata`` are those of every kind, whatever the schema says of them.
+    """
+    return _object_node({**schema, _EMBEDDED: True}, preserves=False)
+
+
+def _node(schema: StructuralSchema, *, preserves: bool) -> Node:
+    kind = schema.get("type") or ""
+    preserves = preserves or schema.get(_PRESERVE) is True
+    if kind == "array":
+        return _list_node(schema, preserves=preserves)
+    if kind == "string":
+        return SCALARS["string" if (schema.get("format") or "") in _TEXT_FORMATS else "untyped"]
+    if kind in _SCALAR_KINDS:
+        return SCALARS[_SCALAR_KINDS[kind]]
+    return _object_node(schema, preserves=preserves)
+
+
+def _list_node(schema: StructuralSchema, *, preserves: bool) -> ListNode:
+    items, list_type = schema.get("items"), schema.get(_LIST_TYPE) or _ATOMIC
+    entry = _node(items, preserves=preserves) if isinstance(items, Mapping) else SCALARS["free"]
+    keys = tuple(schema.get(_LIST_KEYS) or ()) if list_type == "map" else ()
+    return ListNode(entry, is_whole=list_type == _ATOMIC, keys=keys)
+
+
+def _object_node(schema: StructuralSchema, *, preserves: bool) -> MapNode:
+    """Return the node of an object; of one without a type, that of any value that is this object where it is one."""
+    preserves = preserves or schema.get(_PRESERVE) is True
+    properties: Mapping[str, StructuralSchema] = schema.get("properties") or {}
+    fields: dict[str, Node] = {name: _node(inner, preserves=preserves) for name, inner in properties.items()}
+    if schema.get(_EMBEDDED):
+        fields |= {"apiVersion": SCALARS["string"], "kind": SCALARS["string"], "metadata": metadata_node()}
+    node = MapNode(
+        _free_value(schema, preserves=preserves, is_bare=not fields),
+        is_whole=schema.get(_MAP_TYPE) == _ATOMIC,
+        is_free=not schema.get("type") and not schema.get(_EMBEDDED),
+    )
+    node.fields = {name: ("f:" + name, inner) for name, inner in fields.items()}
+    node.defaults = {
+        name: inner["default"] for name, inner in properties.items() if inner.get("default") is not None
+    }
+    node.is_undescribed = not fields and _says_nothing(node.value)
+    return node
+
+
+def _free_value(schema: StructuralSchema, *, preserves: bool, is_bare: bool) -> Node | None:
+    """Return what the members that are not named hold, ``None`` where there may be none."""
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        return _node(additional, preserves=preserves)
+    if additional is None:
+        return _DEDUCED if preserves or is_bare else None
+    return _DEDUCED if additional else None
+
+
+def _says_nothing(value: Node | None) -> bool:
+    return value is not None and (value.is_free or value is SCALARS["untyped"])

@@ -1,0 +1,75 @@
+"""Lists as they go out: the stored bytes joined, never encoded again; tables and other views where asked for."""
+
+from datetime import datetime
+
+from tinykube.server.http.codec import encode_json, encode_yaml
+from tinykube.server.http.negotiation import Form
+from tinykube.server.http.tables import partial_list, table
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry.definition import Definition
+from tinykube.server.storage.model import Stored
+from tinykube.server.verbs.context import shown
+from tinykube.server.verbs.read import Page
+
+
+def list_metadata(definition: Definition, page: Page) -> JsonObject:
+    """Return the metadata of a list."""
+    metadata: JsonObject = {"resourceVersion": str(page.revision)}
+    if page.continue_token or definition.typed_items:
+        metadata["continue"] = page.continue_token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+def encode_page(
+    definition: Definition, page: Page, form: Form, *, include_object: str, now: datetime
+) -> bytes:
+    """Return the body of an answer to a list."""
+    metadata = list_metadata(definition, page)
+    if form == _PLAIN and definition.view is None:
+        return _joined(definition, page, metadata)
+    documents = [shown(definition, stored.decode()) for stored in page.items]
+    if form.transform == "Table":
+        document = table(
+            definition, documents, metadata, now=now, include_object=include_object, version=form.version
+        )
+    elif form.transform:
+        document = partial_list(documents, metadata, form.version)
+    else:
+        document = typed_list(definition, documents, metadata)
+    return encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
+
+
+def typed_list(definition: Definition, documents: list[JsonObject], metadata: JsonObject) -> JsonObject:
+    """Return the list of a kind; its items bear kind and apiVersion only where the definition says so."""
+    if not definition.typed_items:
+        for document in documents:
+            document.pop("kind", None)
+            document.pop("apiVersion", None)
+    return {
+        "kind": definition.listed_kind,
+        "apiVersion": definition.api_version,
+        "metadata": metadata,
+        "items": documents,
+    }
+
+
+def item_of(stored: Stored) -> bytes:
+    """Return an object as an item of a list."""
+    return b"{" + stored.encoded[stored.item_offset :]
+
+
+def _joined(definition: Definition, page: Page, metadata: JsonObject) -> bytes:
+    head = encode_json(
+        {"kind": definition.listed_kind, "apiVersion": definition.api_version, "metadata": metadata}
+    )
+    if definition.typed_items:
+        items = b",{".join([stored.encoded[1:] for stored in page.items])
+    else:
+        items = b",{".join([stored.encoded[stored.item_offset :] for stored in page.items])
+    opening = b',"items":[{' if page.items else b',"items":['
+    return b"".join((head[:-2], opening, items, b"]}\n"))
+
+
+_PLAIN = Form()

@@ -1,0 +1,61 @@
+"""One request, read: who asks for what, and how the answer is to look."""
+
+import asyncio
+
+import msgspec
+from aiohttp import web
+
+from tinykube.server.errors import StatusError
+from tinykube.server.http.negotiation import JSON, NO_TRANSFORM, Form, Transform, is_pretty, negotiate
+from tinykube.server.http.query import Query, parse_query, pretty
+from tinykube.server.verbs.context import Caller
+
+_BODY_SECONDS = 60.0
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """What is known of a request before its verb is. ``warnings`` go out with the answer, a refusal, too."""
+
+    request: web.BaseRequest
+    method: str
+    path: str
+    query: Query
+    caller: Caller
+    audit_id: str
+    warnings: list[str]
+
+    def form(self, transforms: frozenset[Transform]) -> Form:
+        """Return the form of the answer. Raises 406."""
+        form = negotiate(self.request.headers.get("Accept", ""), transforms)
+        if is_pretty(pretty(self.query), self.caller.user_agent):
+            return msgspec.structs.replace(form, is_pretty=True)
+        return form
+
+    @property
+    def content_type(self) -> str:
+        """The Content-Type of the body."""
+        return self.request.headers.get("Content-Type", "")
+
+    async def body(self) -> bytes:
+        """Read the body. Raises 413 beyond 3 MiB, and 408 where it has not arrived within a minute."""
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                return await self.request.read()
+        except TimeoutError:
+            raise StatusError(
+                408, "Timeout", f"the request body did not arrive within {_BODY_SECONDS:g} s"
+            ) from None
+        except web.HTTPRequestEntityTooLarge:
+            raise StatusError(
+                413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"
+            ) from None
+
+
+def form_of_refusal(request: web.BaseRequest) -> Form:
+    """Return the form of a refusal: whatever the request may have been, this never fails."""
+    try:
+        form = negotiate(request.headers.get("Accept", ""), NO_TRANSFORM)
+        wished = pretty(parse_query(request.raw_path.partition("?")[2]))
+    except StatusError:
+        form, wished = JSON, None
+    return msgspec.structs.replace(form, is_pretty=is_pretty(wished, request.headers.get("User-Agent", "")))

@@ -1,0 +1,419 @@
+"""Requests for resources: the verb behind a method and a path, and its answer in the form that is asked for."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from tinykube.server.errors import StatusError, bad_request, method_not_allowed
+from tinykube.server.http import query as parameters
+from tinykube.server.http.codec import (
+    LARGEST_BODY_BYTES,
+    Decoder,
+    decode_object,
+    encode_json,
+    encode_yaml,
+    media_type,
+)
+from tinykube.server.http.frames import Framer
+from tinykube.server.http.lists import encode_page, typed_list
+from tinykube.server.http.negotiation import (
+    NO_TRANSFORM,
+    OF_A_LIST,
+    OF_A_WATCH,
+    OF_AN_OBJECT,
+    Form,
+)
+from tinykube.server.http.paths import ResourcePath
+from tinykube.server.http.pod_logs import LogSource, serve_log
+from tinykube.server.http.request_info import Asked
+from tinykube.server.http.responses import respond
+from tinykube.server.http.streams import Streams
+from tinykube.server.http.tables import partial, table
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry.definition import Definition, Request, Subresource, Verb
+from tinykube.server.verbs.apply import apply
+from tinykube.server.verbs.context import Backend, Result, Target, answer, new_request, shown
+from tinykube.server.verbs.create import create
+from tinykube.server.verbs.delete import delete, delete_collection
+from tinykube.server.verbs.fields import report
+from tinykube.server.verbs.interfaces import PatchType
+from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptions
+from tinykube.server.verbs.patch import patch
+from tinykube.server.verbs.read import get, list_page
+from tinykube.server.verbs.selection import parse_selection
+from tinykube.server.verbs.subresources import apply_door, patch_door, read_door, write_door
+from tinykube.server.verbs.update import update
+from tinykube.server.verbs.watch import open_watch
+
+_PATCH_TYPES: Mapping[str, PatchType] = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+}
+_APPLY_TYPE = "application/apply-patch+yaml"
+_INCLUDES = ("", "None", "Metadata", "Object")
+_PLAIN = Form()
+_ENCODED_ON_LOOP_ITEMS = 50
+_DECODED_ON_LOOP_BYTES = 64 * 1024
+
+_T = TypeVar("_T")
+
+
+class Resources:
+    """Answers what is asked of resources. Raises StatusErrors; whoever calls turns them into answers."""
+
+    def __init__(
+        self, backend: Backend, decoder: Decoder, streams: Streams, pod_logs: LogSource | None = None
+    ) -> None:
+        self._pod_logs = pod_logs
+        self._backend = backend
+        self._decoder = decoder
+        self._streams = streams
+
+    async def answer(self, asked: Asked, path: ResourcePath) -> web.StreamResponse:
+        """Return the answer. Raises a StatusError for every refusal."""
+        if self._pod_logs is not None and path.subresource == "log" and asked.method == "GET":
+            target = self._target(path._replace(subresource=""))
+            if target.definition.graceful:  # a pod
+                return await serve_log(self._backend, target, asked, self._pod_logs)
+        target = self._target(path)
+        definition = target.definition
+        if definition.deprecation:
+            asked.warnings.append(definition.deprecation)
+        verb = self._verb(asked, path, target)
+        if target.subresource is not None:
+            return await self._answer_door(asked, target, target.subresource, verb)
+        match verb:
+            case "get":
+                form = asked.form(OF_AN_OBJECT)
+                stored = await get(self._backend, target, parameters.first(asked.query, "resourceVersion"))
+                return self._object(asked, definition, answer(200, definition, stored), form)
+            case "list":
+                return await self._list(asked, target)
+            case "watch":
+                return await self._watch(asked, target)
+            case "create":
+                return await self._create(asked, target)
+            case "update":
+                return await self._update(asked, target)
+            case "patch":
+                return await self._patch(asked, target)
+            case "delete":
+                return await self._delete(asked, target)
+            case "deletecollection":
+                return await self._delete_collection(asked, target)
+
+    # ------------------------------------------------------------------------------------ what is asked for
+
+    def _target(self, path: ResourcePath) -> Target:
+        definition = self._backend.registry.get(path.group, path.version, path.plural)
+        if definition is None or (path.in_namespace and not definition.namespaced):
+            raise no_such_resource()
+        if path.name and definition.namespaced and not path.namespace:
+            raise no_such_resource()
+        subresource = None
+        if path.subresource:
+            subresource = next((one for one in definition.subresources if one.name == path.subresource), None)
+            if subresource is None:
+                raise no_such_resource()
+        return Target(definition, path.namespace, path.name, subresource)
+
+    def _verb(self, asked: Asked, path: ResourcePath, target: Target) -> Verb:
+        verb: Verb
+        match asked.method:
+            case "GET":
+                if path.watches or (not target.name and parameters.boolean(asked.query, "watch")):
+                    verb = "watch"
+                else:
+                    verb = "get" if target.name else "list"
+            case "POST" if not target.name or target.subresource is not None:
+                verb = "create"
+            case "PUT" if target.name:
+                verb = "update"
+            case "PATCH" if target.name:
+                verb = "patch"
+            case "DELETE":
+                verb = "delete" if target.name else "deletecollection"
+            case _:
+                raise method_not_allowed(target.resource)
+        allowed = target.definition.verbs if target.subresource is None else target.subresource.verbs
+        if verb not in allowed:
+            raise method_not_allowed(target.resource)
+        if verb in ("create", "deletecollection") and target.definition.namespaced and not target.namespace:
+            raise method_not_allowed(target.resource)
+        return verb
+
+    # -------------------------------------------------------------------------------------------- reading
+
+    async def _list(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_A_LIST)
+        include = self._include_object(asked, form)
+        page = await list_page(self._backend, target, parameters.list_options(asked.query))
+        encode = functools.partial(
+            encode_page,
+            target.definition,
+            page,
+            form,
+            include_object=include,
+            now=self._backend.clock.wall(),
+        )
+        if target.definition.types is None or len(page.items) <= _ENCODED_ON_LOOP_ITEMS:
+            body = encode()
+        else:
+            body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
+        return respond(200, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+
+    async def _watch(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_A_WATCH)
+        if form.is_yaml:
+            raise StatusError(
+                406,
+                "NotAcceptable",
+                "only the following media types are accepted: application/json;stream=watch",
+            )
+        include = self._include_object(asked, form)
+        options = parameters.list_options(asked.query)
+        if target.name:
+            options = _for_one(options, target.name)
+            target = Target(target.definition, target.namespace)
+        opened = await open_watch(self._backend, target, options)
+        framer = Framer(target.definition, form, self._backend.clock.wall, include_object=include)
+        return await self._streams.serve(
+            asked.request,
+            opened,
+            framer,
+            form.content_type,
+            audit_id=asked.audit_id,
+            warnings=asked.warnings,
+        )
+
+    def _include_object(self, asked: Asked, form: Form) -> str:
+        if form.transform != "Table":
+            return "Metadata"
+        include = parameters.first(asked.query, "includeObject")
+        if include not in _INCLUDES:
+            raise bad_request(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
+        return include or "Metadata"
+
+    # -------------------------------------------------------------------------------------------- writing
+
+    def _rules(self, asked: Asked, *, dry_run: bool) -> Request:
+        request = new_request(self._backend, asked.caller, dry_run=dry_run)
+        request.warnings = asked.warnings
+        request.body_bytes = asked.request.content_length or LARGEST_BODY_BYTES
+        return request
+
+    async def _decoded(self, asked: Asked, definition: Definition) -> tuple[JsonObject, tuple[str, ...]]:
+        body = await asked.body()
+        return await _off_loop(
+            body,
+            self._decode,
+            body,
+            asked.content_type,
+            definition.group,
+            definition.version,
+            definition.kind,
+        )
+
+    def _decode(
+        self, body: bytes, content_type: str, group: str, version: str, kind: str
+    ) -> tuple[JsonObject, tuple[str, ...]]:
+        return decode_object(self._decoder, body, content_type, group, version, kind)
+
+    async def _create(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = parameters.write_options(asked.query, "CreateOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        document, problems = await self._decoded(asked, target.definition)
+        result = await create(self._backend, target, request, options, document, problems)
+        return self._object(asked, target.definition, result, form)
+
+    async def _update(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = parameters.write_options(asked.query, "UpdateOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        document, problems = await self._decoded(asked, target.definition)
+        result = await update(self._backend, target, request, options, document, problems)
+        return self._object(asked, target.definition, result, form)
+
+    async def _patch(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        if media_type(asked.content_type) == _APPLY_TYPE:
+            return await self._apply(asked, target, form)
+        patch_type = _patch_type(asked.content_type)
+        options = parameters.write_options(asked.query, "PatchOptions")
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        body = await asked.body()
+        value, problems = await _off_loop(body, self._decoder.patch, body)
+        result = await patch(self._backend, target, request, options, patch_type, value, problems)
+        return self._object(asked, target.definition, result, form)
+
+    async def _apply(self, asked: Asked, target: Target, form: Form) -> web.StreamResponse:
+        options = self._apply_options(asked)
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        value, problems = await self._applied(asked)
+        result = await apply(self._backend, target, request, options, value, problems)
+        return self._object(asked, target.definition, result, form)
+
+    def _apply_options(self, asked: Asked) -> WriteOptions:
+        options = parameters.write_options(asked.query, "PatchOptions")
+        options.check(is_apply=True)
+        return options
+
+    async def _applied(self, asked: Asked) -> tuple[object, Sequence[str]]:
+        body = await asked.body()
+        try:
+            return await _off_loop(body, self._decoder.yaml, body) if body else (None, ())
+        except StatusError as error:
+            why = error.message.rpartition(" (")[0] or error.message
+            raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
+
+    async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(OF_AN_OBJECT)
+        options = await self._delete_options(asked)
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        result = await delete(self._backend, target, request, options)
+        return self._object(asked, target.definition, result, form)
+
+    async def _delete_options(self, asked: Asked) -> DeleteOptions:
+        body = await asked.body()
+        document: JsonObject | None = None
+        if body:
+            given, _ = await _off_loop(
+                body, self._decode, body, asked.content_type, "", "v1", "DeleteOptions"
+            )
+            document = given
+            if document.get("kind", "DeleteOptions") != "DeleteOptions":
+                raise bad_request(
+                    f'no kind "{document["kind"]}" is registered for version "{document.get("apiVersion", "")}" '
+                    'in scheme "pkg/runtime/scheme.go:111"'
+                )
+            self._backend.schema.conform("", "v1", "DeleteOptions", document)
+        return parameters.delete_options(asked.query, document)
+
+    async def _delete_collection(self, asked: Asked, target: Target) -> web.StreamResponse:
+        form = asked.form(NO_TRANSFORM)
+        definition = target.definition
+        wanted = parameters.list_options(asked.query)
+        selection = parse_selection(definition, wanted.label_selector, wanted.field_selector)
+        options = await self._delete_options(asked)
+        gone = await delete_collection(self._backend, target, asked.caller, options, selection)
+        revision = str(self._backend.storage.revision)
+        document = typed_list(
+            definition, [shown(definition, stored.decode()) for stored in gone], {"resourceVersion": revision}
+        )
+        return self._document(asked, 200, document, form)
+
+    # ---------------------------------------------------------------------------------------------- doors
+
+    async def _answer_door(
+        self, asked: Asked, target: Target, door: Subresource, verb: Verb
+    ) -> web.StreamResponse:
+        """Answer for ``status``, ``scale`` and the like."""
+        form = asked.form(OF_AN_OBJECT)
+        backend, definition = self._backend, target.definition
+        if verb == "get":
+            if door.handler is None:
+                stored = await get(backend, target)
+                return self._object(asked, definition, answer(200, definition, stored), form)
+            document = read_door(backend, target, door.handler)
+            if form.transform == "Table" and door.columns:
+                document = self._table(asked, door, document, form)
+            return self._document(asked, 200, document, form)
+        if door.handler is None:
+            return await (self._patch if verb == "patch" else self._update)(asked, target)
+        if verb == "patch" and media_type(asked.content_type) == _APPLY_TYPE:
+            options = self._apply_options(asked)
+            request = self._rules(asked, dry_run=options.is_dry_run)
+            value, twice = await self._applied(asked)
+            document = await apply_door(backend, target, request, door, value, options, twice)
+            return self._document(asked, 200, document, form)
+        kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
+        options = parameters.write_options(asked.query, kinds.get(verb, "UpdateOptions"))
+        options.check()
+        request = self._rules(asked, dry_run=options.is_dry_run)
+        if verb == "patch":
+            patch_type = _patch_type(asked.content_type)
+            patch_body = await asked.body()
+            value, _ = await _off_loop(patch_body, self._decoder.patch, patch_body)
+            document = await patch_door(backend, target, request, door, patch_type, value, options)
+            return self._document(asked, 200, document, form)
+        group, version = door.group or definition.group, door.version or definition.version
+        sent = await asked.body()
+        body, problems = await _off_loop(
+            sent, self._decode, sent, asked.content_type, group, version, door.kind
+        )
+        report(request, options, version, door.kind, problems)
+        document = await write_door(backend, target, request, door, body, options)
+        return self._document(asked, 201 if verb == "create" else 200, document, form)
+
+    # -------------------------------------------------------------------------------------------- answers
+
+    def _object(self, asked: Asked, definition: Definition, result: Result, form: Form) -> web.Response:
+        """Answer with an object: with its stored bytes wherever nothing else is asked for."""
+        if result.stored is not None and form == _PLAIN:
+            body = result.stored.encoded + b"\n"
+            return respond(
+                result.code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings
+            )
+        document = result.decode()
+        if document.get("kind") == "Status":
+            form = msgspec.structs.replace(form, transform="")
+        if form.transform == "Table":
+            document = self._table(asked, definition, document, form)
+        elif form.transform:
+            document = partial(document, form.version)
+        return self._document(asked, result.code, document, form)
+
+    def _table(
+        self, asked: Asked, of: Definition | Subresource, document: JsonObject, form: Form
+    ) -> JsonObject:
+        """Return the table of one object, or of what is seen of it through a door."""
+        return table(
+            of,
+            [document],
+            {"resourceVersion": document.get("metadata", {}).get("resourceVersion", "")},
+            now=self._backend.clock.wall(),
+            include_object=self._include_object(asked, form),
+            version=form.version,
+        )
+
+    def _document(self, asked: Asked, code: int, document: JsonObject, form: Form) -> web.Response:
+        body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
+        return respond(code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+
+
+async def _off_loop(body: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
+    """Decode a body; a large one in a thread, so that other requests are answered meanwhile."""
+    if len(body) <= _DECODED_ON_LOOP_BYTES:
+        return decode(*arguments)
+    return await asyncio.to_thread(decode, *arguments)
+
+
+def no_such_resource() -> StatusError:
+    """404: a path below a version that the server has, but with no resource of that name."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def _patch_type(content_type: str) -> PatchType:
+    patch_type = _PATCH_TYPES.get(media_type(content_type) if content_type else "")
+    if patch_type is None:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    return patch_type
+
+
+def _for_one(options: ListOptions, name: str) -> ListOptions:
+    wanted = f"metadata.name={name}"
+    if options.field_selector:
+        wanted = f"{options.field_selector},{wanted}"
+    return msgspec.structs.replace(options, field_selector=wanted)

@@ -1,0 +1,119 @@
+"""Pods whose deletion nobody is there to finish: removed when their grace period is over."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from aiokube.api.times import parse_time
+from aiokube.clock import Clock
+from tinykube.server.errors import StatusError
+from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.interfaces import Deleter
+from tinykube.server.lifecycle.namespace_plan import PODS
+from tinykube.server.lifecycle.ownership import facts_of
+from tinykube.server.objects import GroupResource, StorageKey
+from tinykube.server.storage.model import Change, Storage, Stored
+
+NODES = GroupResource("", "nodes")
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_DECODER = msgspec.json.Decoder(_Pod)
+
+
+class GracefulDeletion:
+    """Finishes the graceful deletion of pods that no kubelet finishes.
+
+    A pod of a node that does not exist goes when its grace period is over. ``finish_all``: so does any other, for where
+    no kubelets run at all. A kubelet's own deletion (with grace 0) comes first wherever there is one.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, delete: Deleter, *, finish_all: bool) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._delete = delete
+        self._finish_all = finish_all
+        self._deleting: dict[str, set[StorageKey]] = {}
+        """By node, the pods that are being deleted: a node that goes brings them here again."""
+        self._node_of: dict[StorageKey, str] = {}
+        self._agenda: Agenda[StorageKey] = Agenda("graceful", clock)
+
+    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+        """Take the whole of a collection."""
+        if resource == PODS:
+            for key in self._node_of.keys() - {stored.key for stored in objects}:
+                self._forget(key)
+            for stored in objects:
+                self._note(stored)
+        elif resource == NODES:
+            for key in self._node_of:
+                self._agenda.put(key)
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Take changes of one collection."""
+        for change in changes:
+            key = change.after.key
+            if key.resource == PODS:
+                if change.type == "DELETED":
+                    self._forget(key)
+                else:
+                    self._note(change.after)
+            elif key.resource == NODES and change.type == "DELETED":
+                for pod in self._deleting.get(key.name, ()):
+                    self._agenda.put(pod)
+
+    def _note(self, stored: Stored) -> None:
+        facts = facts_of(stored)
+        if not facts.is_deleting:
+            self._forget(stored.key)  # another pod of the same name
+            return
+        node = _DECODER.decode(stored.encoded).spec.node_name
+        self._node_of[stored.key] = node
+        self._deleting.setdefault(node, set()).add(stored.key)
+        self._agenda.put(stored.key, self._left_seconds(facts.deletion_timestamp))
+
+    def _forget(self, key: StorageKey) -> None:
+        node = self._node_of.pop(key, None)
+        if node is None:
+            return
+        pods = self._deleting[node]
+        pods.discard(key)
+        if not pods:
+            del self._deleting[node]
+        self._agenda.discard(key)
+
+    def _left_seconds(self, deletion_timestamp: str) -> float:
+        moment = parse_time(deletion_timestamp)
+        return 0.0 if moment is None else (moment - self._clock.wall()).total_seconds()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._agenda.work(self.look)
+
+    async def look(self, key: StorageKey) -> None:
+        """Remove a pod whose grace period is over, if there is nobody else to."""
+        stored = self._storage.latest(key)
+        node = self._node_of.get(key)
+        if stored is None or node is None:
+            return
+        facts = facts_of(stored)
+        if not facts.is_deleting:
+            return  # another pod of the same name
+        left_seconds = self._left_seconds(facts.deletion_timestamp)
+        if left_seconds > 0:
+            self._agenda.put(key, left_seconds)
+            return
+        if not self._finish_all and self._storage.get(StorageKey(NODES, "", node)) is not None:
+            return
+        try:
+            await self._delete(key, facts.uid, grace_period_seconds=0)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise

@@ -1,0 +1,46 @@
+"""What this package asks of the verbs: deletions and updates by the same rules as everyone's.
+
+Whoever composes the server hands both in. They may raise a StatusError, which is tried again later; what is gone
+already (404), or has become another object (409), is what was wanted.
+"""
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from tinykube.server.objects import JsonObject, StorageKey
+
+PropagationPolicy = Literal["Background", "Foreground", "Orphan"]
+
+Make = Callable[[JsonObject], JsonObject]
+"""Gets the current object (its own copy) and returns what is to take its place; equal means that nothing is written.
+Called again after each lost race."""
+
+
+class Deleter(Protocol):
+    """Deletes one object as a DELETE of its path does: finalizers hold it, grace periods run."""
+
+    async def __call__(
+        self,
+        key: StorageKey,
+        uid: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: PropagationPolicy | None = None,
+    ) -> None:
+        """Delete the object with this uid; durable when it returns. ``None``: the definition's own grace, no policy.
+
+        Raises StatusError.
+        """
+        ...
+
+
+class Updater(Protocol):
+    """Updates one object as a PUT of its path does; one that is being deleted goes with its last finalizer."""
+
+    async def __call__(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
+        """Replace the object by what ``make`` makes of it. Durable when it returns.
+
+        ``subresource``: ``"finalize"`` is the door to a namespace's ``spec.finalizers``, ``"status"`` to a status.
+        Raises StatusError, and what ``make`` raises.
+        """
+        ...

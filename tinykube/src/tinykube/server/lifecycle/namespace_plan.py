@@ -1,0 +1,81 @@
+"""How far the deletion of a namespace is: what to delete now, and what its status says of what remains."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from aiokube.api.times import format_time
+from tinykube.server.lifecycle.ownership import Facts
+from tinykube.server.objects import GroupResource, JsonObject
+
+PODS = GroupResource("", "pods")
+
+_OK = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+"""Conditions as the real controller writes them: reason and message where all is well (status ``False``)."""
+
+
+class NamespacePlan(msgspec.Struct, frozen=True):
+    """The next step of a namespace's deletion."""
+
+    to_delete: tuple[Facts, ...]
+    is_empty: bool
+
+
+def plan_namespace(content: Sequence[Facts]) -> NamespacePlan:
+    """Return what to delete now: the pods first, all else once these are gone (as since 1.33)."""
+    pods = [facts for facts in content if facts.key.resource == PODS]
+    batch = pods or content
+    return NamespacePlan(tuple(facts for facts in batch if not facts.is_deleting), not content)
+
+
+def with_conditions(
+    status: JsonObject, content: Sequence[Facts], failures: Sequence[str], now: datetime
+) -> JsonObject:
+    """Return the status of a namespace with its conditions set to what remains of it.
+
+    A condition's time changes with its status alone, and what has not changed stays as it is.
+    """
+    wanted = {name: ("False", *told) for name, told in _OK.items()}
+    if failures:
+        told = ", ".join(sorted(failures))
+        message = f"Failed to delete all resource types, {len(failures)} remaining: {told}"
+        wanted["NamespaceDeletionContentFailure"] = ("True", "ContentDeletionFailed", message)
+    if content:
+        kinds = Counter(f"{facts.key.resource.plural}.{facts.key.resource.group}" for facts in content)
+        told = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
+        message = f"Some resources are remaining: {told}"
+        wanted["NamespaceContentRemaining"] = ("True", "SomeResourcesRemain", message)
+    finalizers = Counter(name for facts in content for name in facts.finalizers)
+    if finalizers:
+        told = ", ".join(
+            f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
+        )
+        message = f"Some content in the namespace has finalizers remaining: {told}"
+        wanted["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", message)
+    moment = format_time(now)
+    conditions = {each.get("type", ""): dict(each) for each in status.get("conditions") or ()}
+    for name, (state, reason, message) in wanted.items():
+        old = conditions.get(name)
+        since = old["lastTransitionTime"] if old is not None and old.get("status") == state else moment
+        conditions[name] = {
+            "type": name,
+            "status": state,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        }
+    return {**status, "conditions": list(conditions.values())}

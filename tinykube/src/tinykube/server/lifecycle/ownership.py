@@ -1,0 +1,76 @@
+"""The few fields of any object that decide its end, decoded by themselves."""
+
+import msgspec
+
+from tinykube.server.objects import StorageKey
+from tinykube.server.storage.model import Stored
+
+FOREGROUND_FINALIZER = "foregroundDeletion"
+ORPHAN_FINALIZER = "orphan"
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Whose an object is."""
+
+    uid: str
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Document(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+_DECODER = msgspec.json.Decoder(_Document)
+
+
+class Facts(msgspec.Struct, frozen=True, gc=False):
+    """What of one object concerns its end."""
+
+    key: StorageKey
+    uid: str
+    owners: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deletion_timestamp: str = ""
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether its deletion has begun."""
+        return bool(self.deletion_timestamp)
+
+    @property
+    def deletes_dependents(self) -> bool:
+        """Whether it waits for its dependents to be deleted first."""
+        return self.is_deleting and FOREGROUND_FINALIZER in self.finalizers
+
+    @property
+    def orphans_dependents(self) -> bool:
+        """Whether it waits for its dependents to be let go."""
+        return self.is_deleting and ORPHAN_FINALIZER in self.finalizers
+
+
+def facts_of(stored: Stored) -> Facts:
+    """Return the facts of a stored object. Most have none, which their bytes tell without being decoded."""
+    encoded = stored.encoded
+    if b'"ownerReferences"' not in encoded and b'"deletionTimestamp"' not in encoded:
+        return Facts(stored.key, stored.uid)
+    try:
+        metadata = _DECODER.decode(encoded).metadata
+    except msgspec.ValidationError:
+        # No verb lets it in, but if it is there: what cannot be read is nobody's, and stays.
+        return Facts(stored.key, stored.uid)
+    return Facts(
+        stored.key,
+        stored.uid,
+        metadata.owner_references or (),
+        metadata.finalizers or (),
+        metadata.deletion_timestamp or "",
+    )

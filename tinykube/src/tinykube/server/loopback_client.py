@@ -1,0 +1,57 @@
+"""The deletions and updates of the server's own loops, by the same verbs as everyone's."""
+
+from tinykube.server.errors import conflict, not_found
+from tinykube.server.lifecycle.interfaces import Make, PropagationPolicy
+from tinykube.server.objects import StorageKey
+from tinykube.server.registry.definition import Subresource
+from tinykube.server.verbs.context import Backend, Caller, Target, new_request
+from tinykube.server.verbs.delete import delete
+from tinykube.server.verbs.options import DeleteOptions
+from tinykube.server.verbs.subresources import modify_door
+from tinykube.server.verbs.update import modify
+
+_LOOPS = Caller("system:kube-controller-manager", "endpointd-lifecycle", ("system:masters",))
+
+
+class Housekeeping:
+    """Satisfies the ports of :mod:`tinykube.server.lifecycle.interfaces`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def delete(
+        self,
+        key: StorageKey,
+        uid: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: PropagationPolicy | None = None,
+    ) -> None:
+        """Delete the object with this uid. Raises a StatusError: 404, 409 where it is another object now."""
+        options = DeleteOptions(
+            grace_period_seconds=grace_period_seconds,
+            propagation_policy=propagation_policy,
+            precondition_uid=uid,
+        )
+        request = new_request(self._backend, _LOOPS, dry_run=False)
+        await delete(self._backend, self._target(key), request, options)
+
+    async def update(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
+        """Replace an object, or what a door of it leads to, by what ``make`` makes of it."""
+        target = self._target(key, subresource)
+        request = new_request(self._backend, _LOOPS, dry_run=False)
+        if target.subresource is not None and target.subresource.handler is not None:
+            await modify_door(self._backend, target, request, target.subresource, make)
+        else:
+            await modify(self._backend, target, request, make)
+
+    def _target(self, key: StorageKey, subresource: str = "") -> Target:
+        definition = self._backend.registry.stored_at(key.resource)
+        if definition is None:
+            raise not_found(key.resource, key.name)
+        door: Subresource | None = None
+        if subresource:
+            door = next((one for one in definition.subresources if one.name == subresource), None)
+            if door is None:
+                raise conflict(key.resource, key.name, f"there is no {subresource} to write to")
+        return Target(definition, key.namespace, key.name, door)

@@ -1,0 +1,48 @@
+"""The patches as the verbs want them: by name of the patch type and of the kind, with refusals that are answers."""
+
+from typing import Literal
+
+from tinykube.server.errors import StatusError
+from tinykube.server.objects import JsonObject
+from tinykube.server.patch.errors import PatchError
+from tinykube.server.patch.json_patch import apply_json_patch
+from tinykube.server.patch.merge_patch import apply_merge_patch
+from tinykube.server.patch.strategic_merge import apply_strategic_merge
+from tinykube.server.schema.loader import kind_type
+
+_REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
+
+
+class TypedPatches:
+    """What a patch makes of a document (:class:`tinykube.server.verbs.interfaces.Patches`). Has no state."""
+
+    def apply(
+        self,
+        patch_type: Literal["json", "merge", "strategic"],
+        group: str,
+        version: str,
+        kind: str,
+        document: JsonObject,
+        patch: object,
+    ) -> JsonObject:
+        """Return the patched document, which is still to be conformed; neither argument is changed.
+
+        Raises a StatusError of 400, 413 or 422, UnknownTypeError for a strategic merge into a kind that is not
+        described.
+        """
+        try:
+            match patch_type:
+                case "json":
+                    patched = apply_json_patch(document, patch)
+                case "merge":
+                    patched = apply_merge_patch(document, patch)
+                case "strategic":
+                    patched = apply_strategic_merge(kind_type(group, version, kind), document, patch)
+            if not isinstance(patched, dict):
+                raise PatchError(422, "the patch makes a list of the object")
+        except PatchError as error:
+            details: JsonObject | None = {} if error.code == 422 else None
+            raise StatusError(error.code, _REASONS[error.code], error.message, details=details) from None
+        except RecursionError:
+            raise StatusError(400, "BadRequest", "the patch is nested too deeply") from None
+        return patched

@@ -1,0 +1,66 @@
+"""ConfigMaps: keys, size, and what ``immutable`` freezes."""
+
+import base64
+from collections.abc import Sequence
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value, too_long
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Definition, Request, Strategy
+from tinykube.server.registry.json_access import member
+from tinykube.server.registry.printing import AGE, NAME, column
+
+_LARGEST_BYTES = 1024 * 1024
+_FROZEN = "field is immutable when `immutable` is set"
+
+
+def decoded_size(value: str) -> int:
+    """Return how many bytes a base64 text stands for."""
+    return len(base64.b64decode(value))
+
+
+def frozen_errors(obj: JsonObject, old: JsonObject, names: Sequence[str]) -> list[FieldError]:
+    """Check that what ``immutable`` freezes has not changed, itself included."""
+    if not old.get("immutable"):
+        return []
+    errors = [] if obj.get("immutable") else [forbidden_field("immutable", _FROZEN)]
+    errors += [forbidden_field(name, _FROZEN) for name in names if member(obj, name) != member(old, name)]
+    return errors
+
+
+class _ConfigMapStrategy(Strategy):
+    """Keys are file names; everything together is at most a mebibyte."""
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        data, binary = member(obj, "data"), member(obj, "binaryData")
+        errors: list[FieldError] = []
+        for key in sorted(data):
+            errors += checks.each(f"data[{key}]", key, checks.config_key_problems(key))
+            if key in binary:
+                errors.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        for key in sorted(binary):
+            errors += checks.each(f"binaryData[{key}]", key, checks.config_key_problems(key))
+        size = sum(len(value.encode()) for value in data.values()) + sum(map(decoded_size, binary.values()))
+        if size > _LARGEST_BYTES:
+            errors.append(too_long("[]", _LARGEST_BYTES))  # so the real server calls the whole
+        return errors
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        return frozen_errors(obj, old, ("data", "binaryData"))
+
+
+CONFIG_MAPS = Definition(
+    group="",
+    version="v1",
+    plural="configmaps",
+    kind="ConfigMap",
+    singular="configmap",
+    namespaced=True,
+    short_names=("cm",),
+    strategy=_ConfigMapStrategy(),
+    columns=(
+        NAME,
+        column("Data", lambda obj: len(member(obj, "data")) + len(member(obj, "binaryData"))),
+        AGE,
+    ),
+)

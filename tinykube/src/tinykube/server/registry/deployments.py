@@ -1,0 +1,153 @@
+"""Deployments: rolling by a quarter unless told otherwise."""
+
+from collections.abc import Sequence
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
+from tinykube.server.objects import JsonObject, labels_of, metadata_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Definition, Request
+from tinykube.server.registry.json_access import fill, made, member, number, raw, text
+from tinykube.server.registry.pod_validation import template_errors
+from tinykube.server.registry.printing import AGE, NAME, column, selector_text, template_columns
+from tinykube.server.registry.scale import scale_door
+from tinykube.server.registry.selector_validation import selector_errors, template_match_errors
+from tinykube.server.registry.statuses import at_most, count_errors, not_decremented, status_door
+from tinykube.server.registry.workloads import WorkloadStrategy, immutable_selector, lasting_pod_errors
+
+_COUNTS = (
+    "observedGeneration",
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+    "terminatingReplicas",
+    "collisionCount",
+)
+_TYPES = ("Recreate", "RollingUpdate")
+
+
+def replicated_template_errors(spec: JsonObject) -> list[FieldError]:
+    """Check selector against template, and the template, as Deployments and ReplicaSets do."""
+    if spec.get("selector") is None:
+        errors = [required("spec.selector")]
+    else:
+        errors = selector_errors("spec.selector", spec["selector"], "deployment")
+    wrong, judged = template_match_errors(spec, unreadable="invalid label selector", missing_matches=True)
+    errors += wrong
+    if judged:
+        template = member(spec, "template")
+        errors += template_errors("spec.template", template)
+        errors += lasting_pod_errors("spec.template.spec", member(template, "spec"), "ReplicaSet")
+    return errors
+
+
+def _rolling_errors(field: str, rolling: JsonObject) -> list[FieldError]:
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    errors = checks.int_or_percent(f"{field}.maxUnavailable", unavailable)
+    errors += checks.int_or_percent(f"{field}.maxSurge", surge)
+    if not checks.int_or_percent_value(unavailable) and not checks.int_or_percent_value(surge):
+        detail = "may not be 0 when `maxSurge` is 0"
+        errors.append(invalid_value(f"{field}.maxUnavailable", unavailable, detail))
+    return errors + checks.at_most_all(f"{field}.maxUnavailable", unavailable)
+
+
+def _strategy_errors(strategy: JsonObject) -> list[FieldError]:
+    kind, rolling = text(strategy, "type"), strategy.get("rollingUpdate")
+    if kind == "Recreate":
+        if rolling is None:
+            return []
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [forbidden_field("spec.strategy.rollingUpdate", detail)]
+    if kind == "RollingUpdate":
+        return _rolling_errors("spec.strategy.rollingUpdate", rolling or {})
+    printed = None
+    if rolling is not None:
+        printed = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
+    return [not_supported("spec.strategy", raw({"Type": kind, "RollingUpdate": printed}), _TYPES)]
+
+
+class _DeploymentStrategy(WorkloadStrategy):
+    def default(self, obj: JsonObject) -> None:
+        super().default(obj)
+        spec = obj["spec"]
+        fill(spec, "replicas", 1)
+        strategy = made(spec, "strategy")
+        fill(strategy, "type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = made(strategy, "rollingUpdate")
+            for name in ("maxUnavailable", "maxSurge"):
+                if rolling.get(name) is None:
+                    rolling[name] = "25%"
+        fill(spec, "revisionHistoryLimit", 10)
+        fill(spec, "progressDeadlineSeconds", 600)
+
+    def counts(self, obj: JsonObject, old: JsonObject) -> bool:
+        # Controllers are told of annotations: rollbacks were asked for by them once.
+        annotations, before = metadata_of(obj).get("annotations"), metadata_of(old).get("annotations")
+        return super().counts(obj, old) or (annotations or {}) != (before or {})
+
+    def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        super().prepare_for_status_update(request, obj, old)
+        metadata_of(obj).pop("labels", None)
+        if labels := labels_of(old):
+            metadata_of(obj)["labels"] = labels
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        spec = member(obj, "spec")
+        errors = checks.nonnegative("spec.replicas", number(spec, "replicas"))
+        errors += replicated_template_errors(spec)
+        errors += _strategy_errors(member(spec, "strategy"))
+        ready_seconds, deadline = number(spec, "minReadySeconds"), number(spec, "progressDeadlineSeconds")
+        errors += checks.nonnegative("spec.minReadySeconds", ready_seconds)
+        errors += checks.nonnegative("spec.revisionHistoryLimit", number(spec, "revisionHistoryLimit"))
+        errors += checks.nonnegative("spec.progressDeadlineSeconds", deadline)
+        if deadline <= ready_seconds:
+            detail = "must be greater than minReadySeconds"
+            errors.append(invalid_value("spec.progressDeadlineSeconds", deadline, detail))
+        return errors
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        errors = immutable_selector(obj, old)
+        status, before = member(obj, "status"), member(old, "status")
+        if status != before:
+            errors += count_errors(status, _COUNTS)
+            for name in ("updatedReplicas", "readyReplicas", "availableReplicas"):
+                errors += at_most(status, name, "replicas", "cannot be greater than status.replicas")
+            errors += at_most(
+                status, "availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"
+            )
+            errors += not_decremented(status, before, "collisionCount")
+        return errors
+
+
+def _ready(obj: JsonObject) -> str:
+    ready = number(member(obj, "status"), "readyReplicas")
+    return f"{ready}/{number(member(obj, 'spec'), 'replicas')}"
+
+
+def _selector(obj: JsonObject) -> str:
+    return selector_text(member(obj, "spec").get("selector"))
+
+
+DEPLOYMENTS = Definition(
+    group="apps",
+    version="v1",
+    plural="deployments",
+    kind="Deployment",
+    singular="deployment",
+    namespaced=True,
+    short_names=("deploy",),
+    categories=("all",),
+    strategy=_DeploymentStrategy(),
+    subresources=(scale_door("deployments"), status_door("Deployment")),
+    columns=(
+        NAME,
+        column("Ready", _ready),
+        column("Up-to-date", lambda obj: number(member(obj, "status"), "updatedReplicas")),
+        column("Available", lambda obj: number(member(obj, "status"), "availableReplicas")),
+        AGE,
+        *template_columns(),
+        column("Selector", _selector, wide=True),
+    ),
+)

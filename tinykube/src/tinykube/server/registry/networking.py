@@ -1,0 +1,44 @@
+"""ServiceCIDRs and IPAddresses: what a real server tells of its service addresses, to be read only."""
+
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry.definition import Definition, Strategy
+from tinykube.server.registry.json_access import items, member, text
+from tinykube.server.registry.printing import AGE, NAME, NONE, column
+
+
+def _parent(obj: JsonObject) -> str:
+    parent = member(member(obj, "spec"), "parentRef")
+    if not parent:
+        return NONE
+    group = text(parent, "group")
+    resource = (text(parent, "resource") + (f".{group}" if group else "")).lower()
+    return "/".join(part for part in (resource, text(parent, "namespace"), text(parent, "name")) if part)
+
+
+SERVICE_CIDRS = Definition(
+    group="networking.k8s.io",
+    version="v1",
+    plural="servicecidrs",
+    kind="ServiceCIDR",
+    singular="servicecidr",
+    namespaced=False,
+    verbs=("get", "list", "watch"),
+    strategy=Strategy(),
+    columns=(NAME, column("CIDRs", lambda obj: ",".join(items(member(obj, "spec"), "cidrs"))), AGE),
+)
+
+IP_ADDRESSES = Definition(
+    group="networking.k8s.io",
+    version="v1",
+    plural="ipaddresses",
+    kind="IPAddress",
+    singular="ipaddress",
+    namespaced=False,
+    short_names=("ip",),
+    verbs=("get", "list", "watch"),
+    strategy=Strategy(),
+    columns=(NAME, column("ParentRef", _parent)),
+    fields=lambda obj: {
+        "spec.parentRef.resource": text(member(member(obj, "spec"), "parentRef"), "resource")
+    },
+)

@@ -1,0 +1,205 @@
+"""Nodes: the taint of a new one, taints that are unique, what is set once."""
+
+from collections.abc import Sequence
+
+from tinykube.server.errors import FieldError, duplicate, forbidden_field, invalid_value
+from tinykube.server.objects import JsonObject, labels_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Definition, Request, Strategy
+from tinykube.server.registry.ips import family_of, network_errors
+from tinykube.server.registry.json_access import (
+    align,
+    items,
+    keep_only_status,
+    made,
+    member,
+    raw,
+    string_list,
+    text,
+)
+from tinykube.server.registry.pod_validation import effect_errors
+from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column
+from tinykube.server.registry.resource_validation import quantity_errors
+from tinykube.server.registry.statuses import status_door
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_ROLE_LABEL = "kubernetes.io/role"
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+
+def _taint_errors(taints: list[JsonObject]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        # The real server names metadata here; so do we, for those who read it.
+        field = f"metadata.taints[{index}]"
+        key, value, effect = text(taint, "key"), text(taint, "value"), text(taint, "effect")
+        errors += checks.qualified_name(f"{field}.key", key)
+        problems = checks.label_value_problems(value)
+        if problems:
+            errors.append(invalid_value(f"{field}.value", value, ";".join(problems)))
+        errors += effect_errors(f"{field}.effect", effect)
+        if (key, effect) in seen:
+            shown = raw({"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")})
+            again = duplicate(field, shown)
+            errors.append(
+                FieldError(
+                    again.reason, field, f"{again.message}: taints must be unique by key and effect pair"
+                )
+            )
+        seen.add((key, effect))
+    return errors
+
+
+def _network_errors(networks: list[str]) -> list[FieldError]:
+    field = "spec.podCIDRs"
+    errors: list[FieldError] = []
+    wrong: list[int] = []
+    for index, network in enumerate(networks):
+        found = network_errors(f"{field}[{index}]", network)
+        errors += found
+        if found:
+            wrong.append(index)
+    if len(networks) < 2:
+        return errors
+    if wrong:
+        why = f"invalid CIDR[{wrong[0]}]: <nil> (invalid CIDR address: {networks[wrong[0]]})"
+        text_of = f"invalid PodCIDRs. failed to check with dual stack with error:{why}"
+        errors.append(FieldError("InternalError", field, f"Internal error: {text_of}"))
+    families = {family_of(network.partition("/")[0]) for network in networks}
+    if wrong or len(networks) > 2 or len(families) < 2:
+        detail = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid_value(field, string_list(networks), detail))
+    return errors
+
+
+class _NodeStrategy(Strategy):
+    """A new node carries the taint not-ready until somebody who knows better takes it away."""
+
+    def default(self, obj: JsonObject) -> None:
+        align(made(obj, "spec"), "podCIDR", "podCIDRs")
+        status = made(obj, "status")
+        if status.get("allocatable") is None and status.get("capacity"):
+            status["allocatable"] = dict(status["capacity"])
+        made(status, "daemonEndpoints").setdefault("kubeletEndpoint", {"Port": 0})
+        info = made(status, "nodeInfo")
+        for name in _NODE_INFO:
+            info.setdefault(name, "")
+
+    def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
+        spec = obj["spec"]
+        taints = items(spec, "taints")
+        if not any(
+            text(taint, "key") == _NOT_READY and text(taint, "effect") == "NoSchedule" for taint in taints
+        ):
+            spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
+
+    def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        obj["status"] = old["status"]
+
+    def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        keep_only_status(obj, old)
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        spec, status = member(obj, "spec"), member(obj, "status")
+        errors = _taint_errors(items(spec, "taints"))
+        for name in ("capacity", "allocatable"):
+            for resource, quantity in sorted(member(status, name).items()):
+                errors += quantity_errors(f"status.{name}.{resource}", resource, quantity)
+        return errors + _network_errors(items(spec, "podCIDRs"))
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        errors: list[FieldError] = []
+        addresses = items(member(obj, "status"), "addresses")
+        for index, address in enumerate(addresses):
+            if address in addresses[:index]:
+                shown = raw({"Type": text(address, "type"), "Address": text(address, "address")})
+                errors.append(duplicate(f"status.addresses[{index}]", shown))
+        text_of = 'node updates may not change {} except from "" to valid'
+        if items(old_spec, "podCIDRs") and items(old_spec, "podCIDRs") != items(spec, "podCIDRs"):
+            errors.append(forbidden_field("spec.podCIDRs", text_of.format("podCIDR")))
+        if text(old_spec, "providerID") and text(old_spec, "providerID") != text(spec, "providerID"):
+            errors.append(forbidden_field("spec.providerID", text_of.format("providerID")))
+        return errors
+
+    def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
+        if text(member(obj, "spec"), "externalID"):
+            return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
+        return ()
+
+
+def _status(obj: JsonObject) -> str:
+    conditions = {
+        text(one, "type"): text(one, "status") for one in items(member(obj, "status"), "conditions")
+    }
+    shown = "Unknown"
+    if "Ready" in conditions:
+        shown = "Ready" if conditions["Ready"] == "True" else "NotReady"
+    return shown + (",SchedulingDisabled" if member(obj, "spec").get("unschedulable") else "")
+
+
+def _roles(obj: JsonObject) -> str:
+    roles = {
+        key.removeprefix(_ROLE_PREFIX) if key.startswith(_ROLE_PREFIX) else value
+        for key, value in labels_of(obj).items()
+        if key.startswith(_ROLE_PREFIX) or key == _ROLE_LABEL
+    }
+    return ",".join(sorted(roles - {""})) or NONE
+
+
+def _address(obj: JsonObject, kind: str) -> str:
+    for address in items(member(obj, "status"), "addresses"):
+        if text(address, "type") == kind:
+            return text(address, "address")
+    return NONE
+
+
+def _info(obj: JsonObject, name: str) -> str:
+    return text(member(member(obj, "status"), "nodeInfo"), name)
+
+
+def _kernel(obj: JsonObject) -> str:
+    architecture = _info(obj, "architecture")
+    return (_info(obj, "kernelVersion") or UNKNOWN) + (f" ({architecture})" if architecture else "")
+
+
+NODES = Definition(
+    group="",
+    version="v1",
+    plural="nodes",
+    kind="Node",
+    singular="node",
+    namespaced=False,
+    short_names=("no",),
+    strategy=_NodeStrategy(),
+    subresources=(status_door("Node"),),
+    columns=(
+        NAME,
+        column("Status", _status),
+        column("Roles", _roles),
+        AGE,
+        column("Version", lambda obj: _info(obj, "kubeletVersion")),
+        column("Internal-IP", lambda obj: _address(obj, "InternalIP"), wide=True),
+        column("External-IP", lambda obj: _address(obj, "ExternalIP"), wide=True),
+        column("OS-Image", lambda obj: _info(obj, "osImage") or UNKNOWN, wide=True),
+        column("Kernel-Version", _kernel, wide=True),
+        column("Container-Runtime", lambda obj: _info(obj, "containerRuntimeVersion") or UNKNOWN, wide=True),
+    ),
+    fields=lambda obj: {
+        "spec.unschedulable": "true" if member(obj, "spec").get("unschedulable") else "false"
+    },
+    field_names=("spec.unschedulable",),
+)

@@ -1,0 +1,181 @@
+"""What of a pod may still change, and what its status may say."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.ips import address_errors, is_dual_stack
+from tinykube.server.registry.json_access import items, member, number, raw, text
+from tinykube.server.registry.pod_validation import toleration_errors
+
+_LARGEST_INT32 = 2**31 - 1
+_CHANGEABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
+)
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def spec_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Check the step from one spec to the next."""
+    errors: list[FieldError] = []
+    for name in _CONTAINER_LISTS:
+        field = f"spec.{name}"
+        if len(items(spec, name)) != len(items(old, name)):
+            return [*errors, forbidden_field(field, "pod updates may not add or remove containers")]
+        for index, container in enumerate(items(spec, name)):
+            image = text(container, "image")
+            if not image:
+                errors.append(required(f"{field}[{index}].image"))
+            if image != image.strip():
+                detail = "must not have leading or trailing whitespace"
+                errors.append(invalid_value(f"{field}[{index}].image", image, detail))
+    wrong, ends_here = _deadline_errors(spec.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
+    errors += wrong
+    if ends_here:
+        return errors
+    errors += _toleration_step_errors(items(spec, "tolerations"), items(old, "tolerations"))
+    errors += _gate_step_errors(items(spec, "schedulingGates"), items(old, "schedulingGates"))
+    frozen = _with_the_changeable_of(spec, old)
+    if frozen != old:
+        changed = _differences(old, frozen)
+        text_of = f"pod updates may not change fields other than {_CHANGEABLE}\n{changed}"
+        errors.append(forbidden_field("spec", text_of))
+    return errors
+
+
+def _deadline_errors(deadline: int | None, old: int | None) -> tuple[list[FieldError], bool]:
+    field = "spec.activeDeadlineSeconds"
+    if deadline is None:
+        if old is None:
+            return [], False
+        return [invalid_value(field, None, "must not update from a positive integer to nil value")], False
+    if not 0 <= deadline <= _LARGEST_INT32:
+        return [invalid_value(field, deadline, f"must be between 0 and {_LARGEST_INT32}, inclusive")], True
+    if old is not None and old < deadline:
+        return [invalid_value(field, deadline, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _without_seconds(toleration: JsonObject) -> JsonObject:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+
+def _toleration_step_errors(new: list[JsonObject], old: list[JsonObject]) -> list[FieldError]:
+    kept = [_without_seconds(toleration) for toleration in new]
+    if any(_without_seconds(toleration) not in kept for toleration in old):
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        return [forbidden_field("spec.tolerations", detail)]
+    return toleration_errors("spec.tolerations", new)
+
+
+def _gate_step_errors(new: list[JsonObject], old: list[JsonObject]) -> list[FieldError]:
+    known = {text(gate, "name") for gate in old}
+    return [
+        forbidden_field(
+            f"spec.schedulingGates[{index}].name",
+            f"only deletion is allowed, but found new scheduling gate '{name}'",
+        )
+        for index, gate in enumerate(new)
+        if (name := text(gate, "name")) not in known
+    ]
+
+
+def _with_the_changeable_of(spec: JsonObject, old: JsonObject) -> JsonObject:
+    """Return the new spec with all that may change put back, so that it equals the old one if nothing else has."""
+    result = dict(spec)
+    for name in _CONTAINER_LISTS:
+        if name in spec:
+            result[name] = [
+                {**container, "image": before.get("image")}
+                for container, before in zip(items(spec, name), items(old, name), strict=True)
+            ]
+    names = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
+    if number(old, "terminationGracePeriodSeconds") < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        names.append("terminationGracePeriodSeconds")
+    if items(old, "schedulingGates"):
+        names += ["nodeSelector", "affinity"]  # as long as it is gated, where it may go can be narrowed
+    for name in names:
+        if name in old:
+            result[name] = old[name]
+        else:
+            result.pop(name, None)
+    return result
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return one line a field that differs: what it was, what it would be."""
+    lines = []
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before != after:
+            lines.append(f"- {name}: {_shown(before)}\n+ {name}: {_shown(after)}")
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    return bytes(raw(value)).decode()
+
+
+def node_selector_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Check that a gated pod's node selector only grows."""
+    before, after = member(old, "nodeSelector"), member(spec, "nodeSelector")
+    if all(after.get(key) == value for key, value in before.items()):
+        return []
+    detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    return [invalid_value("spec.nodeSelector", raw(after), detail)]
+
+
+def status_update_errors(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Check the step from one status to the next."""
+    status, before = member(obj, "status"), member(old, "status")
+    errors: list[FieldError] = []
+    for index, condition in enumerate(items(status, "conditions")):
+        kind = text(condition, "type")
+        if kind not in _SYSTEM_CONDITIONS:
+            errors += checks.qualified_name(f"status.conditions[{index}].Type", kind)
+    nominated = text(status, "nominatedNodeName")
+    if nominated and nominated != text(before, "nominatedNodeName"):
+        errors += checks.dns_subdomain("status.nominatedNodeName", nominated)
+        if text(member(obj, "spec"), "nodeName"):
+            detail = "may not be set on pods that are already bound to a node"
+            errors.append(forbidden_field("status.nominatedNodeName", detail))
+    errors += checks.immutable("status.qosClass", text(status, "qosClass"), text(before, "qosClass"))
+    policy = text(member(old, "spec"), "restartPolicy")
+    for name in ("containerStatuses", "initContainerStatuses"):
+        errors += _restart_errors(f"status.{name}", items(status, name), items(before, name), policy)
+    errors += _ip_errors(
+        "status.podIPs", [text(ip, "ip") for ip in items(status, "podIPs")], items(status, "podIPs")
+    )
+    hosts = [text(ip, "ip") for ip in items(status, "hostIPs")]
+    if hosts and text(status, "hostIP") != hosts[0]:
+        errors.append(invalid_value("status.hostIPs[0].ip", hosts[0], "must be equal to `hostIP`"))
+    return errors + _ip_errors("status.hostIPs", hosts, items(status, "hostIPs"))
+
+
+def _restart_errors(
+    field: str, new: Sequence[JsonObject], old: Sequence[JsonObject], policy: str
+) -> list[FieldError]:
+    """Check that what has ended for good does not run again."""
+    if policy == "Always":
+        return []
+    running = {text(status, "name") for status in new if "terminated" not in member(status, "state")}
+    return [
+        forbidden_field(f"{field}[{index}].state", "may not be transitioned to non-terminated state")
+        for index, status in enumerate(old)
+        if (ended := member(status, "state").get("terminated")) is not None
+        and text(status, "name") in running
+        and not (policy == "OnFailure" and number(ended, "exitCode"))
+    ]
+
+
+def _ip_errors(field: str, ips: list[str], shown: Sequence[JsonObject]) -> list[FieldError]:
+    errors = [error for index, ip in enumerate(ips) for error in address_errors(f"{field}[{index}]", ip)]
+    if len(ips) > 2 or (len(ips) == 2 and not is_dual_stack(ips)):
+        listed = raw([{"IP": text(entry, "ip")} for entry in shown])
+        errors.append(invalid_value(field, listed, "may specify no more than one IP for each IP family"))
+    return errors

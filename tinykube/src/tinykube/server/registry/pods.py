@@ -1,0 +1,350 @@
+"""Pods: what admission adds, statuses, generation, grace, and the doors ``binding`` and ``eviction``."""
+
+from collections.abc import Sequence
+
+from aiokube.api.times import format_time
+from tinykube.server.errors import (
+    FieldError,
+    StatusError,
+    bad_request,
+    conflict,
+    forbidden,
+    forbidden_field,
+)
+from tinykube.server.objects import GroupResource, JsonObject, StorageKey, labels_of, metadata_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.container_validation import whitespace_errors
+from tinykube.server.registry.definition import Definition, Request, Strategy, Subresource
+from tinykube.server.registry.ips import address_warnings
+from tinykube.server.registry.json_access import items, keep_only_status, made, member, number, text
+from tinykube.server.registry.pod_defaults import default_pod
+from tinykube.server.registry.pod_table import POD_COLUMNS
+from tinykube.server.registry.pod_updates import (
+    node_selector_errors,
+    spec_update_errors,
+    status_update_errors,
+)
+from tinykube.server.registry.pod_validation import pod_spec_errors
+from tinykube.server.registry.pod_warnings import pod_warnings
+from tinykube.server.registry.resource_validation import quality_of_service
+from tinykube.server.registry.statuses import status_door
+
+RESOURCE = GroupResource("", "pods")
+_NODES = GroupResource("", "nodes")
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS = 300
+_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_PREEMPTION = "PreemptLowerPriority"
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_ENDED = ("Succeeded", "Failed")
+
+
+def _tolerates(toleration: JsonObject, key: str) -> bool:
+    return text(toleration, "key") in (key, "") and text(toleration, "effect") in ("NoExecute", "")
+
+
+def _add_tolerations(spec: JsonObject) -> None:
+    """Let a pod stay for five minutes on a node that is gone, unless it says otherwise."""
+    tolerations = list(items(spec, "tolerations"))
+    for key in _TOLERATED:
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                }
+            )
+    spec["tolerations"] = tolerations
+
+
+def _set_priority(obj: JsonObject, spec: JsonObject) -> None:
+    name = text(spec, "priorityClassName")
+    if name and name not in _PRIORITIES:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
+    settled: tuple[tuple[str, str, object, object], ...] = (
+        ("integer value of priority", "priority", spec.get("priority"), _PRIORITIES.get(name, 0)),
+        ("string value of PreemptionPolicy", "preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION),
+    )
+    for what, field, given, computed in settled:
+        if given not in (None, computed):
+            why = (
+                f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed "
+                f"{computed} from the given PriorityClass name"
+            )
+            raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
+        spec[field] = computed
+
+
+def _topology_labels(request: Request, node: str) -> dict[str, str]:
+    """Return the labels that tell where a node is; empty for a node that is not known."""
+    stored = request.storage.latest(StorageKey(_NODES, "", node))
+    return (
+        {key: stored.labels[key] for key in _TOPOLOGY if key in stored.labels} if stored is not None else {}
+    )
+
+
+class _PodStrategy(Strategy):
+    """A pod is created Pending with nothing else in its status; its spec hardly changes afterwards."""
+
+    def default(self, obj: JsonObject) -> None:
+        default_pod(obj)
+
+    def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
+        spec, metadata = obj["spec"], metadata_of(obj)
+        _set_priority(obj, spec)
+        _add_tolerations(spec)
+        if text(spec, "nodeName") and (labels := _topology_labels(request, spec["nodeName"])):
+            made(metadata, "labels").update(labels)
+        metadata["generation"] = 1
+        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+        if items(spec, "schedulingGates"):
+            obj["status"]["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": format_time(request.clock.wall()),
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }
+            ]
+
+    def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        spec, old_spec = obj["spec"], member(old, "spec")
+        for name in ("priority", "preemptionPolicy"):
+            if spec.get(name) is None and old_spec.get(name) is not None:
+                spec[name] = old_spec[name]
+        _add_tolerations(spec)
+        obj["status"] = old["status"]
+        generation = number(metadata_of(old), "generation")
+        metadata_of(obj)["generation"] = generation + (spec != old_spec)
+
+    def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        keep_only_status(obj, old)
+        metadata, old_metadata = metadata_of(obj), metadata_of(old)
+        metadata.pop("ownerReferences", None)
+        if "ownerReferences" in old_metadata:
+            metadata["ownerReferences"] = old_metadata["ownerReferences"]
+        status, before = obj["status"], member(old, "status")
+        if not text(status, "qosClass") and text(before, "qosClass"):
+            status["qosClass"] = before["qosClass"]
+        if not number(status, "observedGeneration") and before.get("observedGeneration"):
+            status["observedGeneration"] = before["observedGeneration"]
+        _keep_observed_generations(status, before)
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        spec = member(obj, "spec")
+        errors = pod_spec_errors("spec", spec, is_pod=True)
+        for name in ("containers", "initContainers"):
+            errors += whitespace_errors(f"spec.{name}", items(spec, name))
+        if text(spec, "nodeName") and items(spec, "schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            errors.append(forbidden_field("spec.nodeName", detail))
+        return errors
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        errors: list[FieldError] = []
+        if spec != old_spec:
+            errors += spec_update_errors(spec, old_spec)
+            if items(old_spec, "schedulingGates"):
+                errors += node_selector_errors(spec, old_spec)
+        if member(obj, "status") != member(old, "status"):
+            errors += status_update_errors(obj, old)
+        return errors
+
+    def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
+        metadata, status = metadata_of(obj), member(obj, "status")
+        if metadata.get("resourceVersion"):
+            return [
+                warning
+                for name in ("podIPs", "hostIPs")
+                for index, ip in enumerate(items(status, name))
+                for warning in address_warnings(f"status.{name}[{index}].ip", text(ip, "ip"))
+            ]
+        found = pod_warnings("spec", member(obj, "spec"))
+        problems = checks.dns_label_problems(text(metadata, "name"))
+        if problems:
+            found.append(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label "
+                f"is recommended: [{' '.join(problems)}]"
+            )
+        return found
+
+    def grace_period_seconds(self, obj: JsonObject, asked: int | None) -> int:
+        spec = member(obj, "spec")
+        if not text(spec, "nodeName") or text(member(obj, "status"), "phase") in _ENDED:
+            return 0
+        seconds = number(spec, "terminationGracePeriodSeconds") if asked is None else asked
+        return 1 if seconds < 0 else seconds
+
+
+def _keep_observed_generations(status: JsonObject, before: JsonObject) -> None:
+    """Let conditions keep the generation they were observed at where the writer knows nothing of it."""
+    known = {
+        text(condition, "type"): condition["observedGeneration"]
+        for condition in items(before, "conditions")
+        if condition.get("observedGeneration")
+    }
+    for condition in items(status, "conditions"):
+        generation = known.get(text(condition, "type"))
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
+
+
+def _set_condition(request: Request, obj: JsonObject, condition: JsonObject) -> None:
+    """Put a condition in the place of the one of its type; the time changes only with the status."""
+    conditions = items(made(obj, "status"), "conditions")
+    kept = [one for one in conditions if text(one, "type") != condition["type"]]
+    before = next((one for one in conditions if text(one, "type") == condition["type"]), None)
+    changed = before is None or text(before, "status") != condition["status"]
+    time = format_time(request.clock.wall()) if changed else (before or {}).get("lastTransitionTime")
+    entry = {
+        "type": condition["type"],
+        "status": condition["status"],
+        "lastProbeTime": None,
+        "lastTransitionTime": time,
+    }
+    entry.update({key: value for key, value in condition.items() if key in ("reason", "message")})
+    obj["status"]["conditions"] = [*kept, entry]
+
+
+class Binding:
+    """``POST .../binding``: puts a pod on a node, once."""
+
+    def read(self, obj: JsonObject) -> JsonObject:
+        """Return the pod (nothing reads this door)."""
+        return obj
+
+    def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
+        """Set the node and PodScheduled. Raises 400 for a bad target, 409 for a pod that has a node or is going."""
+        metadata, spec, target = metadata_of(obj), made(obj, "spec"), member(body, "target")
+        name, machine = text(metadata, "name"), text(target, "name")
+        if text(metadata_of(body), "name") not in ("", name):
+            raise bad_request("name in URL does not match name in Binding object")
+        kind = text(target, "kind")
+        if kind not in ("", "Node") or not machine:
+            raise _bad_target(kind, machine)
+        why = ""
+        if "deletionTimestamp" in metadata:
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+        elif text(spec, "nodeName"):
+            why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        elif items(spec, "schedulingGates"):
+            why = f"pod {name} has non-empty .spec.schedulingGates"
+        if why:
+            raise conflict(GroupResource("", "pods/binding"), name, why)
+        spec["nodeName"] = machine
+        if annotations := metadata_of(body).get("annotations"):
+            made(metadata, "annotations").update(annotations)
+        copied = {**labels_of(body), **_topology_labels(request, machine)}
+        if copied:
+            made(metadata, "labels").update(copied)
+        made(obj, "status").pop("nominatedNodeName", None)
+        _set_condition(request, obj, {"type": "PodScheduled", "status": "True"})
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _bad_target(kind: str, machine: str) -> StatusError:
+    errors = []
+    if kind not in ("", "Node"):
+        errors.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+    if not machine:
+        errors.append("target.name: Required value")
+    text_of = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    return StatusError(500, "", text_of)
+
+
+class Eviction:
+    """``POST .../eviction``: a deletion that says why; the verbs do the deleting.
+
+    There are no disruption budgets here that could refuse it.
+    """
+
+    def read(self, obj: JsonObject) -> JsonObject:
+        """Return the pod (nothing reads this door)."""
+        return obj
+
+    def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
+        """Set the condition DisruptionTarget.
+
+        Raises 400 for another pod's name, 409 where the body's preconditions do not hold.
+        """
+        metadata = metadata_of(obj)
+        name = text(metadata, "name")
+        if text(metadata_of(body), "name") not in ("", name):
+            raise bad_request("name in URL does not match name in Eviction object")
+        options = member(body, "deleteOptions")
+        uid = text(member(options, "preconditions"), "uid")
+        if uid and uid != metadata.get("uid"):
+            why = f"the UID in the precondition ({uid}) does not match the UID in record ({metadata.get('uid')}). The object might have been deleted and then recreated"
+            raise conflict(GroupResource("", "Pod"), name, why)
+        _set_condition(
+            request,
+            obj,
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            },
+        )
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _fields(obj: JsonObject) -> dict[str, str]:
+    spec, status = member(obj, "spec"), member(obj, "status")
+    ips = items(status, "podIPs")
+    return {
+        "spec.nodeName": text(spec, "nodeName"),
+        "spec.restartPolicy": text(spec, "restartPolicy"),
+        "spec.schedulerName": text(spec, "schedulerName"),
+        "spec.serviceAccountName": text(spec, "serviceAccountName"),
+        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+        "status.phase": text(status, "phase"),
+        "status.podIP": text(ips[0], "ip") if ips else text(status, "podIP"),
+        "status.nominatedNodeName": text(status, "nominatedNodeName"),
+    }
+
+
+PODS = Definition(
+    group="",
+    version="v1",
+    plural="pods",
+    kind="Pod",
+    singular="pod",
+    namespaced=True,
+    short_names=("po",),
+    categories=("all",),
+    strategy=_PodStrategy(),
+    subresources=(
+        Subresource(name="binding", verbs=("create",), kind="Binding", handler=Binding()),
+        Subresource(
+            name="eviction",
+            verbs=("create",),
+            group="policy",
+            version="v1",
+            kind="Eviction",
+            handler=Eviction(),
+        ),
+        status_door("Pod"),
+    ),
+    columns=POD_COLUMNS,
+    fields=_fields,
+    field_names=(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    returns_object_on_delete=True,
+    graceful=True,
+)

@@ -1,0 +1,73 @@
+"""The door ``scale``: how many replicas there are to be, seen apart from what they are."""
+
+from tinykube.server.errors import invalid, stale
+from tinykube.server.objects import GroupResource, JsonObject, metadata_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Request, Subresource
+from tinykube.server.registry.json_access import made, member, number, text
+from tinykube.server.registry.printing import AGE, NAME, column, selector_text
+
+_SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+SCALE_COLUMNS = (
+    NAME,
+    column("Desired", lambda obj: number(member(obj, "spec"), "replicas"), kind="integer"),
+    column("Available", lambda obj: number(member(obj, "status"), "replicas"), kind="integer"),
+    AGE,
+)
+"""Of the table of a Scale, of whatever kind it is."""
+
+
+class Scale:
+    """Reads and writes the replicas of one kind of workload."""
+
+    def __init__(self, resource: GroupResource) -> None:
+        self._resource = resource
+
+    def read(self, obj: JsonObject) -> JsonObject:
+        """Return the Scale of a workload."""
+        metadata, spec = metadata_of(obj), member(obj, "spec")
+        status: JsonObject = {"replicas": number(member(obj, "status"), "replicas")}
+        if selector := selector_text(spec.get("selector")):
+            status["selector"] = selector
+        replicas = number(spec, "replicas")
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: metadata[name] for name in _SHOWN_METADATA if name in metadata},
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": status,
+        }
+
+    def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
+        """Set the replicas; the generation grows where they change.
+
+        Raises 422 for a negative number, 409 for a resource version that is not the current one.
+        """
+        metadata, spec = metadata_of(obj), made(obj, "spec")
+        name = text(metadata, "name")
+        replicas = number(member(body, "spec"), "replicas")
+        errors = checks.nonnegative("spec.replicas", replicas)
+        if errors:
+            raise invalid("autoscaling", "Scale", name, errors)
+        version = text(metadata_of(body), "resourceVersion")
+        if version not in ("", "0", metadata.get("resourceVersion")):
+            raise stale(self._resource, name)
+        if number(spec, "replicas") != replicas:
+            spec["replicas"] = replicas
+            metadata["generation"] = number(metadata, "generation") + 1
+        return self.read(obj)
+
+
+def scale_door(plural: str) -> Subresource:
+    """Return the ``scale`` subresource of a workload of the group apps."""
+    return Subresource(
+        name="scale",
+        verbs=("get", "patch", "update"),
+        group="autoscaling",
+        version="v1",
+        kind="Scale",
+        handler=Scale(GroupResource("apps", plural)),
+        columns=SCALE_COLUMNS,
+    )

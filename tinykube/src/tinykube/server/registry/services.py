@@ -1,0 +1,279 @@
+"""Services: what is inherited from the old one, what types let go of, tables, and when pools are asked."""
+
+from collections.abc import Sequence
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value
+from tinykube.server.objects import JsonObject, metadata_of
+from tinykube.server.registry.definition import Definition, Request, Strategy
+from tinykube.server.registry.ips import address_warnings
+from tinykube.server.registry.json_access import (
+    fill,
+    items,
+    keep_only_status,
+    made,
+    member,
+    number,
+    replace,
+    text,
+)
+from tinykube.server.registry.names import dns_label_problem
+from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column, format_labels
+from tinykube.server.registry.service_addresses import step_errors
+from tinykube.server.registry.service_allocation import ServiceAllocation
+from tinykube.server.registry.service_spec import (
+    is_headless,
+    is_reached_from_outside,
+    needs_cluster_ip,
+    needs_health_check_port,
+    needs_node_ports,
+    node_ports,
+)
+from tinykube.server.registry.service_validation import service_errors, status_errors
+from tinykube.server.registry.statuses import status_door
+
+_AFFINITY_SECONDS = 10_800
+_HINTS = "service.kubernetes.io/topology-aware-hints"
+_MODE = "service.kubernetes.io/topology-mode"
+
+
+def _same_text(spec: JsonObject, old: JsonObject, name: str) -> bool:
+    return spec.get(name) == old.get(name)
+
+
+def _inherit(spec: JsonObject, old: JsonObject) -> None:
+    """Fill in what was allocated and the client has left out, so that a plain manifest can be put again and again."""
+    if needs_cluster_ip(old) and needs_cluster_ip(spec):
+        for name in ("clusterIP", "clusterIPs"):
+            if not spec.get(name) and old.get(name):
+                spec[name] = old[name]
+    if needs_node_ports(old) and needs_node_ports(spec):
+        used = set(node_ports(old)) & set(node_ports(spec))
+        before = {text(port, "name"): number(port, "nodePort") for port in items(old, "ports")}
+        for port in items(spec, "ports"):
+            inherited = before.get(text(port, "name"), 0)
+            if not number(port, "nodePort") and inherited and inherited not in used:
+                port["nodePort"] = inherited
+    keeps_health_check_port = needs_health_check_port(old) and needs_health_check_port(spec)
+    if keeps_health_check_port and not number(spec, "healthCheckNodePort"):
+        replace(spec, "healthCheckNodePort", old.get("healthCheckNodePort"))
+
+
+def _align_cluster_ips(spec: JsonObject, old: JsonObject | None) -> None:
+    """Let old clients, which know ``clusterIP`` alone, say what they mean: ``clusterIPs`` follows it."""
+    first, ips = text(spec, "clusterIP"), items(spec, "clusterIPs")
+    if old is None:
+        if first and not ips:
+            spec["clusterIPs"] = [first]
+        return
+    if items(old, "clusterIPs") and not ips and text(old, "clusterIP") == first:
+        spec["clusterIPs"] = items(old, "clusterIPs")
+    if text(old, "clusterIP") != first and items(old, "clusterIPs") == items(spec, "clusterIPs"):
+        cleared = text(old, "clusterIP") and not first
+        replace(spec, "clusterIPs", None if cleared else [first])
+
+
+def _drop_what_the_type_has_not(spec: JsonObject, old: JsonObject) -> None:
+    """Take out what only the old type had, as long as the client has not touched it."""
+    if needs_cluster_ip(old) and not needs_cluster_ip(spec):
+        if _same_text(spec, old, "clusterIP") and items(spec, "clusterIPs") == items(old, "clusterIPs"):
+            replace(spec, "clusterIP", None)
+            replace(spec, "clusterIPs", None)
+        for name in ("ipFamilies", "ipFamilyPolicy"):
+            if _same_text(spec, old, name):
+                replace(spec, name, None)
+    if needs_node_ports(old) and not needs_node_ports(spec) and set(node_ports(spec)) <= set(node_ports(old)):
+        for port in items(spec, "ports"):
+            port.pop("nodePort", None)
+    for name, applies in (
+        ("healthCheckNodePort", needs_health_check_port),
+        ("allocateLoadBalancerNodePorts", _is_balancer),
+        ("loadBalancerClass", _is_balancer),
+        ("externalTrafficPolicy", is_reached_from_outside),
+    ):
+        if applies(old) and not applies(spec) and _same_text(spec, old, name):
+            replace(spec, name, None)
+
+
+def _affinity_seconds(spec: JsonObject) -> int | None:
+    return member(member(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
+
+
+def _is_balancer(spec: JsonObject) -> bool:
+    return text(spec, "type") == "LoadBalancer"
+
+
+class _ServiceStrategy(Strategy):
+    """The pools belong to the server the strategy is made for: what the storage holds is noted at start-up."""
+
+    def __init__(self, allocation: ServiceAllocation) -> None:
+        self._allocation = allocation
+
+    def default(self, obj: JsonObject) -> None:
+        spec, status = made(obj, "spec"), made(obj, "status")
+        fill(spec, "type", "ClusterIP")
+        fill(spec, "sessionAffinity", "None")
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        elif spec["sessionAffinity"] == "ClientIP" and _affinity_seconds(spec) is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+        for port in items(spec, "ports"):
+            fill(port, "protocol", "TCP")
+            if port.get("targetPort") in (None, 0, ""):
+                port["targetPort"] = number(port, "port")
+        if is_reached_from_outside(spec):
+            fill(spec, "externalTrafficPolicy", "Cluster")
+        if text(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer"):
+            fill(spec, "internalTrafficPolicy", "Cluster")
+        elif text(spec, "type") == "ExternalName":
+            spec.pop("internalTrafficPolicy", None)
+        balancer = made(status, "loadBalancer")
+        if _is_balancer(spec):
+            fill(spec, "allocateLoadBalancerNodePorts", True)
+            for ingress in items(balancer, "ingress"):
+                if text(ingress, "ip"):
+                    fill(ingress, "ipMode", "VIP")
+
+    def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
+        obj["status"] = {"loadBalancer": {}}
+        spec = obj["spec"]
+        _align_cluster_ips(spec, None)
+        self._allocation.for_create(request, text(metadata_of(obj), "name"), spec)
+
+    def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        spec, old_spec = obj["spec"], member(old, "spec")
+        _inherit(spec, old_spec)
+        _align_cluster_ips(spec, old_spec)
+        self._allocation.for_update(request, text(metadata_of(obj), "name"), spec, old_spec)
+        obj["status"] = old["status"]
+        _drop_what_the_type_has_not(spec, old_spec)
+        if not _is_balancer(spec):
+            obj["status"] = {**obj["status"], "loadBalancer": {}}
+
+    def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        keep_only_status(obj, old)
+        made(obj["status"], "loadBalancer")
+
+    def validate_name(self, name: str) -> str:
+        return dns_label_problem(name)
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        return service_errors(obj)
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        if obj["status"] != old["status"] and spec == old_spec:
+            return status_errors(obj)
+        errors = step_errors(spec, old_spec)
+        if (
+            _is_balancer(spec)
+            and _is_balancer(old_spec)
+            and not _same_text(spec, old_spec, "loadBalancerClass")
+        ):
+            name = spec.get("loadBalancerClass")
+            errors.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))
+        keeps_health_check_port = needs_health_check_port(spec) and needs_health_check_port(old_spec)
+        if keeps_health_check_port and not _same_text(spec, old_spec, "healthCheckNodePort"):
+            errors.append(forbidden_field("spec.healthCheckNodePort", "field is immutable"))
+        return errors
+
+    def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
+        return _warnings(member(obj, "spec"), metadata_of(obj).get("annotations") or {})
+
+    def after_create(self, request: Request, obj: JsonObject) -> None:
+        self._allocation.note(member(obj, "spec"))
+
+    def after_delete(self, request: Request, obj: JsonObject) -> None:
+        self._allocation.forget(member(obj, "spec"))
+
+
+def _warnings(spec: JsonObject, annotations: JsonObject) -> list[str]:
+    found: list[str] = []
+    kind = text(spec, "type")
+    if _HINTS in annotations:
+        found.append(f"annotation {_HINTS} is deprecated, please use {_MODE} instead")
+    outside = items(spec, "externalIPs")
+    if is_headless(spec):
+        if text(spec, "loadBalancerIP"):
+            found.append("spec.loadBalancerIP is ignored for headless services")
+        if outside:
+            found.append("spec.externalIPs is ignored for headless services")
+        if text(spec, "sessionAffinity") != "None":
+            found.append("spec.SessionAffinity is ignored for headless services")
+    else:
+        for index, ip in enumerate(items(spec, "clusterIPs")):
+            found += address_warnings(f"spec.clusterIPs[{index}]", ip)
+    for index, ip in enumerate(outside):
+        found += address_warnings(f"spec.externalIPs[{index}]", ip)
+    if outside and not is_headless(spec) and kind != "ExternalName":
+        found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if text(spec, "loadBalancerIP"):
+        found += address_warnings("spec.loadBalancerIP", spec["loadBalancerIP"])
+    if kind == "ExternalName" and outside:
+        found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if kind != "ExternalName" and text(spec, "externalName"):
+        found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return found
+
+
+# ----------------------------------------------------------------------------------------- the table
+
+
+def _external_ip(obj: JsonObject) -> str:
+    spec = member(obj, "spec")
+    kind, outside = text(spec, "type"), items(spec, "externalIPs")
+    if kind in ("ClusterIP", "NodePort"):
+        return ",".join(outside) or NONE
+    if kind == "ExternalName":
+        return text(spec, "externalName")
+    if kind != "LoadBalancer":
+        return UNKNOWN
+    ingress = items(member(member(obj, "status"), "loadBalancer"), "ingress")
+    balancers = {text(entry, "ip") or text(entry, "hostname") for entry in ingress} - {""}
+    return ",".join([*sorted(balancers), *outside]) or "<pending>"
+
+
+def _ports(obj: JsonObject) -> str:
+    shown = []
+    for port in items(member(obj, "spec"), "ports"):
+        node_port = f":{port['nodePort']}" if number(port, "nodePort") else ""
+        shown.append(f"{port['port']}{node_port}/{text(port, 'protocol')}")
+    return ",".join(shown) or NONE
+
+
+def _cluster_ip(obj: JsonObject) -> str:
+    ips = items(member(obj, "spec"), "clusterIPs")
+    return ips[0] if ips else NONE
+
+
+def services(allocation: ServiceAllocation) -> Definition:
+    """Return the resource with the pools of one server."""
+    return Definition(
+        group="",
+        version="v1",
+        plural="services",
+        kind="Service",
+        singular="service",
+        namespaced=True,
+        short_names=("svc",),
+        categories=("all",),
+        strategy=_ServiceStrategy(allocation),
+        subresources=(status_door("Service"),),
+        columns=(
+            NAME,
+            column("Type", lambda obj: text(member(obj, "spec"), "type")),
+            column("Cluster-IP", _cluster_ip),
+            column("External-IP", _external_ip),
+            column("Port(s)", _ports),
+            AGE,
+            column("Selector", lambda obj: format_labels(member(obj, "spec").get("selector")), wide=True),
+        ),
+        fields=lambda obj: {
+            "spec.clusterIP": text(member(obj, "spec"), "clusterIP"),
+            "spec.type": text(member(obj, "spec"), "type"),
+        },
+        field_names=("spec.clusterIP", "spec.type"),
+        creates_on_update=True,
+        returns_object_on_delete=True,
+    )

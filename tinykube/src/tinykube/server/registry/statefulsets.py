@@ -1,0 +1,209 @@
+"""StatefulSets: pods with names and claims of their own; little of them may change."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
+from tinykube.server.objects import JsonObject, metadata_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Definition, Request
+from tinykube.server.registry.json_access import fill, items, made, member, number, raw, text
+from tinykube.server.registry.names import dns_label_problem
+from tinykube.server.registry.pod_validation import template_errors, template_metadata_errors
+from tinykube.server.registry.printing import AGE, NAME, column, template_columns
+from tinykube.server.registry.resource_validation import quantity_errors
+from tinykube.server.registry.scale import scale_door
+from tinykube.server.registry.selector_validation import selector_errors, template_match_errors
+from tinykube.server.registry.statuses import at_most, count_errors, not_decremented, status_door
+from tinykube.server.registry.workloads import WorkloadStrategy, lasting_pod_errors
+
+_CHANGEABLE = (
+    "replicas",
+    "template",
+    "updateStrategy",
+    "minReadySeconds",
+    "ordinals",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+)
+_FROZEN = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_RETENTION = ("Retain", "Delete")
+_EXCLUSIVE = "ReadWriteOncePod"
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _EXCLUSIVE)
+_COUNTS = (
+    "replicas",
+    "readyReplicas",
+    "currentReplicas",
+    "updatedReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "collisionCount",
+)
+
+
+def _update_errors(spec: JsonObject) -> list[FieldError]:
+    update = member(spec, "updateStrategy")
+    kind, rolling = text(update, "type"), update.get("rollingUpdate")
+    field = "spec.updateStrategy.rollingUpdate"
+    printed = None
+    if rolling is not None:
+        printed = {"Partition": number(rolling, "partition"), "MaxUnavailable": rolling.get("maxUnavailable")}
+    if kind not in ("RollingUpdate", "OnDelete"):
+        shown = raw({"Type": kind, "RollingUpdate": printed})
+        return [invalid_value("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")]
+    if rolling is None:
+        return []
+    if kind == "OnDelete":
+        return [invalid_value(field, raw(printed), "only allowed for updateStrategy 'RollingUpdate'")]
+    errors = checks.nonnegative(f"{field}.partition", number(rolling, "partition"))
+    unavailable = rolling.get("maxUnavailable")
+    if unavailable is not None:
+        path = f"{field}.maxUnavailable"
+        errors += checks.int_or_percent(path, unavailable)
+        if not checks.int_or_percent_value(unavailable):
+            errors.append(invalid_value(path, unavailable, "cannot be 0"))
+        errors += checks.at_most_all(path, unavailable)
+    return errors
+
+
+def _claim_errors(field: str, spec: JsonObject) -> list[FieldError]:
+    """Check what a claim has to ask for: a way of access, and how much."""
+    modes, path = items(spec, "accessModes"), f"{field}.accessModes"
+    errors: list[FieldError] = []
+    if not modes:
+        errors.append(required(path, "at least 1 access mode is required"))
+    errors += [not_supported(path, mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
+    if _EXCLUSIVE in modes and len({*modes}) > 1:
+        errors.append(forbidden_field(path, "may not use ReadWriteOncePod with other access modes"))
+    requests = member(member(spec, "resources"), "requests")
+    if "storage" not in requests:
+        errors.append(required(f"{field}.resources[storage]"))
+    else:
+        errors += quantity_errors(f"{field}.resources[storage]", "storage", requests["storage"])
+    return errors
+
+
+def _template(spec: JsonObject) -> JsonObject:
+    """Return the template as its pods will be: each has a name and volumes for the claims."""
+    template = member(spec, "template")
+    pod_spec = {
+        name: value
+        for name, value in member(template, "spec").items()
+        if name not in ("hostname", "subdomain")
+    }
+    claims = [text(member(claim, "metadata"), "name") for claim in items(spec, "volumeClaimTemplates")]
+    if claims:
+        named = dict.fromkeys(claims)  # one volume a name, however often it is claimed
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named]
+        others = [volume for volume in items(pod_spec, "volumes") if text(volume, "name") not in claims]
+        pod_spec["volumes"] = [*volumes, *others]
+    return {**template, "spec": pod_spec}
+
+
+class _StatefulSetStrategy(WorkloadStrategy):
+    empty_status: ClassVar[JsonObject] = {"replicas": 0, "availableReplicas": 0}
+
+    def default(self, obj: JsonObject) -> None:
+        super().default(obj)
+        spec = obj["spec"]
+        fill(spec, "podManagementPolicy", "OrderedReady")
+        update = made(spec, "updateStrategy")
+        if not text(update, "type"):
+            update["type"] = "RollingUpdate"
+            made(update, "rollingUpdate")
+        if update["type"] == "RollingUpdate" and update.get("rollingUpdate") is not None:
+            fill(update["rollingUpdate"], "partition", 0)
+        retention = made(spec, "persistentVolumeClaimRetentionPolicy")
+        for name in ("whenDeleted", "whenScaled"):
+            fill(retention, name, "Retain")
+        fill(spec, "replicas", 1)
+        fill(spec, "revisionHistoryLimit", 10)
+        for claim in items(spec, "volumeClaimTemplates"):
+            fill(claim, "kind", "PersistentVolumeClaim")
+            fill(claim, "apiVersion", "v1")
+            made(claim, "spec").setdefault("volumeMode", "Filesystem")
+            fill(made(claim, "status"), "phase", "Pending")
+
+    def validate_name(self, name: str) -> str:
+        return dns_label_problem(name)
+
+    def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
+        spec = member(obj, "spec")
+        errors: list[FieldError] = []
+        policy = text(spec, "podManagementPolicy")
+        if policy not in ("OrderedReady", "Parallel"):
+            detail = "must be 'OrderedReady' or 'Parallel'"
+            errors.append(invalid_value("spec.podManagementPolicy", policy, detail))
+        errors += _update_errors(spec)
+        for name, value in member(spec, "persistentVolumeClaimRetentionPolicy").items():
+            if value not in _RETENTION:
+                field = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+                errors.append(not_supported(field, value, _RETENTION))
+        # Claims never change: those that are stored are not judged again.
+        if not metadata_of(obj).get("resourceVersion"):
+            for index, claim in enumerate(items(spec, "volumeClaimTemplates")):
+                path = f"spec.volumeClaimTemplates[{index}].spec"
+                errors += _claim_errors(path, member(claim, "spec"))
+        for name in ("replicas", "minReadySeconds"):
+            errors += checks.nonnegative(f"spec.{name}", number(spec, name))
+        errors += checks.nonnegative("spec.ordinals.start", number(member(spec, "ordinals"), "start"))
+        if text(spec, "serviceName"):
+            errors += checks.dns_label("spec.serviceName", spec["serviceName"])
+        if spec.get("selector") is None:
+            errors.append(required("spec.selector"))
+        else:
+            errors += selector_errors("spec.selector", spec["selector"], "statefulset")
+        wrong, judged = template_match_errors(spec, unreadable="", missing_matches=True)
+        errors += wrong
+        if judged:
+            errors += template_errors("spec.template", _template(spec))
+            # The real server looks at these twice, and says it twice.
+            errors += template_metadata_errors("spec.template", member(spec, "template"))
+        pod_spec = member(member(spec, "template"), "spec")
+        return errors + lasting_pod_errors("spec.template.spec", pod_spec, "StatefulSet")
+
+    def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
+        found = [*super().warnings(request, obj)]
+        if number(member(obj, "spec"), "revisionHistoryLimit") < 0:
+            found.append(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+            )
+        return found
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        spec, before = member(obj, "spec"), member(old, "spec")
+        errors: list[FieldError] = []
+        if any(spec.get(name) != before.get(name) for name in {*spec, *before} - {*_CHANGEABLE}):
+            errors.append(forbidden_field("spec", _FROZEN))
+        status, old_status = member(obj, "status"), member(old, "status")
+        if status != old_status:
+            errors += count_errors(status, _COUNTS)
+            for name in ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"):
+                errors += at_most(status, name, "replicas", "cannot be greater than status.replicas")
+            detail = "cannot be greater than status.readyReplicas"
+            errors += at_most(status, "availableReplicas", "readyReplicas", detail)
+            errors += not_decremented(status, old_status, "collisionCount")
+        return errors
+
+
+def _ready(obj: JsonObject) -> str:
+    ready = number(member(obj, "status"), "readyReplicas")
+    return f"{ready}/{number(member(obj, 'spec'), 'replicas')}"
+
+
+STATEFUL_SETS = Definition(
+    group="apps",
+    version="v1",
+    plural="statefulsets",
+    kind="StatefulSet",
+    singular="statefulset",
+    namespaced=True,
+    short_names=("sts",),
+    categories=("all",),
+    strategy=_StatefulSetStrategy(),
+    subresources=(scale_door("statefulsets"), status_door("StatefulSet")),
+    columns=(NAME, column("Ready", _ready), AGE, *template_columns()),
+)

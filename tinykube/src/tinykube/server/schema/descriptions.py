@@ -1,0 +1,129 @@
+"""What types and fields are for, in words: beside the facts of ``types/*.types``, and read only for OpenAPI documents.
+
+The files (``types/*.about``) hold a paragraph a type and one a field, each type and field once, in the order of the facts::
+
+    PodSpec: What is to run, and how.
+      nodeName: The node that the pod runs on. Left out, the scheduler chooses one,
+        and writes it here.
+    EphemeralContainerCommon (like Container): ...
+
+A line that goes on is indented by two more. ``like`` takes the words of another type's fields for those that are not
+there. The words for what all kinds have in common stand once, in ``meta_v1.about``: under ``*List`` for lists, under ``*``
+for the others. Fields of an inlined type have the words of that type, unless their host has some of its own.
+
+Nothing is kept here: whoever makes documents reads the files, and keeps the documents.
+"""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+import msgspec
+
+from tinykube.server.schema.loader import object_type, package
+from tinykube.server.schema.model import ObjectType
+
+_TYPE = re.compile(r"([^\s:]+)(?: \(like (\w+)\))?: (.+)")
+_FIELD = re.compile(r"  ([^\s:]+): (.+)")
+_MORE = re.compile(r"    (\S.*)")
+_COMMON = "meta_v1"
+EVERY_KIND, EVERY_LIST = "*", "*List"
+
+
+class DescriptionError(ValueError):
+    """A file of descriptions cannot be read; the text names it, its line, and what is wrong."""
+
+
+class AboutType(msgspec.Struct):
+    """The words for one type; empty for one that has none (``*``)."""
+
+    text: str
+    like: str = ""
+    """The type whose words hold for fields that are not in ``fields``."""
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def read_descriptions(text: str, name: str) -> Mapping[str, AboutType]:
+    """Return what a file says, by type. ``name`` is the file's, for errors.
+
+    Raises DescriptionError for a line that is none of the above, and for what is described twice.
+    """
+    found: dict[str, AboutType] = {}
+    current: AboutType | None = None
+    last_field = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        if more := _MORE.fullmatch(line):
+            if current is None:
+                raise DescriptionError(f"{name}:{number}: this goes on with nothing: start with a type")
+            if last_field:
+                current.fields[last_field] += f" {more[1]}"
+            else:
+                current.text += f" {more[1]}"
+        elif field := _FIELD.fullmatch(line):
+            last_field = field[1]
+            if current is None:
+                raise DescriptionError(
+                    f"{name}:{number}: {last_field} is a field of nothing: start with a type"
+                )
+            if last_field in current.fields:
+                raise DescriptionError(f"{name}:{number}: {last_field} is described twice: keep one")
+            current.fields[last_field] = field[2]
+        elif described := _TYPE.fullmatch(line):
+            if described[1] in found:
+                raise DescriptionError(f"{name}:{number}: {described[1]} is described twice: keep one")
+            current = found[described[1]] = AboutType(described[3], described[2] or "")
+            last_field = ""
+        else:
+            raise DescriptionError(
+                f"{name}:{number}: write 'Type: words', '  field: words' or '    more words'"
+            )
+    return found
+
+
+class Descriptions:
+    """The words for types and fields. Each file is read once, when first asked for, and lives as long as this does."""
+
+    def __init__(self) -> None:
+        self._packages: dict[str, Mapping[str, AboutType]] = {}
+
+    def of_package(self, name: str) -> Mapping[str, AboutType]:
+        """Return the words of a package (``core_v1``) by type. Raises UnknownTypeError where there is no such package."""
+        found = self._packages.get(name)
+        if found is None:
+            file = files("tinykube.server.schema") / "types" / f"{package(name).name}.about"
+            text = file.read_text(encoding="utf-8") if file.is_file() else ""
+            found = self._packages[name] = read_descriptions(text, file.name)
+        return found
+
+    def of_scalar(self, package_name: str, name: str) -> str:
+        """Return the words for a scalar that is published by a name (``Quantity``); empty where there are none."""
+        found = self.of_package(package_name).get(name)
+        return found.text if found is not None else ""
+
+    def of_type(self, described: ObjectType) -> str:
+        """Return the words for a type; empty where there are none."""
+        return self.of_scalar(described.package, described.name)
+
+    def of_field(self, described: ObjectType, name: str) -> str:
+        """Return the words for a field, inlined or not; empty where there are none."""
+        types = self.of_package(described.package)
+        about: AboutType | None = types.get(described.name)
+        while about is not None:
+            if name in about.fields:
+                return about.fields[name]
+            about = types.get(about.like) if about.like else None
+        for inlined in described.inlined:
+            inner = object_type(inlined.type)
+            if name in inner.fields:
+                return self.of_field(inner, name)
+        return self._of_every_kind(described, name) if described.kind else ""
+
+    def _of_every_kind(self, described: ObjectType, name: str) -> str:
+        common = self.of_package(_COMMON)
+        whose = (EVERY_LIST, EVERY_KIND) if described.name.endswith("List") else (EVERY_KIND,)
+        return next((common[one].fields[name] for one in whose if name in common[one].fields), "")
+
+
+__all__ = ["EVERY_KIND", "EVERY_LIST", "AboutType", "DescriptionError", "Descriptions", "read_descriptions"]

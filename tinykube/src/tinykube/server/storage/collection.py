@@ -1,0 +1,171 @@
+"""One collection in memory: what is durable, what was accepted since, and how it was at any kept revision."""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tinykube.server.objects import GroupResource
+from tinykube.server.storage.model import Change, Stored
+from tinykube.server.storage.watch import History
+
+_KEPT_SNAPSHOTS = 4
+"""The pages of a long list come one by one: the snapshot they are cut from is made once."""
+
+
+class CollectionSnapshot:
+    """A collection as it was at one revision; see :class:`~.model.Snapshot`."""
+
+    __slots__ = ("_items", "revision")
+
+    def __init__(self, items: Sequence[Stored], revision: int) -> None:
+        self._items = items
+        self.revision = revision
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def after(self, namespace: str, name: str) -> Iterator[Stored]:
+        """Iterate over what sorts after a key."""
+        items = self._items
+        if not namespace and not name:
+            return iter(items)
+        start = bisect_right(items, _order((namespace, name)), key=lambda stored: _order(_position(stored)))
+        return (items[index] for index in range(start, len(items)))
+
+
+def _position(stored: Stored) -> tuple[str, str]:
+    return stored.key.namespace, stored.key.name
+
+
+def _order(position: tuple[str, str]) -> tuple[str, str]:
+    """Return what positions are sorted by: as in etcd, where ``a-b/x`` comes before ``a/x``."""
+    return position[0] + "/", position[1]
+
+
+class Collection:
+    """The objects of one resource."""
+
+    def __init__(self, resource: GroupResource, history: History, *, volatile: bool) -> None:
+        self.resource = resource
+        self.history = history
+        self.volatile = volatile
+        self._durable: dict[str, dict[str, Stored]] = {}
+        self._accepted: dict[tuple[str, str], Change] = {}
+        self._names: dict[str, list[str]] = {}
+        """Sorted names of a namespace, until one comes or goes."""
+        self._snapshots: OrderedDict[tuple[str, int], Sequence[Stored]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._durable.values()))
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        """Return the durable state of an object."""
+        objects = self._durable.get(namespace)
+        return None if objects is None else objects.get(name)
+
+    def latest(self, namespace: str, name: str) -> Stored | None:
+        """Return the last accepted state of an object."""
+        change = self._accepted.get((namespace, name))
+        if change is None:
+            return self.get(namespace, name)
+        return None if change.type == "DELETED" else change.after
+
+    def all_latest(self, namespace: str) -> Iterable[Stored]:
+        """Return the last accepted states, in no order."""
+        groups = self._durable.values() if not namespace else (self._durable.get(namespace, {}),)
+        accepted = self._accepted
+        if not accepted:
+            return [stored for objects in groups for stored in objects.values()]
+        found = [
+            stored for objects in groups for stored in objects.values() if _position(stored) not in accepted
+        ]
+        for (own_namespace, _), change in accepted.items():
+            if change.type != "DELETED" and namespace in ("", own_namespace):
+                found.append(change.after)
+        return found
+
+    def all_durable(self) -> Iterable[Stored]:
+        """Return the durable states, in no order."""
+        return [stored for objects in self._durable.values() for stored in objects.values()]
+
+    def accept(self, change: Change) -> None:
+        """Let writers see a change that is on its way to the disk."""
+        key = change.after.key
+        self._accepted[key.namespace, key.name] = change
+
+    def reject_all(self) -> None:
+        """Forget what was accepted: none of it becomes durable."""
+        self._accepted.clear()
+
+    def apply(self, change: Change) -> None:
+        """Let readers see a change: it is durable."""
+        key = change.after.key
+        position = (key.namespace, key.name)
+        if self._accepted.get(position) is change:
+            del self._accepted[position]
+        self.put(change)
+        self.history.append(change)
+
+    def put(self, change: Change) -> None:
+        """Set the durable state of one object, without a trace in the history."""
+        _, namespace, name = change.after.key
+        if change.type == "DELETED":
+            objects = self._durable.get(namespace, {})
+            objects.pop(name, None)
+            self._names.pop(namespace, None)
+            if not objects:
+                self._durable.pop(namespace, None)
+            return
+        objects = self._durable.setdefault(namespace, {})
+        if name not in objects:
+            self._names.pop(namespace, None)
+        objects[name] = change.after
+
+    def replace(self, stored: Stored) -> None:
+        """Put another description of the same object at the same revision in its place."""
+        self._durable[stored.key.namespace][stored.key.name] = stored
+        self._snapshots.clear()
+
+    def snapshot(self, namespace: str, revision: int) -> CollectionSnapshot:
+        """Return the state at a revision, at most the durable one. Raises RevisionCompactedError."""
+        number = self.history.number_after(revision)
+        items = self._snapshots.get((namespace, number))
+        if items is None:
+            items = self._items(namespace, revision)
+            self._snapshots[namespace, number] = items
+            if len(self._snapshots) > _KEPT_SNAPSHOTS:
+                self._snapshots.popitem(last=False)
+        else:
+            self._snapshots.move_to_end((namespace, number))
+        return CollectionSnapshot(items, revision)
+
+    def forget_snapshots(self) -> None:
+        """Let go of what the snapshots made so far keep alive; those handed out stay whole."""
+        self._snapshots.clear()
+
+    def _items(self, namespace: str, revision: int) -> Sequence[Stored]:
+        undone = self.history.back_to(revision)
+        namespaces = sorted(self._durable, key=lambda each: each + "/") if not namespace else [namespace]
+        if not undone:
+            return [stored for each in namespaces for stored in self._sorted(each)]
+        state = {
+            (each, name): stored
+            for each in namespaces
+            for name, stored in self._durable.get(each, {}).items()
+        }
+        for change in reversed(undone):
+            position = _position(change.after)
+            if namespace not in ("", position[0]):
+                continue
+            if change.before is None:
+                state.pop(position, None)
+            else:
+                state[position] = change.before
+        return [state[position] for position in sorted(state, key=_order)]
+
+    def _sorted(self, namespace: str) -> Iterable[Stored]:
+        objects = self._durable.get(namespace, {})
+        names = self._names.get(namespace)
+        if names is None:
+            names = self._names[namespace] = sorted(objects)
+        return map(objects.__getitem__, names)

@@ -1,0 +1,100 @@
+"""The directory a server keeps its data in: its own alone, and used by one server at a time."""
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tinykube.server.storage.model import DataDirectoryInUseError, StorageOpenError
+
+DATABASE_NAME = "endpointd.db"
+MARKER_NAME = "marker"
+RESERVE_NAME = "reserve"
+_LOCK_NAME = "lock"
+
+
+class DataDirectory:
+    """A data directory, locked for as long as this object is not closed (or the process lives).
+
+    Made where it is missing, with nobody else's access. Raises StorageOpenError where it cannot be used:
+    :class:`DataDirectoryInUseError` where another process has it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / DATABASE_NAME
+        self.marker = path / MARKER_NAME
+        self.reserve = path / RESERVE_NAME
+        with _told(path):
+            if not path.exists():
+                path.mkdir(mode=0o700, parents=True)
+                _sync_directory(path.parent)
+            elif not path.is_dir():
+                raise StorageOpenError(f"data directory {path}: is not a directory")
+            _make_private(path)
+            self._lock = os.open(path / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = self._owner()
+            os.close(self._lock)
+            who = f"the server with pid {pid}" if pid else "another server"
+            raise DataDirectoryInUseError(
+                f"data directory {path} is in use by {who}: stop it, or use another directory", pid
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _owner(self) -> int:
+        text = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() else 0
+
+    def prepare_database(self) -> bool:
+        """Create the database's file, private, if it is missing (SQLite gives its companions the same mode).
+
+        Return whether it was missing, or empty.
+        """
+        with _told(self.path):
+            is_new = not self.database.exists() or not self.database.stat().st_size
+            os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self.database.chmod(0o600)
+            _sync_directory(self.path)
+        return is_new
+
+    def close(self) -> None:
+        """Let another server have it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _make_private(path: Path) -> None:
+    if not stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return
+    ours = (DATABASE_NAME, MARKER_NAME, RESERVE_NAME, _LOCK_NAME)
+    if any(not entry.name.startswith(ours) for entry in path.iterdir()):
+        # Closing somebody's home, or /tmp, to everybody else is not for us to do.
+        raise StorageOpenError(
+            f"data directory {path}: is open to other users and holds other files; use a directory of its own"
+        )
+    path.chmod(0o700)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageOpenError(
+            f"data directory {path}: {error.strerror}; use one that you may write to"
+        ) from error

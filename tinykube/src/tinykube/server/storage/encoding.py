@@ -1,0 +1,82 @@
+"""A document made into what is stored: encoded once, the parts that selectors ask for beside it."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from sys import intern
+
+import msgspec
+
+from tinykube.server.objects import JsonObject, StorageKey, labels_of, metadata_of
+from tinykube.server.storage.model import Describe, FieldValues, Stored
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_stored(
+    key: StorageKey, document: JsonObject, revision: int, describe: Describe, before: Stored | None = None
+) -> Stored:
+    """Return the object at a revision. The document is owned by the storage from here on, and changed in place.
+
+    ``before`` lends its labels and field values where they have not changed. Raises ``TypeError`` where the document
+    holds something that JSON has no form for.
+    """
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = document["metadata"] = {}
+    metadata["resourceVersion"] = str(revision)
+    kind, api_version = str(document.pop("kind", "")), str(document.pop("apiVersion", ""))
+    encoded = _ENCODER.encode({"kind": kind, "apiVersion": api_version, **document})
+    document["kind"], document["apiVersion"] = kind, api_version
+    return describe_stored(
+        key, document, revision, encoded, _prefix_length(kind, api_version), describe, before
+    )
+
+
+def describe_stored(
+    key: StorageKey,
+    document: JsonObject,
+    revision: int,
+    encoded: bytes,
+    item_offset: int,
+    describe: Describe,
+    before: Stored | None = None,
+) -> Stored:
+    """Return an object whose bytes are there already (``document`` is what they say)."""
+    labels: Mapping[str, str] = labels_of(document)
+    fields: FieldValues = describe(key.resource, document)
+    uid = str(metadata_of(document).get("uid") or "")
+    if before is not None:
+        # One dict for as many revisions as possible: most updates change neither.
+        key = before.key
+        labels = before.labels if before.labels == labels else labels
+        fields = before.fields if before.fields == fields else fields
+        uid = before.uid if before.uid == uid else uid
+    if before is None or labels is not before.labels:
+        labels = {_interned(name): _interned(value) for name, value in labels.items()}
+    if before is None or fields is not before.fields:
+        fields = {_interned(path): _interned(value) for path, value in fields.items()}
+    assert isinstance(labels, dict)  # noqa: S101 - for the type checker
+    return Stored(key, uid, revision, encoded, item_offset, labels, fields)
+
+
+def at_revision(stored: Stored, revision: int, describe: Describe) -> Stored:
+    """Return the same content at another revision: what a deletion leaves, what a watcher's selector lets go of."""
+    return encode_stored(stored.key, stored.decode(), revision, describe, stored)
+
+
+def reencoded(stored: Stored, revision: int) -> bytes:
+    """Return only the bytes of :func:`at_revision`."""
+    document = stored.decode()
+    document["metadata"]["resourceVersion"] = str(revision)
+    return _ENCODER.encode(document)
+
+
+def _interned(text: str) -> str:
+    # Labels and field values come from a few hundred texts; of what is no plain str (bad input of old files) none is.
+    return intern(text) if type(text) is str else text
+
+
+@lru_cache(maxsize=1024)
+def _prefix_length(kind: str, api_version: str) -> int:
+    # {"kind":"Pod","apiVersion":"v1"} is as long as {"kind":"Pod","apiVersion":"v1", with what follows.
+    return len(_ENCODER.encode({"kind": kind, "apiVersion": api_version}))

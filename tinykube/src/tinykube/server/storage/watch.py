@@ -1,0 +1,288 @@
+"""The changes of one collection, kept once for all who read them: the past for the late, a wake-up for the waiting."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+from tinykube.server.storage.encoding import reencoded
+from tinykube.server.storage.model import Change, ChangeType, RevisionCompactedError, StorageSettings
+
+_FRAMED_CHANGES = 256
+"""So many of the newest changes keep their frames: watchers that keep up share them, memory stays small."""
+
+_REVISION = attrgetter("revision")
+
+
+def frame(change: Change, kind: ChangeType) -> bytes:
+    """Return the line a watcher gets: ``{"type":"ADDED","object":{…}}`` and a newline; the same bytes for all.
+
+    ``kind`` is what the change is to this watcher, whose selector may see a modification as an object that comes
+    (``ADDED``: the new content) or goes (``DELETED``: the old content, with the new resource version).
+    """
+    frames = change.frames
+    if kind == "MODIFIED":
+        made = frames.modified
+    elif kind == "ADDED":
+        made = frames.added
+    else:
+        made = frames.deleted
+    if made is not None:
+        return made
+    if kind == "DELETED" and change.type != "DELETED" and change.before is not None:
+        encoded = reencoded(change.before, change.revision)
+    else:
+        encoded = change.after.encoded
+    made = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded)
+    if frames.kept:
+        if kind == "MODIFIED":
+            frames.modified = made
+        elif kind == "ADDED":
+            frames.added = made
+        else:
+            frames.deleted = made
+    return made
+
+
+class SharedChanges(list[Change]):
+    """Changes that several readers get as one and the same list: it must not be changed.
+
+    ``derived`` is for what readers make of them, so that one makes it for all who want the same.
+    """
+
+    __slots__ = ("derived",)
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        super().__init__(changes)
+        self.derived: dict[object, object] = {}
+
+
+_NO_CHANGES = SharedChanges(())
+
+
+class History:
+    """The newest changes of one collection, in order, and those who wait for the next.
+
+    Changes are numbered from 0 as they come; a subscription is a number. So a slow one costs nothing but that number,
+    and it is overrun when changes that concern it have been dropped.
+    """
+
+    def __init__(self, settings: StorageSettings, *, volatile: bool) -> None:
+        self._limit = settings.volatile_changes if volatile else settings.history_changes
+        self._limit_bytes = settings.history_bytes
+        self._changes: list[Change] = []
+        self._first = 0
+        self._bytes = 0
+        self._last_dropped: dict[str, int] = {}
+        """By namespace (``""``: any), the number of the last change that is gone."""
+        self._waiting: dict[str, dict[HistorySubscription, None]] = {}
+        self._shared: dict[tuple[str, int], SharedChanges] = {}
+        """By namespace and first number, what those who read up to the newest change get."""
+        self._shared_end = -1
+        self.oldest = 0
+        """The revision before the first change that is still here: reading begins there, or later."""
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @property
+    def bytes(self) -> int:
+        """What is kept in memory for the past alone."""
+        return self._bytes
+
+    @property
+    def end(self) -> int:
+        """The number of the next change."""
+        return self._first + len(self._changes)
+
+    def append(self, change: Change) -> None:
+        """Take the newest change; nobody is woken yet."""
+        changes = self._changes
+        changes.append(change)
+        self._bytes += _weight(change)
+        if len(changes) > _FRAMED_CHANGES:
+            changes[-_FRAMED_CHANGES - 1].frames.forget()
+
+    def wake(self, first: int) -> None:
+        """Wake whoever waits for one of the changes from this number on."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        fresh = self._changes[first - self._first :]
+        for namespace in {"", *(change.after.key.namespace for change in fresh)}:
+            for subscription in waiting.pop(namespace, ()):
+                subscription.wake(first)
+
+    def wake_all(self) -> None:
+        """Wake everyone who waits, for there will be no more."""
+        for subscriptions in list(self._waiting.values()):
+            for subscription in list(subscriptions):
+                subscription.close()
+
+    def too_many(self) -> int:
+        """Return how many of the oldest changes are over the limits; a few more, so that it is not asked for each."""
+        excess = len(self._changes) - self._limit
+        count = excess + self._limit // 16 if excess > 0 else 0
+        over = self._bytes - self._limit_bytes
+        if over > 0:
+            over += self._limit_bytes // 16
+            for index, change in enumerate(self._changes):
+                if over <= 0:
+                    break
+                over -= _weight(change)
+                count = max(count, index + 1)
+        return min(count, len(self._changes))
+
+    def older_than(self, revision: int) -> int:
+        """Return how many of the oldest changes are at or before a revision."""
+        return bisect_right(self._changes, revision, key=_REVISION)
+
+    def drop(self, count: int) -> Sequence[Change]:
+        """Drop the oldest changes and return them."""
+        dropped = self._changes[:count]
+        if not dropped:
+            return ()
+        del self._changes[:count]
+        for change in dropped:
+            self._bytes -= _weight(change)
+            self._last_dropped[change.after.key.namespace] = self._first
+            self._first += 1
+        self._last_dropped[""] = self._first - 1
+        self.oldest = max(self.oldest, dropped[-1].revision)
+        self._shared.clear()
+        return dropped
+
+    def back_to(self, revision: int) -> Sequence[Change]:
+        """Return the changes after a revision. Raises RevisionCompactedError."""
+        self._check(revision)
+        return self._changes[self.older_than(revision) :]
+
+    def number_after(self, revision: int) -> int:
+        """Return the number of the first change after a revision. Raises RevisionCompactedError."""
+        self._check(revision)
+        return self._first + self.older_than(revision)
+
+    def _check(self, revision: int) -> None:
+        if revision < self.oldest:
+            raise RevisionCompactedError(revision, self.oldest)
+
+    def since(self, number: int, namespace: str) -> SharedChanges | None:
+        """Return the changes (of a namespace) from a number on, ``None`` where one of them is gone."""
+        if number < self._first:
+            if self._last_dropped.get(namespace, -1) >= number:
+                return None
+            number = self._first
+        end = self.end
+        if number >= end:
+            return _NO_CHANGES
+        if self._shared_end != end:
+            self._shared.clear()
+            self._shared_end = end
+        shared = self._shared.get((namespace, number))
+        if shared is None:
+            fresh = self._changes[number - self._first :]
+            if namespace:
+                fresh = [change for change in fresh if change.after.key.namespace == namespace]
+            shared = self._shared[namespace, number] = SharedChanges(fresh)
+        return shared
+
+    def add_waiting(self, subscription: "HistorySubscription") -> None:
+        """Have a subscription woken by the next change that concerns it."""
+        self._waiting.setdefault(subscription.namespace, {})[subscription] = None
+
+    def remove_waiting(self, subscription: "HistorySubscription") -> None:
+        """Forget a subscription that does not wait any more."""
+        waiting = self._waiting.get(subscription.namespace)
+        if waiting is not None:
+            waiting.pop(subscription, None)
+            if not waiting:
+                del self._waiting[subscription.namespace]
+
+
+def _weight(change: Change) -> int:
+    # The newest content is kept anyway; the past is what it replaced, and all of what is gone.
+    weight = 200 + (len(change.before.encoded) if change.before is not None else 0)
+    return weight + len(change.after.encoded) if change.type == "DELETED" else weight
+
+
+class HistorySubscription:
+    """A reader of one history; see :class:`~.model.Subscription` for what it promises. One reader at a time."""
+
+    __slots__ = ("_after_revision", "_closed", "_history", "_number", "_overrun", "_woken", "namespace")
+
+    def __init__(self, history: History, namespace: str, after_revision: int) -> None:
+        self.namespace = namespace
+        self._history = history
+        self._number = history.number_after(after_revision)
+        self._after_revision = after_revision
+        self._closed = False
+        self._overrun = False
+        self._woken: Callable[[], None] | None = None
+
+    @property
+    def overrun(self) -> bool:
+        """Whether it was cut off for being slow."""
+        return self._overrun
+
+    def take(self) -> Sequence[Change] | None:
+        """Return all the changes there are, maybe none; ``None`` once it is closed, or overrun."""
+        if self._closed:
+            return None
+        history = self._history
+        batch = history.since(self._number, self.namespace)
+        if batch is None:
+            self._overrun = self._closed = True
+            return None
+        self._number = history.end
+        if batch and batch[0].revision <= self._after_revision:
+            # Asked for from a revision that was still to come.
+            return [change for change in batch if change.revision > self._after_revision]
+        return batch
+
+    def arm(self, woken: Callable[[], None]) -> None:
+        """Have ``woken`` called once, when there is something to take; right after a take that gave nothing."""
+        assert self._woken is None, "a subscription has one reader"  # noqa: S101
+        self._woken = woken
+        self._history.add_waiting(self)
+        if self._closed:
+            self.close()
+
+    def disarm(self) -> None:
+        """Take back :meth:`arm`; nothing happens where it has been called."""
+        self._woken = None
+        self._history.remove_waiting(self)
+
+    async def next_batch(self) -> Sequence[Change]:
+        """Wait for changes; return all there are. The sequence is shared: it must not be changed."""
+        while (batch := self.take()) is not None:
+            if batch:
+                return batch
+            waiter = asyncio.get_running_loop().create_future()
+            self.arm(lambda waiter=waiter: _resolve(waiter))  # type: ignore[misc]
+            try:
+                await waiter
+            finally:
+                self.disarm()
+        return ()
+
+    def wake(self, first: int) -> None:
+        """Resume the waiting reader. What came while it waited, and before this, did not concern it."""
+        # Without this a watcher of a quiet namespace would look through all that came meanwhile.
+        self._number = max(self._number, first)
+        self._call()
+
+    def close(self) -> None:
+        """End it; a waiting reader gets an empty batch."""
+        self._closed = True
+        self._history.remove_waiting(self)
+        self._call()
+
+    def _call(self) -> None:
+        woken, self._woken = self._woken, None
+        if woken is not None:
+            woken()
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

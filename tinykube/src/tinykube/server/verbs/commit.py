@@ -1,0 +1,59 @@
+"""One object written: the storage's answer turned into what a client is told, and the hooks that follow."""
+
+from tinykube.server.errors import StatusError, internal
+from tinykube.server.objects import JsonObject, StorageKey
+from tinykube.server.registry.definition import Request, Strategy
+from tinykube.server.storage.model import Change, Storage, StorageFailedError, Stored, Write
+
+_LONGEST_COMMIT_SECONDS = 10.0
+
+
+def give_back(request: Request) -> None:
+    """Call the hooks of a write that does not happen; each once, however often this is called."""
+    hooks, request.on_failure, request.on_commit = request.on_failure, [], []
+    for hook in hooks:
+        hook()
+
+
+def note_created(strategy: Strategy, request: Request, stored: Stored) -> None:
+    """Tell the rules of a resource what is stored now, where they want to know."""
+    if type(strategy).after_create is not Strategy.after_create:
+        strategy.after_create(request, stored.decode())
+
+
+def note_deleted(strategy: Strategy, request: Request, stored: Stored) -> None:
+    """Tell the rules of a resource what is gone now, where they want to know."""
+    if type(strategy).after_delete is not Strategy.after_delete:
+        strategy.after_delete(request, stored.decode())
+
+
+async def settled(storage: Storage, stored: Stored) -> Stored:
+    """Return an object that was accepted once it is durable: no answer shows what a crash could take back."""
+    if stored.revision > storage.revision and not await storage.wait_for_revision(
+        stored.revision, _LONGEST_COMMIT_SECONDS
+    ):
+        raise internal("the write that this answer rests on has not become durable in time")
+    return stored
+
+
+async def commit_one(
+    storage: Storage, request: Request, key: StorageKey, document: JsonObject | None, expected_revision: int
+) -> Change:
+    """Write one object; run ``on_commit`` once it is durable.
+
+    Raises WriteConflictError (the caller decides whether to try again), and a StatusError of 500 where the disk
+    refuses.
+    """
+    try:
+        (change,) = await storage.commit((Write(key, document, expected_revision),))
+    except StorageFailedError as error:
+        raise disk_failed(error) from error
+    hooks, request.on_commit, request.on_failure = request.on_commit, [], []
+    for hook in hooks:
+        hook()
+    return change
+
+
+def disk_failed(error: StorageFailedError) -> StatusError:
+    """500: nothing was written. The text says what the disk said: whoever reads it can act."""
+    return internal(f"the write could not be stored: {error}")

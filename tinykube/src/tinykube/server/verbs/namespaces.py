@@ -1,0 +1,40 @@
+"""Creating inside a namespace asks whether it is there, and whether it is going to stay."""
+
+from tinykube.server.errors import StatusError, forbidden, not_found
+from tinykube.server.objects import GroupResource, StorageKey, metadata_of
+from tinykube.server.storage.model import Storage
+from tinykube.server.verbs.context import Target
+
+NAMESPACES = GroupResource("", "namespaces")
+
+
+def check_namespace_accepts(storage: Storage, target: Target, name: str) -> None:
+    """Raise 404 for a namespace that is missing, 403 with its cause for one that is being deleted.
+
+    Reads what was accepted last: what a namespace's creator has not been told of yet counts, so no object slips into
+    a namespace after its deletion was accepted.
+    """
+    if not target.definition.namespaced:
+        return
+    stored = storage.latest(StorageKey(NAMESPACES, "", target.namespace))
+    if stored is None:
+        raise not_found(NAMESPACES, target.namespace)
+    # Most namespaces live: the bytes tell without decoding them.
+    if b'"deletionTimestamp"' in stored.encoded and "deletionTimestamp" in metadata_of(stored.decode()):
+        raise _terminating(target, name)
+
+
+def _terminating(target: Target, name: str) -> StatusError:
+    namespace = target.namespace
+    return forbidden(
+        target.resource,
+        name,
+        f"unable to create new content in namespace {namespace} because it is being terminated",
+        causes=[
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ],
+    )

@@ -1,0 +1,54 @@
+"""Reviews: questions put as objects, answered at once and never stored. Whoever has the token may do everything."""
+
+from collections.abc import Callable
+
+from aiokube.api.times import format_time
+from tinykube.server.objects import JsonObject
+from tinykube.server.registry.definition import Definition, Request, Strategy
+
+_GROUPS = ["system:masters", "system:authenticated"]
+_EVERYTHING = ["*"]
+
+
+def _allowed(request: Request, obj: JsonObject) -> JsonObject:
+    return {**obj, "status": {"allowed": True}}
+
+
+def _rules(request: Request, obj: JsonObject) -> JsonObject:
+    status = {
+        "resourceRules": [{"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}],
+        "nonResourceRules": [{"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}],
+        "incomplete": False,
+    }
+    return {**obj, "status": status}
+
+
+def _who_am_i(request: Request, obj: JsonObject) -> JsonObject:
+    return {
+        **obj,
+        "metadata": {"creationTimestamp": format_time(request.clock.wall())},
+        "status": {"userInfo": {"username": request.user, "groups": list(_GROUPS)}},
+    }
+
+
+def _review(group: str, kind: str, answers: Callable[[Request, JsonObject], JsonObject]) -> Definition:
+    return Definition(
+        group=group,
+        version="v1",
+        plural=f"{kind.lower()}s",
+        kind=kind,
+        singular=kind.lower(),
+        namespaced=False,
+        strategy=Strategy(),
+        verbs=("create",),
+        answers=answers,
+    )
+
+
+REVIEWS: tuple[Definition, ...] = (
+    _review("authentication.k8s.io", "SelfSubjectReview", _who_am_i),
+    _review("authorization.k8s.io", "SelfSubjectAccessReview", _allowed),
+    _review("authorization.k8s.io", "SelfSubjectRulesReview", _rules),
+    _review("authorization.k8s.io", "SubjectAccessReview", _allowed),
+)
+"""What ``kubectl auth`` asks."""

@@ -1,0 +1,96 @@
+"""Makes the nodes at the start, and keeps what a kubelet keeps of each: status, networks, readiness."""
+
+import msgspec
+
+from aiokube.api.meta import ObjectKey
+from aiokube.client.errors import AlreadyExistsError
+from aiokube.client.rest import STRATEGIC_MERGE_PATCH
+from aiokube.runtime.queue import WorkQueue
+from tinykube.simulate.api import create, merge
+from tinykube.simulate.nodes import (
+    NOT_READY_TAINT,
+    SIMULATED_NODES,
+    SimulatedNode,
+    conditions,
+    free_index,
+    node_document,
+    node_name,
+    node_status,
+    pod_networks,
+    should_be_ready,
+)
+from tinykube.simulate.simulation_state import World
+
+NAME = "simulate-nodes"
+
+
+class NodeController:
+    """Keys are names of nodes. A node that was there and is deleted is not made again while the simulation runs.
+
+    A node that somebody else creates is given networks, addresses and readiness where it has none, unless a real
+    kubelet runs it.
+    """
+
+    def __init__(self, world: World, queue: WorkQueue[str]) -> None:
+        self._world = world
+        self._queue = queue
+        self._seen: set[str] = set()
+        self._numbers = {node_name(index): index for index in range(world.settings.nodes)}
+        world.nodes.store.subscribe(self._on_node)
+
+    def start(self) -> None:
+        """Have all nodes looked at; call it once the caches are filled."""
+        for name in (*self._numbers, *(node.metadata.name for node in self._world.nodes.store.values())):
+            self._queue.add(name)
+
+    def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
+        if new is not None:
+            self._queue.add(new.metadata.name)
+
+    async def reconcile(self, name: str) -> None:
+        """Make one node what it should be. Raises what the client raises."""
+        world, store = self._world, self._world.nodes.store
+        node = store.get(ObjectKey("", name))
+        if node is None:
+            index = self._numbers.get(name)
+            if index is None or name in self._seen:
+                return
+            networks = free_index(store.values(), index)
+            document = node_document(index, networks, world.settings, world.moment())
+            try:
+                node = await create(world.api, SIMULATED_NODES, document)
+            except AlreadyExistsError:
+                return  # the watch will tell of it
+            store.record_write(node)
+        self._seen.add(name)
+        if not world.nodes_made and self._seen.issuperset(self._numbers):
+            world.tell_nodes_made()
+        if not node.is_real and node.metadata.deletion_timestamp is None:
+            await self._keep(node)
+
+    async def _keep(self, node: SimulatedNode) -> None:
+        world, store, key = self._world, self._world.nodes.store, node.metadata.key
+        spec: dict[str, object] = {}
+        if not node.pod_networks:
+            cidrs = pod_networks(free_index(each for each in store.values() if each.metadata.key != key))
+            spec |= {"podCIDR": cidrs[0], "podCIDRs": cidrs}
+        taints = node.spec.taints or ()
+        left = [msgspec.to_builtins(taint) for taint in taints if taint.key != NOT_READY_TAINT]
+        if len(left) != len(taints):
+            spec["taints"] = left or None
+        if spec:
+            version = node.metadata.resource_version
+            node = await merge(world.api, SIMULATED_NODES, key, {"spec": spec}, resource_version=version)
+            store.record_write(node)
+        ready = should_be_ready(node)
+        change: dict[str, object] = {}
+        if not node.host_ips:
+            number = free_index((each for each in store.values() if each is not node), 0)
+            change = node_status(node.metadata.name, number, world.settings, world.moment())
+        if change or node.is_ready != ready:
+            change["conditions"] = conditions(ready=ready, moment=world.moment())
+            body = msgspec.json.encode({"status": change})
+            node = await world.api.patch(
+                SIMULATED_NODES, key, body, patch_type=STRATEGIC_MERGE_PATCH, subresource="status"
+            )
+            store.record_write(node)

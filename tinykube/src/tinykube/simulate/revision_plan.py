@@ -1,0 +1,82 @@
+"""The states that the template of a StatefulSet or DaemonSet has had, as ``kubectl rollout`` reads them. Pure."""
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import msgspec
+
+from aiokube.api.apps import ControllerRevision, Template
+from aiokube.api.meta import ObjectMeta
+from tinykube.simulate.seeded_random import template_hash
+
+HASH_LABEL = "controller.kubernetes.io/hash"
+_MAX_NAME = 223
+
+
+class RevisionPlan(msgspec.Struct, frozen=True):
+    """What to write, and under which name the present template stands then."""
+
+    name: str
+    hash: str
+    create: dict[str, Any] | None = None
+    renumber: tuple[ControllerRevision, int] | None = None
+    """The revision that the template has gone back to, and its new number: the newest."""
+    deletes: tuple[ControllerRevision, ...] = ()
+
+
+def plan_revisions(
+    owner: ObjectMeta,
+    reference: dict[str, object],
+    template: Template,
+    revisions: Sequence[ControllerRevision],
+    *,
+    limit: int,
+    in_use: Container[str],
+    collisions: int = 0,
+) -> RevisionPlan:
+    """Return how the history of an owner's template goes on; ``in_use`` holds names and hashes that pods carry."""
+    ordered = sorted(revisions, key=lambda each: (each.revision, each.metadata.name))
+    newest = ordered[-1].revision if ordered else 0
+    found = next((each for each in reversed(ordered) if template_of(each) == template), None)
+    if found is not None:
+        hashed = hash_of(found)
+        renumber = (found, newest + 1) if found.revision < newest else None
+        spare = [each for each in ordered if each is not found and not _is_used(each, in_use)]
+        excess = len(spare) - limit
+        return RevisionPlan(
+            found.metadata.name,
+            hashed,
+            renumber=renumber,
+            deletes=tuple(spare[:excess]) if excess > 0 else (),
+        )
+    hashed = template_hash(template, collisions)
+    name = f"{owner.name[: _MAX_NAME - len(hashed)]}-{hashed}"
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH_LABEL: hashed}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": name,
+            "namespace": owner.namespace,
+            "labels": labels,
+            "ownerReferences": [reference],
+        },
+        "revision": newest + 1,
+        "data": {"spec": {"template": {"$patch": "replace", **template}}},
+    }
+    return RevisionPlan(name, hashed, create=document)
+
+
+def template_of(revision: ControllerRevision) -> Template:
+    """Return the template that a revision stands for."""
+    spec = (revision.data or {}).get("spec") or {}
+    return {key: value for key, value in (spec.get("template") or {}).items() if key != "$patch"}
+
+
+def hash_of(revision: ControllerRevision) -> str:
+    """Return the hash that a revision is labelled with."""
+    return (revision.metadata.labels or {}).get(HASH_LABEL, "")
+
+
+def _is_used(revision: ControllerRevision, in_use: Container[str]) -> bool:
+    return revision.metadata.name in in_use or hash_of(revision) in in_use

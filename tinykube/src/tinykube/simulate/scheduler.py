@@ -1,0 +1,165 @@
+"""Places pods on nodes, through the binding subresource, as a scheduler does."""
+
+import msgspec
+
+from aiokube.api.meta import ObjectKey, key_of
+from aiokube.client.errors import ConflictError, NotFoundError
+from aiokube.client.rest import STRATEGIC_MERGE_PATCH
+from aiokube.runtime.queue import WorkQueue
+from tinykube.simulate.nodes import SimulatedNode
+from tinykube.simulate.pod_events import PodEvent
+from tinykube.simulate.pods import (
+    SIMULATED_PODS,
+    SimulatedPod,
+    condition_of,
+    controller_of,
+    is_finished,
+    is_terminating,
+)
+from tinykube.simulate.scheduler_plan import Load, choose_node, explain
+from tinykube.simulate.simulation_state import World
+
+NAME = "simulate-scheduler"
+
+
+class Scheduler:
+    """Keys are pods. One that no node will have is told so, and tried again when a node changes or a pod goes.
+
+    Each placement sees those before it, though the server may not have answered, and the watch not told of them.
+    """
+
+    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
+        self._world = world
+        self._queue = queue
+        self._pending: dict[ObjectKey, None] = {}
+        self._assumed: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of what was bound just now
+        self._pods: dict[str, int] = {}  # by node
+        self._groups: dict[str, dict[str, int]] = {}  # by group and node
+        world.pods.store.subscribe(self._on_pod)
+        world.nodes.store.subscribe(self._on_node)
+        world.when_nodes_are_made.append(self._wake)
+
+    def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
+        key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
+        before, now = self._place(old, key), self._place(new, key)
+        if new is None or new.spec.node_name:
+            self._assumed.pop(key, None)
+            self._pending.pop(key, None)
+            now = new.spec.node_name if new is not None and _counts(new) else None
+        if before != now:
+            self._count(old, before, -1)
+            self._count(new, now, 1)
+            if before is not None:
+                self._wake()
+        if new is not None and old is None and not new.spec.node_name:
+            self._queue.add(key)
+
+    def _place(self, pod: SimulatedPod | None, key: ObjectKey) -> str | None:
+        """Return the node that a pod counts for."""
+        if pod is None or not _counts(pod):
+            return None
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed[0] == pod.metadata.uid:
+            return assumed[1]
+        return pod.spec.node_name or None
+
+    def _count(self, pod: SimulatedPod | None, node: str | None, change: int) -> None:
+        if pod is None or node is None:
+            return
+        self._pods[node] = self._pods.get(node, 0) + change
+        group = self._groups.setdefault(_group(pod), {})
+        group[node] = group.get(node, 0) + change
+        if not group[node]:
+            del group[node]
+        if not group:
+            del self._groups[_group(pod)]
+
+    def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
+        if old is None or new is None or _matters(old) != _matters(new):
+            self._wake()
+
+    def _wake(self) -> None:
+        for key in self._pending:
+            self._queue.add_after(key, 0.05)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        """Place one pod. Raises what the client raises."""
+        world = self._world
+        pod = world.pods.store.get(key)
+        if pod is None or pod.spec.node_name or key in self._assumed or is_terminating(pod):
+            return
+        if not world.nodes_made:
+            self._pending[key] = None
+            return
+        nodes = sorted(world.nodes.store.values(), key=lambda node: node.metadata.name)
+        load = Load(self._pods, self._groups.get(_group(pod), {}))
+        node = choose_node(pod, nodes, load)
+        if node is None:
+            self._pending[key] = None
+            await self._tell(pod, explain(pod, nodes, load))
+            return
+        self._pending.pop(key, None)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        self._assumed[key] = pod.metadata.uid, node
+        self._count(pod, node, 1)
+        try:
+            path = SIMULATED_PODS.path(key.namespace, key.name, "binding")
+            await world.api.request("POST", path, body=msgspec.json.encode(binding))
+            world.tell(
+                "scheduler", pod, PodEvent("Normal", "Scheduled", f"Successfully assigned {key} to {node}")
+            )
+        except (ConflictError, NotFoundError):
+            self._give_up(key, pod, node)  # it is bound, or gone: the watch will tell
+        except BaseException:
+            self._give_up(key, pod, node)
+            raise
+
+    def _give_up(self, key: ObjectKey, pod: SimulatedPod, node: str) -> None:
+        if self._assumed.get(key) == (pod.metadata.uid, node):
+            del self._assumed[key]
+            self._count(pod, node, -1)
+
+    async def _tell(self, pod: SimulatedPod, message: str) -> None:
+        before = condition_of(pod, "PodScheduled")
+        if before is not None and before.message == message:
+            return
+        self._world.tell("scheduler", pod, PodEvent("Warning", "FailedScheduling", message))
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": (before.last_transition_time if before is not None else None)
+            or self._world.moment(),
+        }
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            written = await self._world.api.patch(
+                SIMULATED_PODS,
+                key_of(pod),
+                msgspec.json.encode(body),
+                patch_type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+            )
+        except (ConflictError, NotFoundError):
+            return  # it is gone, or another: the watch will tell
+        self._world.pods.store.record_write(written)
+
+
+def _counts(pod: SimulatedPod) -> bool:
+    return not is_finished(pod)
+
+
+def _group(pod: SimulatedPod) -> str:
+    """Return what pods have in common that are to be spread: their owner, or else their namespace."""
+    owner = controller_of(pod.metadata)
+    return owner.uid if owner is not None else pod.metadata.namespace
+
+
+def _matters(node: SimulatedNode) -> tuple[object, ...]:
+    return node.spec, node.is_ready, node.is_real, node.metadata.labels, node.status.allocatable

@@ -1,0 +1,122 @@
+"""On which node a pod is placed. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from aiokube.api.selectors import Operator, Requirement, SelectorError, matches
+from tinykube.simulate.nodes import (
+    NOT_READY_TAINT,
+    UNSCHEDULABLE_TAINT,
+    SimulatedNode,
+    Taint,
+)
+from tinykube.simulate.pods import NodeRequirement, PodSpec, SimulatedPod, Toleration
+
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What is placed already: pods by node, and those of the same group by node."""
+
+    pods: Mapping[str, int]
+    group: Mapping[str, int]
+
+
+def choose_node(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> str | None:
+    """Return the name of the node for a pod, None where none will have it.
+
+    Of those that may: in the zone with the fewest pods of its group, then on the node with the fewest of its group,
+    then with the fewest of all, then the first by name.
+    """
+    fitting = [node for node in nodes if why_not(pod.spec, node, load) is None]
+    if not fitting:
+        return None
+    zones: dict[str, int] = {}
+    for node in nodes:
+        zones[node.zone] = zones.get(node.zone, 0) + load.group.get(node.metadata.name, 0)
+    best = min(
+        fitting,
+        key=lambda node: (
+            zones[node.zone],
+            load.group.get(node.metadata.name, 0),
+            load.pods.get(node.metadata.name, 0),
+            node.metadata.name,
+        ),
+    )
+    return best.metadata.name
+
+
+def explain(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> str:
+    """Return why no node will have it, in the words of a scheduler."""
+    reasons: dict[str, int] = {}
+    for node in nodes:
+        reason = why_not(pod.spec, node, load)
+        if reason is not None:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return f"0/{len(nodes)} nodes are available: {told or 'there are none'}."
+
+
+def why_not(spec: PodSpec, node: SimulatedNode, load: Load) -> str | None:
+    """Return what keeps a pod from a node, None where nothing does."""
+    if node.is_real or node.metadata.deletion_timestamp is not None:
+        return "node(s) were not simulated"
+    if not node.is_ready:
+        return "node(s) were not ready"
+    reason = unfit(spec, node)
+    if reason is not None:
+        return reason
+    room = (node.status.allocatable or {}).get("pods", "110")
+    if room.isdecimal() and load.pods.get(node.metadata.name, 0) >= int(room):
+        return "Too many pods"
+    return None
+
+
+def unfit(spec: PodSpec, node: SimulatedNode) -> str | None:
+    """Return what of the pod's wishes or the node's taints is in the way; how full the node is does not count."""
+    labels = node.metadata.labels or {}
+    if not matches(spec.node_selector or {}, labels) or not _affinity_met(spec, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    if node.spec.unschedulable and not _tolerated(
+        Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule"), spec.tolerations
+    ):
+        return "node(s) were unschedulable"
+    for taint in node.spec.taints or ():
+        told_otherwise = taint.key in (NOT_READY_TAINT, UNSCHEDULABLE_TAINT)
+        if taint.effect in _KEEPS_AWAY and not told_otherwise and not _tolerated(taint, spec.tolerations):
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return None
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration] | None) -> bool:
+    for each in tolerations or ():
+        if each.effect not in ("", taint.effect):
+            continue
+        if each.operator == "Exists" and each.key in ("", taint.key):
+            return True
+        if each.operator in ("", "Equal") and each.key == taint.key and each.value == taint.value:
+            return True
+    return False
+
+
+def _affinity_met(spec: PodSpec, node: SimulatedNode) -> bool:
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if required is None:
+        return True
+    labels, name = node.metadata.labels or {}, {"metadata.name": node.metadata.name}
+    return any(
+        (term.match_expressions or term.match_fields)
+        and all(_holds(each, labels) for each in term.match_expressions or ())
+        and all(_holds(each, name) for each in term.match_fields or ())
+        for term in required.node_selector_terms
+    )
+
+
+def _holds(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
+    try:
+        operator = Operator(requirement.operator)
+        return Requirement.of(requirement.key, operator, requirement.values or ()).matches(labels)
+    except (ValueError, SelectorError):
+        return False  # what cannot be read is met by nobody

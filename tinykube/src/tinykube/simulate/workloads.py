@@ -1,0 +1,163 @@
+"""What the controllers of workloads share: finding whom a change concerns, making pods, writing statuses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from aiokube.api.meta import KubernetesObject, ObjectKey, ObjectMeta, key_of
+from aiokube.api.resource import Resource
+from aiokube.api.selectors import SelectorError, selector_of
+from aiokube.client.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    is_namespace_terminating,
+)
+from aiokube.runtime.queue import WorkQueue
+from aiokube.runtime.store import Store
+from tinykube.simulate.api import create, merge
+from tinykube.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
+from tinykube.simulate.simulation_state import World
+
+T = TypeVar("T", bound=KubernetesObject)
+
+_AT_ONCE = 16
+_LONGEST_BASE = 57
+_BATCH_SECONDS = 0.02
+_BATCH_SECONDS_PER_POD = 0.0001
+"""For how long changes of pods are gathered before their owner is looked at: the longer, the more a look costs."""
+
+
+def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, object]:
+    """Return the JSON of a reference to the object in charge."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]) -> None:
+    """Have the owners of one kind looked at when they, or their pods, change; and those whom a lone pod would suit."""
+
+    def on_owner(_old: Any, new: Any) -> None:
+        if new is not None:
+            queue.add(key_of(new))
+
+    def on_pod(old: SimulatedPod | None, new: SimulatedPod | None) -> None:
+        for pod in (old, new):
+            if pod is None:
+                continue
+            owner = controller_of(pod.metadata)
+            namespace = pod.metadata.namespace
+            if owner is not None:
+                if owner.kind == kind:
+                    delay = _BATCH_SECONDS + _BATCH_SECONDS_PER_POD * world.count_of(owner.uid)
+                    queue.add_after(ObjectKey(namespace, owner.name), delay)
+            elif pod is new and (old is None or old.metadata.labels != new.metadata.labels):
+                for each in owners.in_namespace(namespace):
+                    if suits(each, pod):
+                        queue.add_after(key_of(each), _BATCH_SECONDS)
+
+    owners.subscribe(on_owner)
+    world.pods.store.subscribe(on_pod)
+
+
+def suits(owner: Any, pod: SimulatedPod) -> bool:
+    """Tell whether a pod belongs to nobody, and to this owner by its labels."""
+    if controller_of(pod.metadata) is not None:
+        return False
+    try:
+        return selector_of(owner.spec.selector).matches(pod.metadata.labels or {})
+    except SelectorError:
+        return False  # the server takes no such selector
+
+
+async def at_once(work: Sequence[Callable[[], Awaitable[object]]], name: str) -> None:
+    """Do all of it, a few at the same time, in order. Raises an ExceptionGroup of what failed."""
+    for first in range(0, len(work), _AT_ONCE):
+        async with asyncio.TaskGroup() as group:
+            for number, each in enumerate(work[first : first + _AT_ONCE], first):
+                group.create_task(_run(each), name=f"{name}-{number}")
+
+
+async def _run(work: Callable[[], Awaitable[object]]) -> None:
+    await work()
+
+
+class PodNames:
+    """Names for the pods of owners, drawn from the seed: the n-th of an owner is the same in each run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._drawn: dict[ObjectKey, int] = {}
+
+    def draw(self, owner: ObjectKey) -> str:
+        """Return the next name that no pod has, as far as the cache knows."""
+        while True:
+            number = self._drawn[owner] = self._drawn.get(owner, 0) + 1
+            name = f"{owner.name[:_LONGEST_BASE]}-{self._world.chance.suffix('pod', *owner, number)}"
+            if self._world.pods.store.get(ObjectKey(owner.namespace, name)) is None:
+                return name
+
+
+async def own_pod(world: World, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
+    """Adopt a pod, or let it go; one that has changed meanwhile is looked at again when the watch tells."""
+    others = [
+        {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
+        for each in pod.metadata.owner_references or ()
+        if not each.controller
+    ]
+    references = [*others, *([owner] if owner is not None else [])]
+    try:
+        written = await merge(
+            world.api,
+            SIMULATED_PODS,
+            key_of(pod),
+            {"metadata": {"ownerReferences": references or None}},
+            uid=pod.metadata.uid,
+            resource_version=pod.metadata.resource_version,
+        )
+    except (ConflictError, NotFoundError):
+        return
+    world.pods.store.record_write(written)
+
+
+async def make_pod(world: World, document: dict[str, Any], namespace: str) -> bool:
+    """Create a pod and know of it; False where its name is taken, or its namespace is going."""
+    try:
+        pod = await create(world.api, SIMULATED_PODS, document, namespace)
+    except AlreadyExistsError:
+        return False
+    except ForbiddenError as error:
+        if is_namespace_terminating(error):
+            return False
+        raise
+    world.pods.store.record_write(pod)
+    return True
+
+
+async def write_status(
+    world: World, resource: Resource[T], store: Store[T], item: Any, status: msgspec.Struct
+) -> None:
+    """Write a status where another one stands; an object that is gone, or another by now, is no error."""
+    if item.status == status:
+        return
+    try:
+        written = await merge(
+            world.api,
+            resource,
+            key_of(item),
+            {"status": msgspec.to_builtins(status)},
+            uid=item.metadata.uid,
+            subresource="status",
+        )
+    except (ConflictError, NotFoundError):
+        return  # the watch will tell
+    store.record_write(written)

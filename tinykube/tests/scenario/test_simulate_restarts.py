@@ -1,0 +1,66 @@
+"""A Deployment that asks for it is rolled out anew every so often, one update after the other, never two at once."""
+
+import asyncio
+from typing import Any
+
+from tests.scenario.simulate_world import SimulatedWorld, simulated, workload
+
+from aiokube.testing.virtual_time import run_virtual
+from tinykube.simulate.annotations import RESTART, RESTART_EVERY
+from tinykube.simulate.settings import SimulateSettings
+
+QUICK = SimulateSettings(nodes=2, zones=("a", "b"), image_pull_seconds=1.0, stop_seconds=2.0, seed=3)
+
+
+def deployment(every: str, **spec: Any) -> dict[str, Any]:
+    document = workload("Deployment", replicas=4, **spec)
+    document["metadata"]["annotations"] = {RESTART_EVERY: every}
+    return document
+
+
+def restarts(world: SimulatedWorld) -> str | None:
+    (found,) = world.api.documents("deployments")
+    template = found["spec"]["template"]["metadata"]
+    number = (template.get("annotations") or {}).get(RESTART)
+    return None if number is None else str(number)
+
+
+def test_it_is_rolled_out_once_a_period() -> None:
+    async def scenario() -> None:
+        async with simulated(QUICK) as world:
+            world.api.make(deployment("60s"))
+            await asyncio.sleep(50)
+            assert restarts(world) is None
+            before = {pod["metadata"]["name"] for pod in world.alive()}
+            await asyncio.sleep(50)
+            assert restarts(world) == "1"
+            after = {pod["metadata"]["name"] for pod in world.alive()}
+            assert (len(after), before & after) == (4, set())
+            await asyncio.sleep(60)
+            assert restarts(world) == "2"
+
+    run_virtual(scenario())
+
+
+def test_no_update_begins_before_the_last_one_is_done() -> None:
+    async def scenario() -> None:
+        async with simulated(QUICK) as world:
+            slow = deployment("1s", minReadySeconds=30)
+            world.api.make(slow)
+            await asyncio.sleep(20)
+            assert restarts(world) is None  # the first pods are not available yet
+            await asyncio.sleep(600)
+            assert 2 <= int(restarts(world) or 0) <= 10
+
+    run_virtual(scenario())
+
+
+def test_one_that_is_paused_or_asks_for_nonsense_is_left_alone() -> None:
+    async def scenario() -> None:
+        for document in (deployment("5s", paused=True), deployment("often")):
+            async with simulated(QUICK) as world:
+                world.api.make(document)
+                await asyncio.sleep(60)
+                assert restarts(world) is None
+
+    run_virtual(scenario())

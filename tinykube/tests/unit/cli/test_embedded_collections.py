@@ -1,0 +1,18 @@
+"""While a server runs the garbage collector looks seldom; afterwards all is as it was."""
+
+import gc
+from pathlib import Path
+
+from tinykube.cli.embedded import embedded_server
+from tinykube.server.settings import ServerSettings
+
+
+async def test_collections_are_few_while_the_server_runs_and_as_before_when_it_has_ended(
+    tmp_path: Path,
+) -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    async with embedded_server(ServerSettings(), tmp_path / "kubeconfig"):
+        assert gc.get_threshold()[0] > 10_000
+        assert gc.get_freeze_count() > frozen
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

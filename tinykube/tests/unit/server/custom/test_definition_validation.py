@@ -1,0 +1,215 @@
+"""What a definition may not say: where, and for which reason (the words are held to the real server's elsewhere)."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tinykube.server.custom.definition_validation import (
+    definition_errors,
+    definition_name_problem,
+    set_approval,
+)
+from tinykube.server.custom.names import condition
+from tinykube.server.custom.schema_validation import schema_errors
+
+TEXT = {"type": "string"}
+
+
+def crd(**spec: Any) -> dict[str, Any]:
+    own: dict[str, Any] = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"},
+        "versions": [version()],
+        "conversion": {"strategy": "None"},
+    }
+    return {
+        "metadata": {"name": "as.example.com"},
+        "spec": {**own, **spec},
+        "status": {"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]},
+    }
+
+
+def version(name: str = "v1", **members: Any) -> dict[str, Any]:
+    schema = members.pop(
+        "schema", {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": TEXT}}}}
+    )
+    return {
+        "name": name,
+        "served": True,
+        "storage": name == "v1",
+        "schema": {"openAPIV3Schema": schema},
+        **members,
+    }
+
+
+def fields(definition: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    return [error.field for error in definition_errors(definition, old)]
+
+
+def test_a_sound_definition_is_taken() -> None:
+    assert definition_errors(crd()) == []
+    assert definition_name_problem(crd()) == ""
+
+
+def test_its_name_is_that_of_plural_and_group() -> None:
+    assert definition_name_problem({**crd(), "metadata": {"name": "bs.example.com"}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"group": ""}, "spec.group"),
+        ({"group": "example"}, "spec.group"),
+        ({"group": "Example.com"}, "spec.group"),
+        ({"scope": ""}, "spec.scope"),
+        ({"scope": "Galaxy"}, "spec.scope"),
+        ({"names": {"singular": "a", "kind": "A", "listKind": "AList"}}, "spec.names.plural"),
+        ({"names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "A"}}, "spec.names.listKind"),
+        ({"versions": [{"name": "v1", "served": True, "storage": True}]}, "spec.versions[0].schema.openAPIV3Schema"),
+        ({"versions": [version(storage=False)]}, "spec.versions"),
+        ({"versions": [version(), version("v1", served=False)]}, "spec.versions"),
+        ({"versions": [version("v1.1", storage=True), version()]}, "spec.versions[0].name"),
+        ({"conversion": {"strategy": "Magic"}}, "spec.conversion.strategy"),
+        ({"conversion": {"strategy": "Webhook"}, "versions": [version(), version("v2")]}, "spec.conversion.strategy"),
+        ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.webhookClientConfig"),
+        ({"preserveUnknownFields": True}, "spec.preserveUnknownFields"),
+        ({"versions": [version(deprecationWarning="x")]}, "spec.versions[0].deprecationWarning"),
+        ({"versions": [version(deprecated=True, deprecationWarning="\n")]}, "spec.versions[0].deprecationWarning"),
+        ({"versions": [version(additionalPrinterColumns=[{"name": "", "type": "string", "jsonPath": ".a"}])]}, "spec.additionalPrinterColumns[0].name"),
+        ({"versions": [version(subresources={"scale": {"specReplicasPath": ".spec.a"}})]}, "spec.subresources.scale.statusReplicasPath"),
+        ({"versions": [version(selectableFields=[{"jsonPath": ".spec.b"}])]}, "spec.selectableFields[0].jsonPath"),
+        ({"versions": [version(selectableFields=[{"jsonPath": ".metadata.name"}])]}, "spec.selectableFields[0].jsonPath"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_where_it_is(spec: dict[str, Any], field: str) -> None:
+    assert field in fields(crd(**spec))
+
+
+def test_versions_that_differ_are_told_of_one_by_one() -> None:
+    column = {"name": "A", "type": "text", "jsonPath": ".a"}
+    one = crd(versions=[version(), version("v2", additionalPrinterColumns=[column])])
+    assert fields(one) == ["spec.versions[1].additionalPrinterColumns[0].type"]
+
+
+def test_groups_of_the_community_need_an_approval() -> None:
+    one = crd(group="x.k8s.io")
+    field = "metadata.annotations[api-approved.kubernetes.io]"
+    assert fields(one) == [field]
+    for value, errors in (("unapproved, a test", []), ("https://example.com/1", []), ("yes", [field])):
+        one["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
+        assert fields(one) == errors
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "holds"),
+    [
+        ("unapproved, a test", "UnapprovedAnnotation", "False"),
+        ("https://example.com/1", "ApprovedAnnotation", "True"),
+        ("yes", "InvalidAnnotation", "False"),
+        ("", "MissingAnnotation", "False"),
+    ],
+)
+def test_an_approval_is_a_condition(value: str, reason: str, holds: str) -> None:
+    one = crd(group="x.k8s.io")
+    one["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
+    set_approval(one, "2024-01-01T00:00:00Z")
+    found = condition(one, "KubernetesAPIApprovalPolicyConformant")
+    assert found is not None
+    assert (found["reason"], found["status"]) == (reason, holds)
+
+
+def test_other_groups_need_none() -> None:
+    one = crd()
+    set_approval(one, "2024-01-01T00:00:00Z")
+    assert condition(one, "KubernetesAPIApprovalPolicyConformant") is None
+
+
+def test_what_has_stored_objects_stays_among_the_versions() -> None:
+    one = crd(versions=[version("v2", storage=True)])
+    assert fields(one) == ["status.storedVersions", "status.storedVersions[0]"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("scope",), "Cluster", "spec.scope"),
+        (("names", "kind"), "B", "spec.names.kind"),
+        (("names", "plural"), "bs", "spec.names.plural"),
+        (("group",), "other.example.com", "spec.group"),
+    ],
+)
+def test_what_decides_where_objects_are_kept_does_not_change(
+    path: tuple[str, ...], value: str, field: str
+) -> None:
+    old, new = crd(), copy.deepcopy(crd())
+    holder = new["spec"]
+    for name in path[:-1]:
+        holder = holder[name]
+    holder[path[-1]] = value
+    assert field in fields(new, old)
+
+
+def test_scope_and_kind_may_change_before_it_is_established() -> None:
+    old = crd()
+    old["status"]["conditions"] = []
+    assert fields(crd(scope="Cluster"), old) == []
+
+
+def schema_fields(schema: dict[str, Any], *, has_status: bool = False) -> set[str]:
+    return {error.field for error in schema_errors("s", schema, has_status=has_status)}
+
+
+@pytest.mark.parametrize(
+    ("inner", "field"),
+    [
+        ({}, "type"),
+        ({"type": "text"}, "type"),
+        ({"type": "array"}, "items"),
+        ({"type": "integer", "allOf": [{"type": "integer"}]}, "allOf[0].type"),
+        ({"type": "integer", "anyOf": [{"default": 1}]}, "anyOf[0].default"),
+        ({"type": "object", "properties": {"b": TEXT}, "additionalProperties": TEXT}, "additionalProperties"),
+        ({"type": "array", "items": TEXT, "uniqueItems": True}, "uniqueItems"),
+        ({"type": "string", "pattern": "("}, "pattern"),
+        ({"type": "string", "default": 1}, "default"),
+        ({"type": "object", "properties": {"b": TEXT}, "default": {"c": 1}}, "default"),
+        ({"type": "array", "items": TEXT, "x-kubernetes-list-type": "map"}, "x-kubernetes-list-map-keys"),
+        ({"type": "array", "items": {"type": "object", "properties": {}}, "x-kubernetes-list-type": "set"}, "items.x-kubernetes-map-type"),
+        ({"type": "string", "x-kubernetes-map-type": "atomic"}, "type"),
+        ({"type": "object", "x-kubernetes-preserve-unknown-fields": False}, "x-kubernetes-preserve-unknown-fields"),
+        ({"type": "object", "x-kubernetes-embedded-resource": True}, "properties"),
+        ({"type": "object", "$ref": "#/a"}, "$ref"),
+        ({"type": "string", "x-kubernetes-validations": [{"rule": ""}]}, "x-kubernetes-validations[0].rule"),
+    ],
+)  # fmt: skip
+def test_schemas_are_structural_and_defaults_valid(inner: dict[str, Any], field: str) -> None:
+    assert f"s.properties[a].{field}" in schema_fields({"type": "object", "properties": {"a": inner}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "field"),
+    [
+        ({"type": "array", "items": TEXT}, "s.type"),
+        ({"type": "object", "nullable": True}, "s.nullable"),
+        ({"type": "object", "additionalProperties": TEXT}, "s.additionalProperties"),
+        ({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}, "s.properties[metadata]"),
+        ({"type": "object", "properties": {"kind": {"type": "integer"}}}, "s.properties[kind].type"),
+        ({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]}, "s.properties[b]"),
+    ],
+)  # fmt: skip
+def test_the_root_is_an_object_with_metadata_of_its_own(schema: dict[str, Any], field: str) -> None:
+    assert field in schema_fields(schema)
+
+
+def test_with_a_door_for_the_status_the_root_says_little() -> None:
+    schema = {"type": "object", "properties": {}, "oneOf": [{"required": ["a"]}]}
+    assert schema_fields(schema) == set()
+    assert schema_fields(schema, has_status=True) == {"s"}
+
+
+def test_either_type_may_be_spelled_out() -> None:
+    either = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    more = {**either, "anyOf": [{"type": "integer"}]}
+    assert schema_fields({"type": "object", "properties": {"a": either}}) == set()
+    assert schema_fields({"type": "object", "properties": {"a": more}}) == {"s.properties[a].anyOf[0].type"}

@@ -1,0 +1,124 @@
+"""What a schema makes of an object before it is judged."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tinykube.server.custom.structural_schema import drop_nulls, fill_defaults, has_defaults, prune
+
+TEXT = {"type": "string"}
+
+
+def of(**members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": members}
+
+
+def test_what_the_schema_does_not_have_goes_and_is_told() -> None:
+    document = {"spec": {"a": "1", "b": 2, "list": [{"a": 1, "c": 3}]}, "other": 1}
+    schema = of(spec=of(a=TEXT, list={"type": "array", "items": of(a=TEXT)}))
+
+    assert prune(document, schema) == ["other", "spec.b", "spec.list[0].c"]
+    assert document == {"spec": {"a": "1", "list": [{"a": 1}]}}
+
+
+def test_metadata_of_the_object_and_of_embedded_ones_stays() -> None:
+    inner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {}}
+    document = {
+        "apiVersion": "a/v1",
+        "kind": "A",
+        "metadata": {"name": "x"},
+        "template": inner,
+        "plain": {"kind": "B"},
+    }
+    schema = of(template={**of(), "x-kubernetes-embedded-resource": True}, plain=of())
+
+    assert prune(document, schema) == ["plain.kind", "template.spec"]
+    assert document["metadata"] == {"name": "x"}
+
+
+def test_unknown_fields_stay_where_the_schema_says_so_but_not_below_what_it_describes() -> None:
+    document = {"free": {"a": {"b": 1}, "known": {"c": 1, "d": "x"}}}
+    schema = of(free={**of(known=of(d=TEXT)), "x-kubernetes-preserve-unknown-fields": True})
+
+    assert prune(document, schema) == ["free.known.c"]
+    assert document == {"free": {"a": {"b": 1}, "known": {"d": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("free", "left"),
+    [(True, {"a": {"b": 1}}), (of(), {"a": {}}), (False, {})],
+    ids=["anything", "schema", "none"],
+)
+def test_free_keys_hold_what_their_schema_has(free: Any, left: Any) -> None:
+    document: dict[str, Any] = {"map": {"a": {"b": 1}}}
+    prune(document, of(map={"type": "object", "additionalProperties": free}))
+    assert document["map"].keys() == left.keys()
+
+
+def test_nulls_that_may_not_be_go_unless_a_default_takes_their_place() -> None:
+    document = {"a": None, "b": None, "c": None, "d": [None]}
+    schema = of(
+        a=TEXT, b={**TEXT, "nullable": True}, c={**TEXT, "default": "x"}, d={"type": "array", "items": TEXT}
+    )
+    drop_nulls(document, schema)
+
+    assert document == {"b": None, "c": None, "d": [None]}
+    fill_defaults(document, schema)
+    assert document == {"b": None, "c": "x", "d": [None]}
+
+
+def test_defaults_come_where_their_parent_is_and_within_what_has_come_by_default() -> None:
+    inner = {**of(a={**TEXT, "default": "x"}), "default": {}}
+    schema = of(
+        filled=inner, there=of(b={"type": "integer", "default": 0}), absent=of(c={**TEXT, "default": "y"})
+    )
+    document: dict[str, Any] = {"there": {}}
+    fill_defaults(document, schema)
+    assert document == {"there": {"b": 0}, "filled": {"a": "x"}}
+
+
+def test_a_default_is_a_copy_for_each() -> None:
+    schema = of(list={"type": "array", "default": [1], "items": {"type": "integer"}})
+    one: dict[str, Any] = {}
+    fill_defaults(one, schema)
+    one["list"].append(2)
+    other: dict[str, Any] = {}
+    fill_defaults(other, schema)
+    assert other == {"list": [1]}
+
+
+def test_defaults_are_found_however_deep() -> None:
+    assert has_defaults(of(a={"type": "array", "items": of(b={**TEXT, "default": "x"})}))
+    assert not has_defaults(of(a={"type": "array", "items": of(b=TEXT)}))
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcde"), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from("abcde"), _VALUES))
+def test_shaping_twice_is_shaping_once(document: dict[str, Any]) -> None:
+    schema = of(
+        a={**TEXT, "default": "x"},
+        b=of(c={"type": "integer", "default": 1}),
+        c={"type": "array", "items": of(a={**TEXT, "nullable": True})},
+        d={"type": "object", "additionalProperties": {**TEXT, "default": "y"}},
+    )
+
+    def shape(one: dict[str, Any]) -> None:
+        prune(one, schema)
+        drop_nulls(one, schema)
+        fill_defaults(one, schema)
+
+    shape(document)
+    once = copy.deepcopy(document)
+    shape(document)
+    assert document == once
+    assert prune(document, schema) == []

@@ -1,0 +1,74 @@
+"""`kubectl logs` on the embedded server: lines that a log source makes up, cut as they are asked for."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.unit.server.http.served import Door, a_server
+
+POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}
+LOG = "/api/v1/namespaces/default/pods/p/log"
+
+
+def three_lines(
+    pod: dict[str, Any], container: str, previous: bool, now: datetime
+) -> Sequence[tuple[datetime, str]]:
+    run = "last" if previous else "this"
+    return [(now - timedelta(seconds=age), f"{container} {run} run, {age} s ago") for age in (100, 20, 5)]
+
+
+async def run_pod(door: Door, **state: Any) -> None:
+    assert (await door("POST", "/api/v1/namespaces/default/pods", POD)).code == 201
+    status = {
+        "containerStatuses": [
+            {"name": "c", "image": "x", "imageID": "", "ready": True, "restartCount": 0, **state}
+        ]
+    }
+    patched = await door(
+        "PATCH",
+        "/api/v1/namespaces/default/pods/p/status",
+        {"status": status},
+        Content_Type="application/merge-patch+json",
+    )
+    assert patched.code == 200, patched.body
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("query", "ages"),
+    [("", [100, 20, 5]), ("?tailLines=1", [5]), ("?tailLines=0", []), ("?sinceSeconds=60", [20, 5])],
+)
+async def test_a_log_is_cut_as_it_is_asked_for(query: str, ages: list[int]) -> None:
+    async with a_server(pod_logs=three_lines) as door:
+        await run_pod(door, state=RUNNING)
+        answer = await door("GET", LOG + query)
+    assert (answer.code, answer.headers["Content-Type"]) == (200, "text/plain")
+    assert answer.body.decode().splitlines() == [f"c this run, {age} s ago" for age in ages]
+
+
+async def test_the_last_run_of_a_container_that_never_ended_is_refused() -> None:
+    async with a_server(pod_logs=three_lines) as door:
+        await run_pod(door, state=RUNNING)
+        answer = await door("GET", LOG + "?previous=true")
+        assert (answer.code, answer.json()["message"]) == (
+            400,
+            'previous terminated container "c" in pod "p" not found',
+        )
+        answer = await door("GET", LOG + "?container=other")
+        assert (answer.code, answer.json()["message"]) == (400, "container other is not valid for pod p")
+
+
+async def test_a_container_that_waits_has_no_log_yet() -> None:
+    async with a_server(pod_logs=three_lines) as door:
+        await run_pod(door, state={"waiting": {"reason": "ContainerCreating"}})
+        answer = await door("GET", LOG)
+    assert answer.json()["message"] == 'container "c" in pod "p" is waiting to start: ContainerCreating'
+
+
+async def test_without_a_log_source_there_are_no_logs() -> None:
+    async with a_server() as door:
+        await run_pod(door, state=RUNNING)
+        assert (await door("GET", LOG)).code == 404

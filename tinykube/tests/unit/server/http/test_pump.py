@@ -1,0 +1,166 @@
+"""Many watches written by one callback: each is told all, in order, whatever happens to the others."""
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+from tests.unit.server.http.served import Door, a_server
+from tests.unit.server.verbs.world import World, a_world, config_map
+
+from tinykube.server.http.frames import Framer
+from tinykube.server.http.negotiation import Form
+from tinykube.server.http.streams import pace_seconds
+from tinykube.server.verbs.watch import Batch, Bookmark, Event, Watch
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+MANY = 40  # enough of them for a pace
+
+
+def a_map(name: str, label: str = "v", size: int = 0) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": {"l": label}},
+        "data": {"x": "x" * size},
+    }
+
+
+async def names_told(door: Door, query: str, count: int, opened: asyncio.Semaphore) -> list[str]:
+    async with door.session.get(f"{MAPS}?watch=1{query}") as response:
+        opened.release()
+        lines = [await response.content.readline() for _ in range(count)]
+    return [json.loads(line)["object"]["metadata"]["name"] for line in lines]
+
+
+async def all_open(opened: asyncio.Semaphore, count: int) -> None:
+    for _ in range(count):
+        await opened.acquire()
+
+
+async def test_each_of_many_watchers_is_told_every_change_once_and_in_order() -> None:
+    opened = asyncio.Semaphore(0)
+    async with a_server() as door, asyncio.TaskGroup() as group:
+        told = [
+            group.create_task(names_told(door, query, count, opened), name="watcher")
+            for query, count in [("", 6), ("&labelSelector=l%3Dv", 3)] * (MANY // 2)
+        ]
+        await all_open(opened, MANY)
+        for number in range(6):
+            await door("POST", MAPS, a_map(f"m{number}", "v" if number % 2 else "w"))
+        everything, selected = [f"m{number}" for number in range(6)], ["m1", "m3", "m5"]
+        for number, task in enumerate(told):
+            assert await task == (selected if number % 2 else everything)
+
+
+async def test_watchers_that_leave_in_between_take_nothing_from_those_who_stay() -> None:
+    opened = asyncio.Semaphore(0)
+    async with a_server() as door, asyncio.TaskGroup() as group:
+        short = [group.create_task(names_told(door, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
+        long = [group.create_task(names_told(door, "", 4, opened), name="stays") for _ in range(MANY // 2)]
+        await all_open(opened, MANY)
+        for number in range(4):
+            await door("POST", MAPS, a_map(f"m{number}"))
+        assert {tuple(await task) for task in short} == {("m0",)}
+        assert {tuple(await task) for task in long} == {("m0", "m1", "m2", "m3")}
+
+
+async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
+    opened = asyncio.Semaphore(0)
+    async with a_server() as door, door.session.get(f"{MAPS}?watch=1") as late:
+        async with asyncio.TaskGroup() as group:
+            quick = group.create_task(names_told(door, "", 30, opened), name="quick")
+            await all_open(opened, 1)
+            for number in range(30):
+                await door("POST", MAPS, a_map(f"m{number:02d}", size=300_000))
+            names = await quick
+        # More than all the buffers between the two take: the watch was handed back, and waited for its client.
+        lines = [json.loads(await late.content.readuntil(b"\n")) for _ in range(30)]
+        assert [line["object"]["metadata"]["name"] for line in lines] == names
+
+
+def test_a_server_that_is_short_of_cpu_writes_less_often_and_six_times_a_second_at_least() -> None:
+    assert pace_seconds(1_000, 20e-6) == pace_seconds(1_000) == 0.05
+    assert pace_seconds(1_000, 50e-6) == pytest.approx(0.125)
+    assert pace_seconds(1_000, 1.0) == 0.15
+    assert pace_seconds(0, 1.0) == 0.0
+
+
+async def test_a_stream_that_fails_ends_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk = Framer.chunk
+
+    def failing(self: Framer, batch: Batch) -> bytes:
+        if len(batch) and isinstance(batch[0], Event) and batch[0].stored.key.name == "w":
+            raise RuntimeError("no bytes can be made of it")
+        return chunk(self, batch)
+
+    monkeypatch.setattr(Framer, "chunk", failing)
+    opened = asyncio.Semaphore(0)
+    async with (
+        a_server() as door,
+        door.session.get(f"{MAPS}?watch=1") as failed,
+        asyncio.TaskGroup() as group,
+    ):
+        task = group.create_task(names_told(door, "&labelSelector=l%3Dv", 1, opened), name="goes on")
+        await all_open(opened, 1)
+        await door("POST", MAPS, a_map("w", "w"))
+        with pytest.raises(aiohttp.ClientError):
+            await failed.read()
+        await door("POST", MAPS, a_map("v", "v"))
+        assert await task == ["v"]
+
+
+async def two_watches(world: World, first: str, second: str) -> list[Watch]:
+    revision = str(world.backend.storage.revision)
+    watches = [await world.watch(resource_version=revision, label_selector=one) for one in (first, second)]
+    return [watch for watch in watches if isinstance(watch, Watch)]
+
+
+async def test_the_bytes_of_a_batch_are_made_once_for_all_who_want_the_same() -> None:
+    async with a_world() as world:
+        framers = [Framer(world.definition("configmaps"), Form(), world.clock.wall) for _ in range(2)]
+        one, other = await two_watches(world, "l=v", "l=v")
+        await world.create(config_map("a", labels={"l": "v"}))
+        batches = [await one.next_batch(), await other.next_batch()]
+        assert batches[0] is batches[1]
+        chunks = [framer.chunk(batch) for framer, batch in zip(framers, batches, strict=True)]
+        assert chunks[0] is chunks[1]
+
+
+async def test_what_one_selector_sees_is_not_told_to_another() -> None:
+    async with a_world() as world:
+        one, other = await two_watches(world, "l=v", "l=w")
+        await world.create(config_map("a", labels={"l": "v"}))
+        await world.create(config_map("b", labels={"l": "w"}))
+        names = [
+            [item.stored.key.name for item in await watch.next_batch() if not isinstance(item, Bookmark)]  # type: ignore[union-attr]
+            for watch in (one, other)
+        ]
+        assert names == [["a"], ["b"]]
+
+
+async def test_nothing_to_tell_is_none_and_the_end_is_empty() -> None:
+    async with a_world() as world:
+        watch, _ = await two_watches(world, "", "")
+        assert watch.take() is None
+        woken: list[str] = []
+        watch.arm(lambda: woken.append("woken"))
+        await world.create(config_map("a"))
+        assert woken == ["woken"]
+        assert len(watch.take() or ()) == 1
+        watch.arm(lambda: woken.append("closed"))
+        watch.close()
+        assert woken == ["woken", "closed"]
+        assert watch.take() == ()
+
+
+async def test_a_watch_that_is_disarmed_calls_nobody() -> None:
+    async with a_world() as world:
+        watch, _ = await two_watches(world, "", "")
+        woken: list[str] = []
+        assert watch.take() is None
+        watch.arm(lambda: woken.append("woken"))
+        watch.disarm()
+        await world.create(config_map("a"))
+        assert woken == []
+        assert len(watch.take() or ()) == 1

@@ -1,0 +1,143 @@
+"""What ends by its age: events, and pods whose grace is over with nobody to end them."""
+
+from typing import Any
+
+from tests.unit.server.lifecycle.world import World, play
+
+from tinykube.server.lifecycle.graceful import GracefulDeletion
+
+
+async def event(world: World, name: str, *, last: str = "") -> None:
+    body: dict[str, Any] = {
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "reason": "Started",
+        "message": "m",
+        "type": "Normal",
+        "source": {"component": "test"},
+    }
+    if last:
+        body["lastTimestamp"] = last
+    await world.create("events", name, **body)
+
+
+def test_an_event_lives_for_an_hour_after_it_was_written_last() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        async with world.running():
+            await event(world, "first")
+            await world.settle(1_800)
+            await event(world, "second")
+            key = next(iter(world.storage.latest_in(world.definition("events").resource))).key
+
+            def again(obj: dict[str, object]) -> dict[str, object]:
+                obj["count"] = 2
+                return obj
+
+            await world.settle(1_700)
+            assert world.names("events") == ["first", "second"]
+            await world.settle(200)
+            assert world.names("events") == ["second"]
+            await world.housekeeping.update(key._replace(name="second"), again)
+            await world.settle(3_500)
+            assert world.names("events") == ["second"]
+            await world.settle(200)
+            assert world.names("events") == []
+
+    play(scene())
+
+
+def test_events_found_at_the_start_are_as_old_as_they_say() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await event(world, "forgotten")
+        await event(world, "repeated", last="2026-01-01T00:50:00Z")
+        await world.settle(3_000)  # nobody ran meanwhile; it is 00:50
+        async with world.running():
+            assert world.names("events") == ["forgotten", "repeated"]
+            await world.settle(700)
+            assert world.names("events") == ["repeated"]
+            await world.settle(3_000)
+            assert world.names("events") == []
+
+    play(scene())
+
+
+def test_a_pod_of_a_missing_node_goes_when_its_grace_is_over() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.create("nodes", "there")
+        await world.pod("lost", "missing")
+        await world.pod("cared-for", "there")
+        await world.pod("not-deleted", "missing")
+        async with world.running():
+            await world.delete("pods", "lost")
+            await world.delete("pods", "cared-for")
+            await world.settle(28)
+            assert world.names("pods") == ["cared-for", "lost", "not-deleted"]
+            await world.settle(4)
+            assert world.names("pods") == ["cared-for", "not-deleted"]
+            await world.delete("nodes", "there")
+            await world.settle()
+            assert world.names("pods") == ["not-deleted"]
+
+    play(scene())
+
+
+def test_without_any_kubelet_every_grace_period_ends() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.create("nodes", "there")
+        await world.pod("p", "there", grace_seconds=600)
+        async with world.running(finish_graceful_deletions=True):
+            await world.delete("pods", "p")
+            await world.settle(300)
+            assert world.names("pods") == ["p"]
+            await world.delete("pods", "p", grace_seconds=301)  # hastened: nearly now
+            await world.settle(3)
+            assert world.names("pods") == []
+
+    play(scene())
+
+
+def test_a_pod_of_the_same_name_is_not_taken_for_the_old_one() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.pod("p", "missing")
+        async with world.running():
+            await world.delete("pods", "p")
+            await world.settle(10)
+            await world.delete("pods", "p", grace_seconds=0)
+            uid = await world.pod("p", "missing")
+            await world.settle(100)
+            pod = world.get("pods", "p")
+            assert pod is not None
+            assert pod["metadata"]["uid"] == uid
+
+    play(scene())
+
+
+def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("default")
+        await world.pod("p", "missing")
+        ending = GracefulDeletion(world.storage, world.clock, world.housekeeping.delete, finish_all=True)
+        pods = world.definition("pods").resource
+        await world.delete("pods", "p")
+        ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
+        await world.delete("pods", "p", grace_seconds=0)
+        await world.pod("p", "missing")
+        key = next(iter(world.storage.latest_in(pods))).key
+        await ending.look(key)  # the old one's turn comes before the news of the new one
+        assert world.names("pods") == ["p"]
+        ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
+        await ending.look(key)
+        assert world.names("pods") == ["p"]
+        assert not ending._node_of, "the old one is remembered for ever"
+
+    play(scene())

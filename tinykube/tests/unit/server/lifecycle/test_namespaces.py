@@ -1,0 +1,163 @@
+"""Namespaces that are deleted, against the real verbs and storage."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.server.lifecycle.world import World, play
+
+from tinykube.server.errors import StatusError, internal
+from tinykube.server.lifecycle.namespace_plan import plan_namespace, with_conditions
+from tinykube.server.lifecycle.ownership import Facts
+from tinykube.server.objects import GroupResource, JsonObject, StorageKey
+
+
+def conditions(world: World, name: str) -> dict[str, tuple[str, str]]:
+    namespace = world.get("namespaces", name)
+    assert namespace is not None
+    return {
+        each["type"]: (each["status"], each["message"]) for each in namespace["status"].get("conditions", ())
+    }
+
+
+def test_a_namespace_goes_with_all_that_is_in_it_and_nothing_else() -> None:
+    async def scene() -> None:
+        world = World()
+        for name in ("going", "staying"):
+            await world.namespace(name)
+            for number in range(100):
+                await world.create("configmaps", f"c{number}", name)
+            await world.create("secrets", "s", name)
+        async with world.running():
+            await world.delete("namespaces", "going")
+            await world.settle()
+            assert world.names("namespaces") == ["staying"]
+            assert world.names("configmaps", "going") == world.names("secrets", "going") == []
+            assert len(world.names("configmaps", "staying")) == 100
+
+    play(scene())
+
+
+def test_a_deletion_that_began_before_the_start_is_led_to_its_end() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("going")
+        await world.create("configmaps", "c", "going")
+        await world.delete("namespaces", "going")
+        async with world.running():
+            assert world.names("namespaces") == []
+
+    play(scene())
+
+
+def test_pods_go_first_and_their_grace_holds_the_rest() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("going")
+        await world.create("nodes", "n1")
+        await world.pod("p", "n1", namespace="going")
+        await world.create("configmaps", "c", "going")
+        async with world.running():
+            await world.delete("namespaces", "going")
+            await world.settle(300)
+            pod = world.get("pods", "p", "going")
+            assert pod is not None
+            assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
+            config = world.get("configmaps", "c", "going")
+            assert config is not None
+            assert "deletionTimestamp" not in config["metadata"]
+            told = conditions(world, "going")["NamespaceContentRemaining"]
+            assert told[0] == "True"
+            assert "pods. has 1 resource instances" in told[1]
+            await world.delete("pods", "p", "going", grace_seconds=0)  # as the kubelet does
+            await world.settle()
+            assert world.names("namespaces") == []
+
+    play(scene())
+
+
+def test_what_holds_a_namespace_is_told_and_nothing_new_comes_in_meanwhile() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("going")
+        await world.create("configmaps", "held", "going", finalizers=["example.com/hold"])
+        async with world.running():
+            await world.delete("namespaces", "going")
+            await world.settle(10)
+            told = conditions(world, "going")
+            assert told["NamespaceFinalizersRemaining"] == (
+                "True",
+                "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+            )
+            assert told["NamespaceDeletionContentFailure"][0] == "False"
+            with pytest.raises(StatusError) as refused:
+                await world.create("configmaps", "late", "going")
+            assert refused.value.code == 403
+            revision = world.storage.revision
+            await world.settle(600)
+            assert world.storage.revision == revision, "an idle namespace is written again and again"
+            await world.drop_finalizers("configmaps", "held", "going")
+            await world.settle()
+            assert world.names("namespaces") == []
+
+    play(scene())
+
+
+def facts(plural: str, name: str, *finalizers: str, deleting: bool = False) -> Facts:
+    key = StorageKey(GroupResource("", plural), "ns", name)
+    return Facts(
+        key, name, finalizers=finalizers, deletion_timestamp="2026-01-01T00:00:00Z" if deleting else ""
+    )
+
+
+def test_the_plan_deletes_pods_before_all_else_and_nothing_twice() -> None:
+    pod, dying, config = facts("pods", "a"), facts("pods", "b", deleting=True), facts("configmaps", "c")
+    assert plan_namespace([config, pod, dying]).to_delete == (pod,)
+    assert plan_namespace([config, dying]).to_delete == ()
+    assert plan_namespace([config]).to_delete == (config,)
+    assert plan_namespace([]).is_empty
+    assert not plan_namespace([dying]).is_empty
+
+
+def test_conditions_keep_their_time_while_they_say_the_same() -> None:
+    first = with_conditions(
+        {"phase": "Terminating"}, [facts("pods", "a")], [], datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    later = datetime(2026, 1, 2, tzinfo=UTC)
+    assert with_conditions(first, [facts("pods", "b")], [], later) == first
+    two = with_conditions(first, [facts("pods", "a"), facts("pods", "b", "x/y")], ["no"], later)
+    times = {each["type"]: each["lastTransitionTime"] for each in two["conditions"]}
+    assert times["NamespaceContentRemaining"] == "2026-01-01T00:00:00Z"
+    assert times["NamespaceFinalizersRemaining"] == "2026-01-02T00:00:00Z"
+    assert times["NamespaceDeletionContentFailure"] == "2026-01-02T00:00:00Z"
+    foreign: JsonObject = {"type": "Mine", "status": "True"}
+    assert with_conditions({"conditions": [foreign]}, [], [], later)["conditions"][0] == foreign
+
+
+def test_a_refused_deletion_is_told_and_comes_again() -> None:
+    async def scene() -> None:
+        world = World()
+        await world.namespace("going")
+        await world.create("configmaps", "stubborn", "going")
+        await world.create("configmaps", "willing", "going")
+        refusing = True
+        delete = world.housekeeping.delete
+
+        async def refusing_delete(key: StorageKey, uid: str, **options: Any) -> None:
+            if refusing and key.name == "stubborn":
+                raise internal("the disk is full")
+            await delete(key, uid, **options)
+
+        world.housekeeping.delete = refusing_delete  # type: ignore[method-assign]
+        async with world.running():
+            await world.delete("namespaces", "going")
+            await world.settle(5)
+            assert world.names("configmaps", "going") == ["stubborn"]
+            told = conditions(world, "going")["NamespaceDeletionContentFailure"]
+            assert told[0] == "True"
+            assert "the disk is full" in told[1]
+            refusing = False
+            await world.settle(60)
+            assert world.names("namespaces") == []
+
+    play(scene())

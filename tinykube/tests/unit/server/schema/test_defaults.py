@@ -1,0 +1,110 @@
+"""The fixed defaults of kinds, as a real kube-apiserver 1.36 fills them in."""
+
+import copy
+from typing import Any
+
+from tinykube.server.schema.conform import conform
+from tinykube.server.schema.defaults import apply_defaults
+from tinykube.server.schema.loader import kind_type
+
+
+def defaulted(group: str, kind: str, document: dict[str, Any]) -> dict[str, Any]:
+    described = kind_type(group, "v1", kind)
+    conform(described, document)
+    apply_defaults(described, document)
+    again = copy.deepcopy(document)
+    apply_defaults(described, again)
+    assert again == document
+    return document
+
+
+def test_a_pod_gets_what_every_pod_has() -> None:
+    pod = defaulted("", "Pod", {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}})
+    assert pod["spec"] == {
+        "containers": [
+            {
+                "name": "a",
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }
+        ],
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 30,
+        "enableServiceLinks": True,
+    }
+
+
+def test_service_links_are_for_pods_alone_and_not_for_templates() -> None:
+    template = {"spec": {"containers": [{"name": "a"}]}}
+    deployment = defaulted("apps", "Deployment", {"spec": {"selector": {}, "template": template}})
+    assert deployment["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert "enableServiceLinks" not in deployment["spec"]["template"]["spec"]
+
+
+def test_a_probe_gets_its_numbers_only_where_there_is_one() -> None:
+    probe = {"grpc": {"port": 5}}
+    pod = defaulted(
+        "", "Pod", {"spec": {"containers": [{"name": "a", "livenessProbe": probe}, {"name": "b"}]}}
+    )
+    first, second = pod["spec"]["containers"]
+    assert first["livenessProbe"] == {
+        "grpc": {"port": 5, "service": ""},
+        "timeoutSeconds": 1,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    }
+    assert "livenessProbe" not in second
+
+
+def test_a_volume_of_no_kind_is_an_empty_directory() -> None:
+    volumes = [{"name": "a"}, {"name": "b", "configMap": {"name": "c"}}]
+    pod = defaulted("", "Pod", {"spec": {"containers": [], "volumes": volumes}})
+    assert pod["spec"]["volumes"] == [
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "configMap": {"name": "c", "defaultMode": 420}},
+    ]
+
+
+def test_a_deployment_that_recreates_has_no_parameters_of_a_rolling_update() -> None:
+    rolling = defaulted("apps", "Deployment", {"spec": {}})["spec"]["strategy"]
+    assert rolling == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    }
+    recreate = defaulted("apps", "Deployment", {"spec": {"strategy": {"type": "Recreate"}}})
+    assert recreate["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_a_stateful_set_gets_its_partition_only_where_the_strategy_was_left_open() -> None:
+    spec = defaulted("apps", "StatefulSet", {"spec": {}})["spec"]
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+    given = defaulted("apps", "StatefulSet", {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
+    assert given["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+
+
+def test_what_is_given_stays() -> None:
+    slice_ = defaulted(
+        "discovery.k8s.io", "EndpointSlice", {"ports": [{"port": 80, "name": "a", "protocol": "UDP"}, {}]}
+    )
+    assert slice_["ports"] == [
+        {"port": 80, "name": "a", "protocol": "UDP"},
+        {"name": "", "protocol": "TCP"},
+    ]
+    assert defaulted("apps", "Deployment", {"spec": {"replicas": 0}})["spec"]["replicas"] == 0
+
+
+def test_two_documents_never_share_a_default() -> None:
+    first = defaulted("", "Pod", {"spec": {"containers": []}})
+    first["spec"]["securityContext"]["runAsUser"] = 1
+    second = defaulted("", "Pod", {"spec": {"containers": []}})
+    assert second["spec"]["securityContext"] == {}

@@ -1,0 +1,252 @@
+"""What a commit promises: groups, conflicts, failures, closing."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.server.storage.gated import (
+    CONFIGMAPS,
+    WIDGETS,
+    GatedLog,
+    describe,
+    document,
+    removal,
+    write,
+)
+
+from aiokube.testing.virtual_time import FakeClock
+from tinykube.server.objects import StorageKey
+from tinykube.server.storage.log import Batch, Done, MemoryLog
+from tinykube.server.storage.model import (
+    StorageFailedError,
+    StorageSettings,
+    Write,
+    WriteConflictError,
+)
+from tinykube.server.storage.store import ObjectStorage, open_storage
+
+A, B, C = (StorageKey(CONFIGMAPS, "default", name) for name in "abc")
+
+
+def gated(**options: Any) -> tuple[ObjectStorage, GatedLog]:
+    log = GatedLog(MemoryLog())
+    storage = ObjectStorage(log, describe=describe, clock=FakeClock(), settings=StorageSettings(**options))
+    return storage, log
+
+
+def in_memory() -> ObjectStorage:
+    return open_storage(None, describe=describe, clock=FakeClock())
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_write_is_read_once_it_is_durable_and_decided_on_at_once() -> None:
+    storage, log = gated()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(storage.commit([write(A)]))
+        await turns()
+        assert storage.get(A) is None
+        latest = storage.latest(A)
+        assert latest is not None
+        assert storage.revision == 1
+        second = group.create_task(storage.commit([write(A, latest.revision, number=7)]))
+        await turns()
+        await log.release()
+        await first
+        assert storage.get(A) is latest
+        assert not second.done()
+        await log.release()
+    stored = storage.get(A)
+    assert stored is not None
+    assert stored.decode()["data"] == {"number": 7}
+
+
+async def test_what_is_committed_in_one_turn_and_while_the_log_writes_is_one_group_each() -> None:
+    storage, log = gated()
+    keys = [StorageKey(CONFIGMAPS, "default", f"n{number}") for number in range(10)]
+    async with asyncio.TaskGroup() as group:
+        for key in keys[:5]:
+            group.create_task(storage.commit([write(key)]))
+        await turns()
+        for key in keys[5:]:
+            group.create_task(storage.commit([write(key)]))
+            await turns()
+        assert [len(batch.rows) for batch, _ in log.held] == [5]
+        await log.release()
+        assert [len(batch.rows) for batch, _ in log.held] == [5]
+        await log.release()
+    assert storage.statistics().groups == 2
+    assert storage.statistics().commits == 10
+
+
+async def test_the_next_group_is_on_its_way_before_the_last_one_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage, log = gated()
+    told_before: list[bool] = []
+    append = log.append
+
+    def noting(batch: Batch, done: Done) -> None:
+        told_before.append(storage.get(A) is not None)
+        append(batch, done)
+
+    monkeypatch.setattr(log, "append", noting)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(storage.commit([write(A)]))
+        await turns()
+        group.create_task(storage.commit([write(B)]))
+        await turns()
+        await log.release()
+        assert told_before == [False, False]
+        assert storage.get(A) is not None
+        await log.release()
+
+
+async def test_a_conflict_is_told_at_once_and_nothing_of_the_commit_happens() -> None:
+    storage = in_memory()
+    (change,) = await storage.commit([write(A)])
+    with pytest.raises(WriteConflictError) as refused:
+        await storage.commit([write(B), write(A, change.revision + 1)])
+    assert refused.value.actual == change.revision
+    assert storage.latest(B) is None
+    assert storage.revision == change.revision
+
+
+async def test_all_of_a_commit_appears_in_one_turn_each_write_with_its_own_revision() -> None:
+    storage = in_memory()
+    (old,) = await storage.commit([write(A)])
+    changes = await storage.commit([removal(A, old.revision), write(B), write(C)])
+    assert [change.type for change in changes] == ["DELETED", "ADDED", "ADDED"]
+    assert [change.revision for change in changes] == [3, 4, 5]
+    assert changes[0].after.decode()["metadata"]["resourceVersion"] == "3"
+    assert changes[0].before is old.after
+    assert [stored.key for stored in storage.snapshot(CONFIGMAPS).after("", "")] == [B, C]
+
+
+async def test_nothing_a_key_twice_and_a_removal_of_nothing() -> None:
+    storage = in_memory()
+    assert await storage.commit([]) == ()
+    with pytest.raises(ValueError, match="once"):
+        await storage.commit([write(A), write(A)])
+    with pytest.raises(ValueError, match="nothing to remove"):
+        await storage.commit([removal(A, 0)])
+    assert storage.latest(A) is None
+
+
+async def test_a_document_that_is_no_json_leaves_no_trace() -> None:
+    storage = in_memory()
+    bad = document("b", "default")
+    bad["data"] = {"what": object()}
+    with pytest.raises(TypeError):
+        await storage.commit([write(A), Write(B, bad, 0)])
+    assert storage.latest(A) is None
+    (change,) = await storage.commit([write(A)])
+    assert change.revision == 2
+
+
+async def test_a_failing_log_fails_all_that_is_not_durable_and_later_writes_go_through() -> None:
+    storage, log = gated()
+    first = asyncio.gather(storage.commit([write(A)]), return_exceptions=True)
+    await turns()
+    second = asyncio.gather(storage.commit([write(B)]), return_exceptions=True)
+    await turns()
+    log.fail()
+    for (error,) in (await first, await second):
+        assert isinstance(error, StorageFailedError)
+        assert "disk is full" in str(error)
+    assert storage.latest(A) is None
+    assert storage.latest(B) is None
+    assert storage.revision == 1
+    assert storage.statistics().failures == 1
+    third = asyncio.gather(storage.commit([write(A)]))
+    await turns()
+    await log.release()
+    ((change,),) = await third
+    assert change.revision > 3, "a revision that failed is not used again"
+
+
+async def test_cancelling_does_not_take_a_commit_back() -> None:
+    storage, log = gated()
+    task = asyncio.gather(storage.commit([write(A)]))
+    await turns()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await log.release()
+    assert storage.get(A) is not None
+
+
+async def test_a_revision_is_waited_for_no_longer_than_asked() -> None:
+    storage = in_memory()
+    assert await storage.wait_for_revision(1, 0)
+    assert not await storage.wait_for_revision(2, 0)
+    assert not await storage.wait_for_revision(2, 0.001)
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(storage.wait_for_revision(3, 10))
+        await storage.commit([write(A)])
+        assert not waiting.done()
+        await storage.commit([write(B)])
+    assert waiting.result()
+
+
+async def test_closing_writes_what_was_accepted_and_ends_all_waiting() -> None:
+    storage = in_memory()
+    subscription = storage.subscribe(CONFIGMAPS, after_revision=1)
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(subscription.next_batch())
+        waiting = group.create_task(storage.wait_for_revision(99, 10))
+        await turns()
+        writing = group.create_task(storage.commit([write(A)]))
+        await turns(1)
+        await storage.aclose()
+    assert list(reading.result()) == []
+    assert not waiting.result()
+    assert writing.result()
+    with pytest.raises(StorageFailedError, match="closed"):
+        await storage.commit([write(B)])
+    assert list(await storage.subscribe(CONFIGMAPS, after_revision=1).next_batch()) == []
+    await storage.aclose()
+
+
+async def test_field_values_are_learned_anew_when_a_definition_comes_late() -> None:
+    known: dict[str, str] = {}
+    storage = open_storage(None, describe=lambda *_: dict(known), clock=FakeClock())
+    key = StorageKey(WIDGETS, "default", "a")
+    (change,) = await storage.commit([write(key)])
+    known["spec.size"] = "3"
+    storage.describe_again(WIDGETS)
+    storage.describe_again(CONFIGMAPS)
+    stored = storage.get(key)
+    assert stored is not None
+    assert stored.fields == {"spec.size": "3"}
+    assert stored.encoded is change.after.encoded
+    assert next(iter(storage.snapshot(WIDGETS).after("", ""))).fields == {"spec.size": "3"}
+
+
+async def test_the_past_ends_with_its_age_in_every_collection() -> None:
+    class Clock(FakeClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def wall(self) -> datetime:
+            return datetime.now(UTC)
+
+    clock = Clock()
+    storage = open_storage(
+        None, describe=describe, clock=clock, settings=StorageSettings(history_seconds=300.0)
+    )
+    (first,) = await storage.commit([write(A)])
+    for second in range(0, 400, 10):
+        clock.now = float(second)
+        key = StorageKey(WIDGETS, "default", f"w{second}")
+        await storage.commit([write(key)])
+    assert first.revision < storage.oldest_revision < storage.revision
+    # 300 s of a change every 10 s are kept, no more than a tick longer.
+    assert 30 <= storage.statistics().history_changes <= 32
+    assert storage.statistics().objects == 41

@@ -1,0 +1,250 @@
+"""What a request costs grows with its size, not with the square of it: calls counted at doubling sizes."""
+
+import json
+import random
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from aiokube import yaml_reader
+from aiokube.clock import SystemClock
+from tinykube.server.custom.jsonpath import json_path
+from tinykube.server.custom.patterns import go_pattern, search_microseconds
+from tinykube.server.custom.values import JudgementBudget, value_errors
+from tinykube.server.fields.compare import compare
+from tinykube.server.fields.merge import merged
+from tinykube.server.fields.nodes import field_set
+from tinykube.server.fields.structural import structural_node
+from tinykube.server.fields.validate import problems
+from tinykube.server.patch.json_patch import apply_json_patch
+from tinykube.server.patch.merge_patch import apply_merge_patch
+from tinykube.server.patch.strategic_merge import apply_strategic_merge
+from tinykube.server.registry.definition import Request
+from tinykube.server.schema import yaml_text
+from tinykube.server.schema.json_text import decode_json
+from tinykube.server.schema.loader import kind_type
+from tinykube.server.schema.protobuf import decode_protobuf
+from tinykube.server.verbs.metadata import tidy
+
+
+class Text(str):
+    """A text whose comparisons are calls that can be counted."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Return how many functions a piece of work calls, those in C included."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def keyed(size: int, value: str) -> list[dict[str, Any]]:
+    return [{"name": Text(f"n{index}"), "value": Text(value)} for index in range(size)]
+
+
+KEYED = {
+    "type": "object",
+    "properties": {
+        "items": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+            },
+        }
+    },
+}
+NODE = structural_node(KEYED)
+POD = kind_type("", "v1", "Pod")
+CONFIG_MAP = kind_type("", "v1", "ConfigMap")
+
+
+def plain(size: int, value: str) -> dict[str, Any]:
+    return {"items": [{"name": f"n{index}", "value": value} for index in range(size)]}
+
+
+def pod(env: list[Any]) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "env": env}]}}
+
+
+def finalizers(prefix: str, size: int) -> list[str]:
+    return [Text(f"{prefix}{index}") for index in range(size)]
+
+
+def strategic(described: Any, document: Any, patch: Any) -> Callable[[], object]:
+    return lambda: apply_strategic_merge(described, document, patch)
+
+
+def ordering(size: int) -> Callable[[], object]:
+    order = [{"name": Text(f"n{index}")} for index in reversed(range(size))]
+    container = {"name": "c", "$setElementOrder/env": order}
+    return strategic(POD, pod(keyed(size, "a")), {"spec": {"containers": [container]}})
+
+
+def owners(size: int) -> Callable[[], object]:
+    references = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": Text(index)} for index in range(size)]
+    request = Request(
+        storage=None,  # type: ignore[arg-type] # nothing is looked up
+        clock=SystemClock(),
+        rng=random.Random(1),
+        user="",
+        user_agent="",
+        dry_run=False,
+    )
+    metadata = {"ownerReferences": references + references}
+    return lambda: tidy(request, metadata)
+
+
+def enum(size: int) -> Callable[[], object]:
+    schema = {"type": "array", "items": {"enum": [Text(f"e{index}") for index in range(size)]}}
+    value = [f"e{index}" for index in range(size)]
+    return lambda: value_errors(value, schema)
+
+
+def duplicates(size: int) -> bytes:
+    return b"{" + b",".join(b'"a%d":1,"a%d":2' % (index, index) for index in range(size)) + b"}"
+
+
+CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
+    "a JSON body with repeated keys": lambda size: lambda: decode_json(duplicates(size)),
+    "a YAML body": lambda size: lambda: yaml_text.decode_yaml(json.dumps(plain(size, "a")).encode()),
+    "a protobuf body": lambda size: lambda: decode_protobuf(
+        b"k8s\x00\x12" + varint(4 * size) + b"\x12\x02\x0a\x00" * size, "", "v1", "ConfigMap"
+    ),
+    "a merge patch": lambda size: lambda: apply_merge_patch(plain(size, "a"), plain(size, "b")),
+    "a JSON patch": lambda size: lambda: apply_json_patch(
+        {"l": []}, [{"op": "add", "path": "/l/0", "value": index} for index in range(size)]
+    ),
+    "a strategic merge of a list by key": lambda size: strategic(
+        POD, pod(keyed(size, "a")), pod(keyed(size, "b"))
+    ),
+    "a strategic merge of new items": lambda size: strategic(POD, pod([]), pod(keyed(size, "b"))),
+    "a strategic merge that sets an order": ordering,
+    "a strategic merge that deletes items": lambda size: strategic(
+        POD, pod(keyed(size, "a")), pod([{**one, "$patch": "delete"} for one in keyed(size, "a")])
+    ),
+    "a strategic merge of a list of texts": lambda size: strategic(
+        CONFIG_MAP,
+        {"metadata": {"finalizers": finalizers("a", size)}},
+        {"metadata": {"finalizers": finalizers("b", size)}},
+    ),
+    "a strategic merge that deletes texts": lambda size: strategic(
+        CONFIG_MAP,
+        {"metadata": {"finalizers": finalizers("a", size)}},
+        {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers("b", size)}},
+    ),
+    "judging a list by key": lambda size: lambda: value_errors(
+        plain(size, "b"), KEYED, old=plain(size, "a"), budget=JudgementBudget(10**9)
+    ),
+    "judging against a long enum": enum,
+    "an apply's merge": lambda size: lambda: merged(NODE, plain(size, "a"), plain(size, "b")),
+    "an apply's fields": lambda size: lambda: field_set(NODE, plain(size, "a")),
+    "an apply's types": lambda size: lambda: problems(NODE, plain(size, "a")),
+    "the comparison of an update": lambda size: lambda: compare(NODE, plain(size, "a"), plain(size, "b")),
+    "owner references": owners,
+}  # fmt: skip
+
+
+def varint(value: int) -> bytes:
+    encoded = b""
+    while value > 0x7F:
+        encoded += bytes((value & 0x7F | 0x80,))
+        value >>= 7
+    return encoded + bytes((value,))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_twice_the_size_costs_twice_the_calls(case: str) -> None:
+    make = CASES[case]
+    make(8)()  # tables that are made on first use
+    once, twice = calls(make(200)), calls(make(400))
+    assert once > 10
+    assert twice < 2.3 * once, f"{case}: {once} calls, then {twice}"
+
+
+def test_yaml_merge_keys_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = 0
+    merge = yaml_reader._merge
+
+    def counted(into: dict[str, Any], value: Any, line: int) -> None:
+        nonlocal joined
+        joined += len(value)
+        merge(into, value, line)
+
+    monkeypatch.setattr(yaml_reader, "_merge", counted)
+    body = "\n".join(["data:", *(f"  <<: {{k{index}: v}}" for index in range(500))]).encode()
+    value, _ = yaml_text.decode_yaml(body)
+    assert len(value["data"]) == 500
+    assert joined == 500
+
+
+def test_of_several_yaml_merges_the_last_one_counts_and_of_a_list_the_first_mapping() -> None:
+    value, _ = yaml_text.decode_yaml(b"a: {<<: [{k: 1, l: 1}, {k: 2, m: 2}], <<: {m: 3, o: 3}, o: 4}")
+    assert value == {"a": {"k": 1, "l": 1, "m": 3, "o": 4}}
+
+
+def test_a_yaml_body_of_too_many_values_is_refused() -> None:
+    with pytest.raises(yaml_text.YamlProblemError, match="there are more than 250000 values"):
+        yaml_text.decode_yaml(b"[" + b"1," * 250_001 + b"]")
+
+
+# ------------------------------------------------------------------------------------------ definitions
+
+
+def test_a_pattern_with_nested_repetition_takes_linear_time() -> None:
+    """With a backtracking engine this would outlast the universe."""
+    assert go_pattern("^(a+)+$").search("a" * 100_000 + "!") is None
+
+
+def test_patterns_and_texts_that_would_take_seconds_are_refused() -> None:
+    pattern, text = "(([a-z]{0,9}){0,9}){0,9}!", "ab" * 100_000
+    assert search_microseconds(go_pattern(pattern), text) > 2_000_000
+    (error,) = value_errors(text, {"type": "string", "pattern": pattern}, field="spec.s")
+    assert "takes more than 2000000 steps" in error.message
+
+
+def test_alternatives_that_multiply_are_refused_when_the_budget_is_spent() -> None:
+    schema: dict[str, Any] = {"minimum": 5}
+    for _ in range(6):
+        schema = {"anyOf": [schema] * 12}
+    (error,) = value_errors(1, schema)
+    assert "takes more than 2000000 steps" in error.message
+
+
+def test_a_value_that_is_wrong_everywhere_has_a_thousand_errors() -> None:
+    assert len(value_errors([""] * 5_000, {"items": {"type": "integer"}})) == 1_000
+
+
+def test_descending_several_times_looks_at_each_value_once_a_step() -> None:
+    document: dict[str, Any] = {}
+    for _ in range(30):
+        document = {"a": document, "b": 1}
+    path = json_path("$" + "..*" * 6)
+    assert path.first(document) == document["a"]["a"]["a"]["a"]["a"]["a"]
+    assert calls(lambda: path.find(document)) < 20_000
+
+
+def test_a_path_that_looks_at_too_many_values_finds_nothing() -> None:
+    assert json_path("$..*").find({"a": list(range(3_000))}) == []
+    assert len(json_path("$..*").find({"a": list(range(500))})) == 501

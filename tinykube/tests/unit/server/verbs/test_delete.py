@@ -1,0 +1,181 @@
+"""Deleting: at once, held by finalizers, with a grace period, one by one and all together."""
+
+from typing import Any
+
+import pytest
+from tests.unit.server.verbs.world import CALLER, World, a_world, config_map, refusal
+
+from tinykube.server.objects import JsonObject
+from tinykube.server.verbs.delete import delete_collection
+from tinykube.server.verbs.options import DeleteOptions
+from tinykube.server.verbs.selection import parse_selection
+
+
+async def a_pod(world: World, *, node: str = "n", grace_seconds: int = 30) -> JsonObject:
+    spec: JsonObject = {
+        "containers": [{"name": "c", "image": "i"}],
+        "terminationGracePeriodSeconds": grace_seconds,
+    }
+    if node:
+        spec["nodeName"] = node
+    return (await world.create({"metadata": {"name": "p"}, "spec": spec}, "pods")).decode()
+
+
+async def test_most_kinds_answer_with_a_status_that_bears_the_uid() -> None:
+    async with a_world() as world:
+        uid = (await world.create(config_map("a"))).decode()["metadata"]["uid"]
+        assert (await world.delete("a")).decode() == {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": {"name": "a", "kind": "configmaps", "uid": uid},
+        }
+        assert (await refusal(world.delete("a"))).code == 404
+
+
+async def test_a_service_answers_with_itself() -> None:
+    async with a_world() as world:
+        await world.create({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}, "services")
+        assert (await world.delete("web", "services")).decode()["kind"] == "Service"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"precondition_uid": "x"}, "the UID in the precondition (x) does not match the UID in record"),
+        (
+            {"precondition_resource_version": "1"},
+            "the ResourceVersion in the precondition (1) does not match",
+        ),
+    ],
+)
+async def test_a_precondition_that_does_not_hold_is_a_conflict(options: dict[str, str], text: str) -> None:
+    async with a_world() as world:
+        await world.create(config_map("a"))
+        error = await refusal(world.delete("a", **options))
+        assert (error.code, error.details) == (409, {"name": "a", "kind": "ConfigMap"})
+        assert text in error.message
+
+
+async def test_a_finalizer_holds_it_and_a_second_deletion_changes_nothing() -> None:
+    async with a_world() as world:
+        await world.create(config_map("a", finalizers=["x.io/y"]))
+        first = (await world.delete("a")).decode()["metadata"]
+        assert (first["deletionTimestamp"], first["deletionGracePeriodSeconds"]) == (
+            "2026-01-01T00:00:00Z",
+            0,
+        )
+        world.clock.advance(100)
+        assert (await world.delete("a")).decode()["metadata"] == first
+
+
+@pytest.mark.parametrize(
+    ("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
+)
+async def test_a_policy_leaves_its_finalizer_to_the_garbage_collector(policy: str, finalizer: str) -> None:
+    async with a_world() as world:
+        await world.create(config_map("a"))
+        document = (await world.delete("a", propagation_policy=policy)).decode()
+        assert document["metadata"]["finalizers"] == [finalizer]
+
+
+async def test_background_takes_the_collectors_finalizers_away() -> None:
+    async with a_world() as world:
+        await world.create(config_map("a", finalizers=["orphan"]))
+        assert (await world.delete("a", propagation_policy="Background")).decode()["status"] == "Success"
+
+
+async def test_a_running_pod_gets_its_grace_and_goes_when_it_is_deleted_with_none() -> None:
+    async with a_world() as world:
+        await a_pod(world)
+        pod = (await world.delete("p", "pods")).decode()["metadata"]
+        assert (pod["deletionTimestamp"], pod["deletionGracePeriodSeconds"]) == ("2026-01-01T00:00:30Z", 30)
+        assert pod["generation"] == 2
+        await world.delete("p", "pods", grace_period_seconds=0)
+        assert (await refusal(world.get("p", "pods"))).code == 404
+
+
+async def test_a_grace_can_be_shortened_but_not_prolonged() -> None:
+    async with a_world() as world:
+        await a_pod(world)
+        await world.delete("p", "pods")
+        prolonged = (await world.delete("p", "pods", grace_period_seconds=60)).decode()["metadata"]
+        assert prolonged["deletionGracePeriodSeconds"] == 30
+        shortened = (await world.delete("p", "pods", grace_period_seconds=10)).decode()["metadata"]
+        assert shortened["deletionGracePeriodSeconds"] == 10
+        assert shortened["deletionTimestamp"] == "2026-01-01T00:00:10Z"
+
+
+async def test_a_grace_that_has_passed_when_it_is_shortened_ends_now_with_one_second() -> None:
+    async with a_world() as world:
+        await a_pod(world)
+        await world.delete("p", "pods")
+        world.clock.advance(20)
+        metadata = (await world.delete("p", "pods", grace_period_seconds=10)).decode()["metadata"]
+        assert metadata["deletionTimestamp"] == "2026-01-01T00:00:20Z"
+        assert metadata["deletionGracePeriodSeconds"] == 1
+
+
+async def test_a_negative_grace_counts_as_one_second() -> None:
+    async with a_world() as world:
+        await a_pod(world)
+        metadata = (await world.delete("p", "pods", grace_period_seconds=-5)).decode()["metadata"]
+        assert metadata["deletionGracePeriodSeconds"] == 1
+
+
+async def test_a_pod_without_a_node_goes_at_once() -> None:
+    async with a_world() as world:
+        await a_pod(world, node="")
+        await world.delete("p", "pods")
+        assert (await refusal(world.get("p", "pods"))).code == 404
+
+
+async def test_a_namespace_is_terminating_until_finalize_lets_it_go() -> None:
+    async with a_world() as world:
+        await world.create({"metadata": {"name": "t"}}, "namespaces")
+        gone = (await world.delete("t", "namespaces")).decode()
+        assert gone["status"]["phase"] == "Terminating"
+        assert gone["metadata"]["deletionTimestamp"]
+        assert "deletionGracePeriodSeconds" not in gone["metadata"]
+
+
+async def test_a_dry_run_deletes_nothing() -> None:
+    async with a_world() as world:
+        await world.create(config_map("a", finalizers=["x.io/y"]))
+        await world.create(config_map("b"))
+        assert (await world.delete("a", dry_run=("All",))).decode()["metadata"]["deletionTimestamp"]
+        assert (await world.delete("b", dry_run=("All",))).decode()["status"] == "Success"
+        assert "deletionTimestamp" not in (await world.get("a"))["metadata"]
+        await world.get("b")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"propagation_policy": "Foo"}, 'supported values: "Foreground", "Background", "Orphan", "nil"'),
+        ({"propagation_policy": "Orphan", "orphan_dependents": True}, "cannot be both set"),
+        ({"dry_run": ("x",)}, 'supported values: "All"'),
+    ],
+)
+async def test_options_that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
+    async with a_world() as world:
+        await world.create(config_map("a"))
+        error = await refusal(world.delete("a", **options))
+        assert error.code == 422
+        assert text in error.message
+
+
+async def test_a_collection_is_deleted_by_selector_and_told_as_it_was() -> None:
+    async with a_world() as world:
+        for name in "abc":
+            await world.create(config_map(name, labels={"keep": "yes" if name == "b" else "no"}))
+        selection = parse_selection(world.definition("configmaps"), "keep=no", "")
+        gone = await delete_collection(world.backend, world.target(), CALLER, DeleteOptions(), selection)
+        assert [stored.key.name for stored in gone] == ["a", "c"]
+        assert [stored.key.name for stored in (await world.list()).items] == ["b"]
+
+
+def test_the_body_of_a_delete_is_read_without_trusting_its_types() -> None:
+    document = {"gracePeriodSeconds": True, "preconditions": [], "propagationPolicy": 5, "dryRun": "All"}
+    assert DeleteOptions.from_document(document) == DeleteOptions()

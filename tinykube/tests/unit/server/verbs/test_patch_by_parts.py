@@ -1,0 +1,61 @@
+"""A patch is applied to the members it names alone, and comes out as if it had been applied to all."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinykube.server.patch.service import TypedPatches
+from tinykube.server.registry.configmaps import CONFIG_MAPS
+from tinykube.server.registry.pods import PODS
+from tinykube.server.verbs.interfaces import PatchType
+from tinykube.server.verbs.patch import _patched
+
+PATCHES = TypedPatches()
+TEXTS = st.dictionaries(st.sampled_from("abc"), st.none() | st.sampled_from(["x", "y"]), max_size=3)
+MEMBERS = ["metadata", "data", "binaryData"]
+DOCUMENTS = st.dictionaries(
+    st.sampled_from(MEMBERS), st.dictionaries(st.sampled_from("abc"), st.just("x"), max_size=3)
+)
+BODIES = st.dictionaries(st.sampled_from(MEMBERS), st.none() | TEXTS)
+
+
+def whole(patch_type: PatchType, kind: str, document: Any, body: Any) -> list[tuple[str, Any]]:
+    return list(PATCHES.apply(patch_type, "", "v1", kind, document, body).items())
+
+
+@pytest.mark.parametrize("patch_type", ["merge", "strategic"])
+@given(document=DOCUMENTS, body=BODIES)
+def test_it_is_as_if_all_had_been_patched_the_order_of_the_members_too(
+    patch_type: PatchType, document: dict[str, Any], body: dict[str, Any]
+) -> None:
+    before = msgspec.json.encode(document)
+    parts = _patched(PATCHES, patch_type, CONFIG_MAPS, document, body)
+    assert list(parts.items()) == whole(patch_type, "ConfigMap", document, body)
+    assert msgspec.json.encode(document) == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"$patch": "replace", "metadata": {"name": "a"}},
+        {"$retainKeys": ["metadata"], "metadata": {"name": "a"}},
+        {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}},
+        {"spec": {"containers": [{"name": "a", "image": "new"}, {"$patch": "delete", "name": "b"}]}},
+    ],
+)
+def test_directives_mean_what_they_mean(body: dict[str, Any]) -> None:
+    containers = [{"name": "a", "image": "old"}, {"name": "b", "image": "old"}]
+    document = {"metadata": {"name": "a"}, "spec": {"containers": containers}, "status": {}}
+    parts = _patched(PATCHES, "strategic", PODS, document, body)
+    assert list(parts.items()) == whole("strategic", "Pod", document, body)
+
+
+def test_what_is_not_named_is_not_copied() -> None:
+    document: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": []}, "status": {}}
+    patched = _patched(PATCHES, "strategic", PODS, document, {"status": {"phase": "Running"}})
+    assert patched["spec"] is document["spec"]
+    assert patched["status"] == {"phase": "Running"}
+    assert document["status"] == {}

@@ -1,0 +1,265 @@
+"""Watching: where it begins, what a selector makes of a change, bookmarks, and how it ends. In virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.unit.server.verbs.world import World, a_world, config_map, refusal
+
+from aiokube.clock import SystemClock
+from aiokube.testing.virtual_time import run_virtual
+from tinykube.server.storage.model import StorageSettings
+from tinykube.server.verbs.watch import Bookmark, Event, Failure, Watch
+
+
+def in_virtual_time(story: Callable[[World], Awaitable[None]], **settings: Any) -> None:
+    async def told() -> None:
+        async with a_world(clock=SystemClock(), **settings) as world:
+            await story(world)
+
+    run_virtual(told())
+
+
+async def opened(world: World, **options: Any) -> Watch:
+    watch = await world.watch(**options)
+    assert isinstance(watch, Watch)
+    return watch
+
+
+async def told(watch: Watch) -> list[tuple[str, str, str] | str]:
+    """Return a batch as (type, name, revision), bookmarks as text."""
+    return [readable(item) for item in await watch.next_batch()]
+
+
+def readable(item: Event | Bookmark | Failure) -> Any:
+    if isinstance(item, Event):
+        return (item.type, item.stored.key.name, str(item.revision))
+    if isinstance(item, Bookmark):
+        return f"{'end' if item.ends_initial else 'bookmark'} {item.revision}"
+    return item.status.code
+
+
+def test_without_a_version_it_begins_with_what_is_there_and_ends_that_with_a_bookmark() -> None:
+    async def story(world: World) -> None:
+        a = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
+        b = (await world.create(config_map("b"))).decode()["metadata"]["resourceVersion"]
+        for version in ("", "0"):
+            watch = await opened(world, resource_version=version, allow_bookmarks=True)
+            assert await told(watch) == [("ADDED", "a", a), ("ADDED", "b", b), f"end {b}"]
+        watch = await opened(world, resource_version="0")
+        assert await told(watch) == [("ADDED", "a", a), ("ADDED", "b", b)]
+
+    in_virtual_time(story)
+
+
+def test_with_a_version_it_tells_what_came_after_it_each_once_in_order() -> None:
+    async def story(world: World) -> None:
+        begin = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
+        await world.update("a", config_map("a", {"x": "1"}))
+        watch = await opened(world, resource_version=begin)
+        await world.delete("a")
+        events = await told(watch)
+        while len(events) < 2:
+            events += await told(watch)
+        first = int(begin)
+        assert events == [("MODIFIED", "a", str(first + 1)), ("DELETED", "a", str(first + 2))]
+
+    in_virtual_time(story)
+
+
+def test_initial_events_come_with_the_end_bookmark_even_where_nothing_matches() -> None:
+    async def story(world: World) -> None:
+        current = world.backend.storage.revision
+        watch = await opened(
+            world,
+            send_initial_events=True,
+            resource_version_match="NotOlderThan",
+            allow_bookmarks=True,
+            label_selector="a=b",
+        )
+        assert await told(watch) == [f"end {current}"]
+
+    in_virtual_time(story)
+
+
+def test_without_initial_events_it_begins_now() -> None:
+    async def story(world: World) -> None:
+        await world.create(config_map("a"))
+        watch = await opened(world, send_initial_events=False, resource_version_match="NotOlderThan")
+        await world.create(config_map("b"))
+        assert [event[1] for event in await told(watch)] == ["b"]
+
+    in_virtual_time(story)
+
+
+def test_what_begins_to_match_is_added_and_what_stops_is_deleted_with_its_old_content_at_the_new_version() -> (
+    None
+):
+    async def story(world: World) -> None:
+        await world.create(config_map("a", {"x": "hidden"}))
+        watch = await opened(
+            world, resource_version=str(world.backend.storage.revision), label_selector="l=v"
+        )
+        await world.update("a", config_map("a", {"x": "1"}, labels={"l": "v"}))
+        assert [event[0] for event in await told(watch)] == ["ADDED"]
+        await world.update("a", config_map("a", {"x": "2"}, labels={"l": "v"}))
+        assert [event[0] for event in await told(watch)] == ["MODIFIED"]
+        after = await world.update("a", config_map("a", {"x": "3"}))
+        (event,) = await watch.next_batch()
+        assert isinstance(event, Event)
+        assert event.type == "DELETED"
+        assert event.stored.decode()["data"] == {"x": "2"}
+        assert str(event.revision) == after.decode()["metadata"]["resourceVersion"]
+
+    in_virtual_time(story)
+
+
+def test_what_never_matched_is_not_told() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(
+            world, resource_version=str(world.backend.storage.revision), label_selector="l=v"
+        )
+        await world.create(config_map("a"))
+        await world.update("a", config_map("a", {"x": "1"}))
+        await world.delete("a")
+        await world.create(config_map("b", labels={"l": "v"}))
+        assert [event[:2] for event in await told(watch)] == [("ADDED", "b")]
+
+    in_virtual_time(story)
+
+
+def test_a_version_that_is_gone_is_an_error_event() -> None:
+    async def story(world: World) -> None:
+        begin = str(world.backend.storage.revision)
+        for number in range(10):
+            await world.create(config_map(f"c{number}"))
+        failure = await world.watch(resource_version=begin)
+        assert isinstance(failure, Failure)
+        assert (failure.status.code, failure.status.reason) == (410, "Expired")
+        assert failure.status.message.startswith(f"too old resource version: {begin} (")
+
+    in_virtual_time(story, settings=StorageSettings(history_changes=4))
+
+
+def test_a_version_of_the_future_is_silence_until_it_comes() -> None:
+    async def story(world: World) -> None:
+        future = world.backend.storage.revision + 2
+        watch = await opened(world, resource_version=str(future))
+        for name in "abc":
+            await world.create(config_map(name))
+        assert [event[1] for event in await told(watch)] == ["c"]
+
+    in_virtual_time(story)
+
+
+def test_a_watch_list_of_a_version_that_does_not_come_is_an_error_event() -> None:
+    async def story(world: World) -> None:
+        failure = await world.watch(
+            resource_version="99999", resource_version_match="NotOlderThan", send_initial_events=True
+        )
+        assert isinstance(failure, Failure)
+        assert failure.status.code == 504
+
+    in_virtual_time(story)
+
+
+def test_bookmarks_come_each_minute_and_shortly_before_the_end() -> None:
+    async def story(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        revision = str(world.backend.storage.revision)
+        begun = loop.time()
+        watch = await opened(world, resource_version=revision, allow_bookmarks=True, timeout_seconds=150)
+        times = []
+        while batch := await told(watch):
+            assert batch == [f"bookmark {revision}"]
+            times.append(loop.time() - begun)
+        assert times == [60.0, 120.0, 148.0]
+        assert loop.time() - begun == 150.0
+
+    in_virtual_time(story)
+
+
+def test_a_bookmark_follows_what_has_been_told() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(
+            world,
+            resource_version=str(world.backend.storage.revision),
+            allow_bookmarks=True,
+            timeout_seconds=70,
+        )
+        version = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
+        assert await told(watch) == [("ADDED", "a", version)]
+        assert await told(watch) == [f"bookmark {version}"]
+
+    in_virtual_time(story)
+
+
+def test_without_bookmarks_nothing_is_said_until_the_time_is_over() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(world, resource_version=str(world.backend.storage.revision), timeout_seconds=300)
+        assert await watch.next_batch() == ()
+        assert asyncio.get_running_loop().time() == 300.0
+
+    in_virtual_time(story)
+
+
+def test_a_watch_without_a_timeout_lasts_half_an_hour_to_an_hour() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(world, resource_version=str(world.backend.storage.revision))
+        assert await watch.next_batch() == ()
+        assert 1800.0 <= asyncio.get_running_loop().time() <= 3600.0
+
+    in_virtual_time(story)
+
+
+def test_a_reader_that_is_too_slow_is_told_410_and_cut_off() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(world, resource_version=str(world.backend.storage.revision))
+        for number in range(10):
+            await world.create(config_map(f"c{number}"))
+        (failure,) = await watch.next_batch()
+        assert isinstance(failure, Failure)
+        assert failure.status.code == 410
+        assert await watch.next_batch() == ()
+
+    in_virtual_time(story, settings=StorageSettings(history_changes=4))
+
+
+def test_closing_ends_it_for_a_waiting_reader() -> None:
+    async def story(world: World) -> None:
+        watch = await opened(world, resource_version=str(world.backend.storage.revision))
+        asyncio.get_running_loop().call_later(5, watch.close)
+        assert await watch.next_batch() == ()
+        assert asyncio.get_running_loop().time() == 5.0
+
+    in_virtual_time(story)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (
+            {"send_initial_events": True},
+            422,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (
+            {"resource_version_match": "NotOlderThan"},
+            422,
+            "forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (
+            {"resource_version_match": "Exact", "send_initial_events": True},
+            422,
+            'supported values: "NotOlderThan"',
+        ),
+        ({"resource_version": "abc"}, 500, 'strconv.ParseUint: parsing "abc": invalid syntax'),
+        ({"label_selector": "a b"}, 400, "unable to parse requirement"),
+    ],
+)
+async def test_a_watch_that_cannot_be_is_refused(options: dict[str, Any], code: int, text: str) -> None:
+    async with a_world() as world:
+        error = await refusal(world.watch(**options))
+        assert error.code == code
+        assert text in error.message

@@ -1,0 +1,133 @@
+"""One container: probes whose answers are foreseen, crashes, and the wait before the next start."""
+
+import math
+
+import msgspec
+import pytest
+
+from tinykube.simulate.annotations import Steering
+from tinykube.simulate.container_lifecycle import ContainerRun, Fate, backoff, crossing, end, look, start
+from tinykube.simulate.pods import Container, Probe
+
+MOMENT = "2026-01-01T00:00:00Z"
+
+
+def started(at: float = 100.0, **fate: float) -> ContainerRun:
+    return start(ContainerRun(fate=Fate(**fate)), at, MOMENT)
+
+
+def ready_times(
+    container: Container, run: ContainerRun, wishes: Steering, until: float
+) -> list[tuple[float, bool]]:
+    """Follow a container from one moment it names to the next; return when its readiness changed."""
+    now, changes, ready = run.since, [], run.ready
+    while now <= until:
+        outcome = look(container, run, wishes, now)
+        run = outcome.run
+        if run.ready != ready:
+            ready = run.ready
+            changes.append((now, ready))
+        if math.isinf(outcome.look_again) or outcome.exit_code is not None:
+            break
+        assert outcome.look_again > now, "a container that asks for itself again at once never rests"
+        now = outcome.look_again
+    return changes
+
+
+def test_a_container_without_probes_is_ready_as_it_starts() -> None:
+    outcome = look(Container("main"), started(), Steering(), 100.0)
+    assert outcome.run.ready
+    assert outcome.run.passed
+    assert outcome.look_again == math.inf
+
+
+@pytest.mark.parametrize(
+    ("probe", "startup_seconds", "ready_at"),
+    [
+        (Probe(0, 10, 1, 3), 0.0, 100.0),
+        (Probe(5, 10, 1, 3), 0.0, 105.0),
+        (Probe(5, 10, 1, 3), 6.0, 115.0),
+        (Probe(0, 2, 3, 3), 0.0, 104.0),
+        (Probe(0, 2, 3, 3), 1.0, 106.0),
+    ],
+)
+def test_it_is_ready_when_its_probe_has_had_enough_good_answers(
+    probe: Probe, startup_seconds: float, ready_at: float
+) -> None:
+    container = Container("main", readiness_probe=probe)
+    run = started(startup_seconds=startup_seconds)
+    assert ready_times(container, run, Steering(), 1000.0) == [(ready_at, True)]
+
+
+def test_it_stops_being_ready_after_as_many_bad_answers_as_the_probe_forgives() -> None:
+    container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
+    run = look(container, started(), Steering(), 100.0).run
+    assert run.ready
+    outcome = look(container, run, Steering(ready=False), 112.0)
+    assert outcome.run.ready
+    assert outcome.look_again == 140.0, "asked at 120, 130 and 140"
+    assert not look(container, outcome.run, Steering(ready=False), 140.0).run.ready
+
+
+def test_bad_answers_that_end_in_time_change_nothing() -> None:
+    container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
+    run = look(container, started(), Steering(), 100.0).run
+    run = look(container, run, Steering(ready=False), 112.0).run
+    outcome = look(container, run, Steering(), 135.0)
+    assert outcome.run.ready
+    assert outcome.look_again == math.inf
+
+
+def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up() -> None:
+    container = Container("main", startup_probe=Probe(0, 10, 1, 3), readiness_probe=Probe(0, 1, 1, 1))
+    assert ready_times(container, started(startup_seconds=15.0), Steering(), 1000.0) == [(120.0, True)]
+    slow = started(startup_seconds=25.0)
+    first = look(container, slow, Steering(), 100.0)
+    assert first.look_again == 120.0
+    assert look(container, first.run, Steering(), 120.0).exit_code == 137
+
+
+def test_a_liveness_probe_kills_after_as_many_bad_answers_as_it_forgives() -> None:
+    container = Container("main", liveness_probe=Probe(0, 10, 1, 2))
+    run = look(container, started(), Steering(), 100.0).run
+    outcome = look(container, run, Steering(live=False), 105.0)
+    assert outcome.look_again == 120.0
+    assert look(container, outcome.run, Steering(live=False), 120.0).exit_code == 137
+    without = look(Container("main"), run, Steering(live=False), 500.0)
+    assert without.exit_code is None
+
+
+def test_a_crash_that_is_asked_for_happens_once() -> None:
+    run = look(Container("main"), started(), Steering(), 100.0).run
+    assert look(Container("main"), run, Steering(crash="a"), 101.0).exit_code == 1
+    seen = msgspec.structs.replace(run, crash_seen="a")
+    assert look(Container("main"), seen, Steering(crash="a"), 101.0).exit_code is None
+    assert look(Container("main"), seen, Steering(crash="b"), 101.0).exit_code == 1
+
+
+def test_it_ends_when_its_time_has_come_with_the_code_asked_for() -> None:
+    wishes = Steering(complete_after_seconds=5.0, exit_code=3)
+    assert look(Container("main"), started(), wishes, 104.0).look_again == 105.0
+    assert look(Container("main"), started(), wishes, 105.0).exit_code == 3
+    drawn = started(crash_after_seconds=2.0)
+    assert look(Container("main"), drawn, wishes, 105.0).exit_code == 1, "the crash came first"
+
+
+def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to_five_minutes() -> None:
+    run, waits = started(0.0), []
+    for _ in range(8):
+        run = end(run, 1.0, MOMENT, 1)
+        run = backoff(run, 1.0)
+        waits.append(run.until - 1.0)
+        run = start(run, 0.0, MOMENT, again=True)
+    assert waits == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
+    assert run.restarts == 8
+    run = backoff(end(run, 600.0, MOMENT, 1), 600.0)
+    assert run.until == 600.0, "what has run for ten minutes is forgiven"
+
+
+def test_the_crossing_is_the_answer_that_makes_the_number_full() -> None:
+    assert crossing(0.0, 10, 0.0, 1) == 0.0
+    assert crossing(0.0, 10, 0.1, 1) == 10.0
+    assert crossing(0.0, 10, 10.0, 3) == 30.0
+    assert crossing(50.0, 10, 0.0, 2) == 60.0

@@ -1,0 +1,217 @@
+"""One pod: the order of its containers, its phases, its end, and how it is taken up again."""
+
+import math
+from typing import Any
+
+import msgspec
+
+from tinykube.simulate.container_lifecycle import Fate, end
+from tinykube.simulate.pod_lifecycle import PodRun, new_run, step
+from tinykube.simulate.pod_status import pod_status, run_of_status
+from tinykube.simulate.pods import Container, PodStatus, SimulatedPod
+
+MOMENT = "2026-01-01T00:00:00Z"
+
+
+def make(metadata: dict[str, Any] | None = None, **spec: Any) -> SimulatedPod:
+    body = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u", **(metadata or {})},
+        "spec": {"nodeName": "n", "containers": [{"name": "main"}], **spec},
+    }
+    return msgspec.convert(body, SimulatedPod)
+
+
+class Life:
+    """A pod that is followed from one moment it names to the next."""
+
+    def __init__(self, pod: SimulatedPod, run: PodRun | None = None) -> None:
+        self.pod = pod
+        self.now = 0.0
+        self.run = run or new_run(pod, 0.0, MOMENT)
+        self.next = 0.0
+
+    def fate(self, container: Container, starts: int) -> Fate:
+        inits = self.pod.spec.init_containers or ()
+        is_init = container in inits and container.restart_policy != "Always"
+        return Fate(pull_seconds=2.0 if starts == 0 else 0.0, complete_after_seconds=1.0 if is_init else None)
+
+    def at(self, now: float) -> PodStatus:
+        """Let time pass up to ``now``, waking as it asks to be woken."""
+        while True:
+            self.run, self.next = step(self.pod, self.run, self.now, MOMENT, self.fate, stop_seconds=5.0)
+            if self.next > now:
+                break
+            assert self.next > self.now, "a pod that asks for itself again at once never rests"
+            self.now = self.next
+        self.now = now
+        return self.status()
+
+    def status(self) -> PodStatus:
+        return pod_status(self.pod, self.run, MOMENT, pod_ips=("10.0.0.1",), host_ips=("172.18.0.2",))
+
+    def change(self, metadata: dict[str, Any]) -> None:
+        fields = msgspec.convert(metadata, dict[str, Any])
+        self.pod = msgspec.structs.replace(
+            self.pod, metadata=msgspec.structs.replace(self.pod.metadata, **fields)
+        )
+
+
+def conditions(status: PodStatus) -> dict[str, str]:
+    return {each.type: each.status for each in status.conditions or ()}
+
+
+def states(status: PodStatus) -> dict[str, str]:
+    found = {}
+    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state = each.state
+        if state.waiting is not None:
+            found[each.name] = state.waiting.reason
+        else:
+            found[each.name] = "running" if state.running is not None else "ended"
+    return found
+
+
+def test_a_pod_is_pending_while_its_image_is_pulled_and_then_runs() -> None:
+    life = Life(make())
+    status = life.at(1.0)
+    assert (status.phase, states(status)) == ("Pending", {"main": "ContainerCreating"})
+    assert conditions(status) == {
+        "PodReadyToStartContainers": "True",
+        "Initialized": "True",
+        "Ready": "False",
+        "ContainersReady": "False",
+        "PodScheduled": "True",
+    }
+    status = life.at(2.0)
+    assert (status.phase, states(status), conditions(status)["Ready"]) == (
+        "Running",
+        {"main": "running"},
+        "True",
+    )
+    assert life.next == math.inf, "a pod at rest asks for nothing"
+
+
+def test_init_containers_run_one_after_the_other_and_sidecars_go_on() -> None:
+    inits = [{"name": "a"}, {"name": "side", "restartPolicy": "Always"}, {"name": "b"}]
+    life = Life(make(initContainers=inits))
+    seen = [(now, life.at(now)) for now in (2.0, 3.0, 5.0, 7.0, 8.0, 10.0)]
+    assert [states(status) for _, status in seen] == [
+        {"a": "running", "side": "PodInitializing", "b": "PodInitializing", "main": "PodInitializing"},
+        {"a": "ended", "side": "ContainerCreating", "b": "PodInitializing", "main": "PodInitializing"},
+        {"a": "ended", "side": "running", "b": "ContainerCreating", "main": "PodInitializing"},
+        {"a": "ended", "side": "running", "b": "running", "main": "PodInitializing"},
+        {"a": "ended", "side": "running", "b": "ended", "main": "ContainerCreating"},
+        {"a": "ended", "side": "running", "b": "ended", "main": "running"},
+    ]
+    assert [status.phase for _, status in seen] == ["Pending"] * 5 + ["Running"]
+    assert [conditions(status)["Initialized"] for _, status in seen] == ["False"] * 4 + ["True"] * 2
+
+
+def test_a_pod_that_is_never_restarted_succeeds_or_fails_and_its_sidecars_end_with_it() -> None:
+    for code, phase in (("0", "Succeeded"), ("4", "Failed")):
+        annotations = {
+            "simulate.endpointd.dev/complete-after": "3s",
+            "simulate.endpointd.dev/exit-code": code,
+        }
+        side = {"name": "side", "restartPolicy": "Always"}
+        life = Life(make({"annotations": annotations}, restartPolicy="Never", initContainers=[side]))
+        status = life.at(100.0)
+        assert status.phase == phase
+        assert states(status) == {"side": "ended", "main": "ended"}
+        assert conditions(status)["Ready"] == "False"
+        assert life.next == math.inf
+
+
+def test_on_failure_is_tried_again_and_always_too() -> None:
+    annotations = {"simulate.endpointd.dev/complete-after": "3s", "simulate.endpointd.dev/exit-code": "1"}
+    for policy in ("OnFailure", "Always"):
+        life = Life(make({"annotations": annotations}, restartPolicy=policy))
+        status = life.at(9.0)  # 2 s pull, ends at 5, starts at once, ends at 8, waits for 10 s
+        assert status.phase == "Running"
+        assert states(status) == {"main": "CrashLoopBackOff"}
+        assert (status.container_statuses or ())[0].restart_count == 1
+        assert (status.container_statuses or ())[0].last_state.terminated is not None
+
+
+def test_an_init_container_that_fails_for_good_fails_the_pod() -> None:
+    pod = make(initContainers=[{"name": "a"}], restartPolicy="Never")
+    life = Life(pod)
+    life.at(2.5)
+    init = life.run.inits[0]
+    life.run = msgspec.structs.replace(life.run, inits=(end(init, 2.5, MOMENT, 1),))
+    status = life.at(10.0)
+    assert status.phase == "Failed"
+    assert states(status)["main"] == "PodInitializing"
+
+
+def test_a_deleted_pod_ends_within_its_grace_period_and_starts_nothing_more() -> None:
+    for grace, ends_at in ((30, 15.0), (2, 12.0), (0, 10.0)):
+        life = Life(make())
+        life.at(10.0)
+        life.change({"deletion_timestamp": MOMENT, "deletion_grace_period_seconds": grace})
+        life.at(10.0)
+        assert life.run.stops_at == ends_at
+        if ends_at > 10.0:
+            assert conditions(life.status())["Ready"] == "True"
+        status = life.at(ends_at)
+        assert life.run.has_ended
+        assert (status.phase, conditions(status)["Ready"]) == ("Succeeded", "False")
+    waiting = Life(make())
+    waiting.at(1.0)
+    waiting.change({"deletion_timestamp": MOMENT, "deletion_grace_period_seconds": 30})
+    waiting.at(1.0)
+    assert waiting.run.has_ended, "what never ran has nothing to end"
+
+
+def test_a_second_deletion_can_only_shorten_the_end() -> None:
+    life = Life(make())
+    life.at(10.0)
+    life.change({"deletion_timestamp": MOMENT, "deletion_grace_period_seconds": 30})
+    life.at(11.0)
+    life.change({"deletion_grace_period_seconds": 1})
+    life.at(11.0)
+    assert life.run.stops_at == 12.0
+    life.change({"deletion_grace_period_seconds": 30})
+    life.at(11.5)
+    assert life.run.stops_at == 12.0
+
+
+def test_readiness_gates_and_the_node_have_a_say() -> None:
+    life = Life(make(readinessGates=[{"conditionType": "gate"}]))
+    status = life.at(5.0)
+    assert (conditions(status)["ContainersReady"], conditions(status)["Ready"]) == ("True", "False")
+    plain = Life(make())
+    plain.at(5.0)
+    status = pod_status(plain.pod, plain.run, MOMENT, pod_ips=(), host_ips=(), node_ready=False)
+    assert (conditions(status)["ContainersReady"], conditions(status)["Ready"]) == ("True", "False")
+
+
+def test_times_of_conditions_change_with_their_status_alone() -> None:
+    life = Life(make())
+    status = life.at(5.0)
+    stored = msgspec.structs.replace(life.pod, status=status)
+    later = pod_status(
+        stored, life.run, "2026-01-02T00:00:00Z", pod_ips=("10.0.0.1",), host_ips=("172.18.0.2",)
+    )
+    assert later == status
+
+
+def test_a_pod_is_taken_up_where_its_status_left_it() -> None:
+    life = Life(make(initContainers=[{"name": "a"}]))
+    status = life.at(50.0)
+    pod = msgspec.structs.replace(life.pod, status=status)
+    again = Life(pod, run_of_status(pod, 0.0, lambda _: 47.0, ""))
+    assert again.at(0.0) == status
+    assert again.next == math.inf
+
+
+def test_a_pod_that_is_born_with_a_crash_crashes_once_and_one_that_loops_again_and_again() -> None:
+    prefix = "simulate.endpointd.dev/"
+    once = Life(make({"annotations": {f"{prefix}crash": "1"}}))
+    status = once.at(100.0)
+    assert (status.container_statuses or ())[0].restart_count == 1
+    assert conditions(status)["Ready"] == "True"
+    looping = Life(make({"annotations": {f"{prefix}crash": "loop"}}))
+    status = looping.at(100.0)  # starts at 2, 3, 14, 35, 76, each a second long
+    assert (status.container_statuses or ())[0].restart_count == 4
+    assert states(status) == {"main": "CrashLoopBackOff"}
