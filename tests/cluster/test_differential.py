@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.differential.cluster_under_test import SIDECAR_PORTS_SINCE, Starter, endpointd, upstream
-from tests.differential.differential import DifferenceError, Differential, Plan, compare
+from tests.differential.cluster_under_test import Starter, endpointd, upstream
+from tests.differential.differential import DifferenceError, Differential, Plan, compare, options_for
 from tests.differential.workload import WorkloadOptions
 from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess
@@ -82,11 +82,6 @@ async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
     assert "\n-slices half-" in told
     assert "\n-endpoints half-" not in told
     assert "--seed 0 --operations" in told
-
-
-def options_for(plane: ControlPlane, prefix: str) -> WorkloadOptions:
-    """Leave out what upstream does otherwise in the version under test (docs/differences.md)."""
-    return WorkloadOptions(prefix=prefix, sidecar_ports=plane.minor_version >= SIDECAR_PORTS_SINCE)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -37,6 +37,9 @@ ENDPOINTS_MANAGER_SINCE = 33
 SIDECAR_PORTS_SINCE = 34
 """The minor version of Kubernetes since which upstream resolves named ports of sidecars, in Endpoints as well."""
 
+PORTLESS_SLICES_KEPT_SINCE = 36
+"""The minor version of Kubernetes since which upstream does not replace slices without ports at each sync."""
+
 _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
 _WATCH_RETRY_SECONDS = 0.2
@@ -174,6 +177,7 @@ class Side:
             services=await self._list(SERVICES),
             pods=await self._list(PODS),
             is_old=self.plane.minor_version < ENDPOINTS_MANAGER_SINCE,
+            replaces_portless_slices=self.plane.minor_version < PORTLESS_SLICES_KEPT_SINCE,
         )
 
     async def _list(self, resource: Resource[Object]) -> tuple[Object, ...]:

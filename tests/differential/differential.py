@@ -15,6 +15,7 @@ import msgspec
 from aiokube.clock import Clock, SystemClock
 from tests.differential.cluster_under_test import (
     NO_TARGET,
+    SIDECAR_PORTS_SINCE,
     ControllersError,
     Resolved,
     Side,
@@ -106,6 +107,11 @@ class Plan(msgspec.Struct, frozen=True):
     def sizes_are_determined(self) -> bool:
         """Tell whether all endpoints of a service always fit into one slice."""
         return self.options.pods <= self.max_endpoints_per_slice
+
+
+def options_for(plane: ControlPlane, prefix: str) -> WorkloadOptions:
+    """Return a workload without what upstream does otherwise in the version under test (docs/differences.md)."""
+    return WorkloadOptions(prefix=prefix, sidecar_ports=plane.minor_version >= SIDECAR_PORTS_SINCE)
 
 
 class Differential:
@@ -347,11 +353,11 @@ def main(
     seed: int, operations: int, max_endpoints_per_slice: int, prefix: str, against: str, *, keep: bool
 ) -> None:
     """Lead one life under kube-controller-manager and under endpointd, and compare what they publish."""
-    plan = Plan(seed, operations, WorkloadOptions(prefix=prefix), max_endpoints_per_slice)
-    reference = upstream(plan.flags)
-    candidate = reference if against == "upstream" else endpointd(plan.flags)
     try:
         with ControlPlane() as one, ControlPlane() as other:
+            plan = Plan(seed, operations, options_for(one, prefix), max_endpoints_per_slice)
+            reference = upstream(plan.flags)
+            candidate = reference if against == "upstream" else endpointd(plan.flags)
             try:
                 comparison = compare(
                     plan,

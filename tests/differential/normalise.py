@@ -51,6 +51,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     is_old: bool = False
     """Whether upstream is older than 1.33: it sets no managed-by label on Endpoints and orders ports by another hash (so do 1.33
     and 1.34, which nothing compares). Both are left out of the comparison."""
+    replaces_portless_slices: bool = False
+    """Whether upstream is older than 1.36: at each sync it replaces the slices without ports. So it keeps no placeholder beside
+    slices with endpoints, and loses annotations that others have added. Both are left out of the comparison."""
 
 
 def normalise(
@@ -69,13 +72,42 @@ def normalise(
             item = _old_endpoints(item)
         state[f"endpoints {key_of(item)}"] = tuple(_endpoints_lines(item, uids))
     groups: dict[str, list[EndpointSlice]] = defaultdict(list)
-    for slice_ in snapshot.slices:
+    for slice_ in _compared_slices(snapshot):
         if snapshot.is_old:
             slice_ = msgspec.structs.replace(slice_, ports=_sorted(slice_.ports))
         groups[_group_of(slice_)].append(slice_)
     for name, slices in groups.items():
         state[name] = tuple(_group_lines(slices, uids, sizes_are_determined=sizes_are_determined))
     return dict(sorted(state.items()))
+
+
+def _compared_slices(snapshot: Snapshot) -> Iterable[EndpointSlice]:
+    """Return the slices, where upstream replaces those without ports without what it loses by that.
+
+    While a service selects a pod without any of its ports and without an address of a family, upstream 1.36 keeps the
+    placeholder of that family (S-50) when other pods get endpoints; it goes with the pod. Before, an empty list of ports had
+    two hashes, one read from the server and one computed, so the placeholder became the first of the new slices.
+    """
+    if not snapshot.replaces_portless_slices:
+        yield from snapshot.slices
+        return
+    full = {_family_of(slice_) for slice_ in snapshot.slices if slice_.endpoints}
+    for slice_ in snapshot.slices:
+        if slice_.ports or not _is_of_controller(slice_):
+            yield slice_
+        elif slice_.endpoints or _family_of(slice_) not in full:
+            metadata = msgspec.structs.replace(slice_.metadata, annotations=None)
+            yield msgspec.structs.replace(slice_, metadata=metadata)
+
+
+def _is_of_controller(slice_: EndpointSlice) -> bool:
+    return (slice_.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+
+
+def _family_of(slice_: EndpointSlice) -> tuple[str, str | None, str | None, str]:
+    labels = slice_.metadata.labels or {}
+    manager, service = labels.get(MANAGED_BY_LABEL), labels.get(SERVICE_NAME_LABEL)
+    return slice_.metadata.namespace, service, manager, slice_.address_type
 
 
 def _old_endpoints(item: Endpoints) -> Endpoints:
@@ -109,7 +141,7 @@ def slices_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> 
     uids = _Uids(snapshot)
     chosen = [
         slice_
-        for slice_ in snapshot.slices
+        for slice_ in _compared_slices(snapshot)
         if slice_.metadata.namespace == service.namespace
         and (slice_.metadata.labels or {}).get(SERVICE_NAME_LABEL) == service.name
         and (slice_.metadata.labels or {}).get(MANAGED_BY_LABEL) == managed_by

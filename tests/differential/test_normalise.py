@@ -241,3 +241,55 @@ def test_before_kubernetes_1_33_the_manager_of_an_endpoints_and_the_order_of_por
     assert normalise(one) != normalise(other)
     one, other = (msgspec.structs.replace(item, is_old=True) for item in (one, other))
     assert normalise(one) == normalise(other)
+
+
+def placeholder(name: str, **more: Any) -> Json:
+    return slice_(name, ports=None, **more)
+
+
+def before_1_36(*slices: Json) -> Snapshot:
+    return msgspec.structs.replace(snapshot(slices), replaces_portless_slices=True)
+
+
+def test_before_kubernetes_1_36_a_placeholder_beside_slices_with_endpoints_is_left_out() -> None:
+    full, spare = slice_("web-a", P), placeholder("web-b")
+    assert normalise(snapshot((full, spare))) != normalise(snapshot((full,)))
+    assert normalise(before_1_36(full, spare)) == normalise(before_1_36(full))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(placeholder("web-a"), id="another placeholder"),
+        pytest.param(slice_("web-a"), id="an empty slice with ports"),
+        pytest.param(slice_("web-a", P, addressType="IPv6"), id="a slice of the other family"),
+    ],
+)
+def test_before_kubernetes_1_36_any_other_placeholder_is_compared(other: Json) -> None:
+    assert normalise(before_1_36(other, placeholder("web-b"))) != normalise(before_1_36(other))
+
+
+def test_before_kubernetes_1_36_no_other_empty_slice_is_left_out() -> None:
+    full, empty = slice_("web-a", P), slice_("web-b")
+    assert normalise(before_1_36(full, empty)) != normalise(before_1_36(full))
+
+
+def test_before_kubernetes_1_36_a_target_is_never_a_placeholder_that_upstream_may_lack() -> None:
+    def names(*slices: Json) -> list[str]:
+        found = slices_in_order(
+            before_1_36(*slices), ObjectKey("a", "web"), MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+        )
+        return [item.metadata.name for item in found]
+
+    assert names(slice_("web-a", P), placeholder("web-b")) == ["web-a"]
+    assert names(placeholder("web-b")) == ["web-b"]
+
+
+def test_before_kubernetes_1_36_annotations_are_left_out_of_slices_without_ports_alone() -> None:
+    def annotated(there: Json) -> Json:
+        return there | {"metadata": there["metadata"] | {"annotations": {"example.com/note": "mine"}}}
+
+    portless, ported = slice_("web-a", P, ports=None), slice_("web-a", P)
+    assert normalise(snapshot((portless,))) != normalise(snapshot((annotated(portless),)))
+    assert normalise(before_1_36(portless)) == normalise(before_1_36(annotated(portless)))
+    assert normalise(before_1_36(ported)) != normalise(before_1_36(annotated(ported)))
