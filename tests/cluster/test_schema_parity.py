@@ -9,11 +9,11 @@ import pytest
 
 from tests.cluster.schema_support import Wire, wire_to
 from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.schema.conform import conform
 from tinykube.server.schema.defaults import apply_defaults
 from tinykube.server.schema.errors import ConformError
 from tinykube.server.schema.loader import PACKAGES, kind_type, package
-from tinykube.server.schema.openapi import TypeOpenApi
 from tinykube.server.schema.openapi_schemas import Schemas
 from tinykube.server.schema.openapi_v2 import swagger
 from tinykube.server.schema.protobuf import decode_protobuf

@@ -19,7 +19,7 @@ from tinykube.server.certificates.files import (
     make_certificate,
     write_private,
 )
-from tinykube.server.custom.crd_controller import DefinitionLoop
+from tinykube.server.custom.customresourcedefinitions import custom_resource_definitions
 from tinykube.server.custom.kinds import CustomKinds
 from tinykube.server.custom.service import CustomPatches, CustomSchema, CustomSchemas
 from tinykube.server.http.codec import encode_yaml
@@ -30,14 +30,14 @@ from tinykube.server.http.openapi import OpenApi
 from tinykube.server.http.pod_logs import LogSource
 from tinykube.server.http.resources import Resources
 from tinykube.server.http.streams import Streams
+from tinykube.server.lifecycle.crd_controller import DefinitionLoop
 from tinykube.server.lifecycle.manager import Lifecycle
 from tinykube.server.loopback_client import Housekeeping
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import TypedPatches
-from tinykube.server.registry.customresourcedefinitions import custom_resource_definitions
 from tinykube.server.registry.definition import Registry, Strategy
+from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.schema.decoder import TypedDecoder
-from tinykube.server.schema.openapi import TypeOpenApi
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.settings import ServerSettings, is_token
 from tinykube.server.storage.store import ObjectStorage, open_storage

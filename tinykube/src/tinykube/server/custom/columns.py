@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinykube.server.custom.jsonpath import JsonPathError, json_path
+from tinykube.server.json_access import number, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Column
-from tinykube.server.registry.json_access import number, text
 from tinykube.server.registry.printing import NAME, UNKNOWN, since
 
 _AGE: JsonObject = {

@@ -13,9 +13,9 @@ from tinykube.server.custom.scale import path_names, path_scale_door
 from tinykube.server.custom.strategy import CustomStrategy, VersionView
 from tinykube.server.custom.structural_schema import Schema
 from tinykube.server.fields.kinds import CustomTypes, CustomVersion
+from tinykube.server.json_access import items, member, number, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Verb
-from tinykube.server.registry.json_access import items, member, number, text
 from tinykube.server.registry.statuses import status_door
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")

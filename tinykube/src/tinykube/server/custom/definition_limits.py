@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from tinykube.server.custom.structural_schema import Schema
 from tinykube.server.errors import FieldError, invalid_value, too_many
+from tinykube.server.json_access import items, member
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import items, member
 
 MAX_VERSIONS = 100
 MAX_SCHEMA_DEPTH = 64

@@ -20,9 +20,9 @@ from tinykube.server.errors import (
     too_long,
     too_many,
 )
+from tinykube.server.json_access import items, member, raw, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
-from tinykube.server.registry.json_access import items, member, raw, text
 from tinykube.server.registry.names import dns_subdomain_problem
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterable
 
 from tinykube.server.custom.crd_definitions import CustomKind, kinds_of, resource_of, version_order
+from tinykube.server.json_access import member, text
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Registry
-from tinykube.server.registry.json_access import member, text
 from tinykube.server.storage.store import ObjectStorage
 
 CRDS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")

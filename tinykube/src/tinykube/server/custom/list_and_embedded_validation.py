@@ -13,13 +13,13 @@ from tinykube.server.custom.structural_schema import (
     properties,
 )
 from tinykube.server.errors import FieldError, duplicate, invalid_value, required
+from tinykube.server.json_access import raw
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import raw
+from tinykube.server.registry.metadata_validation import metadata_errors
 from tinykube.server.schema.conform import conform
 from tinykube.server.schema.errors import ConformError
 from tinykube.server.schema.loader import object_type
 from tinykube.server.schema.model import ObjectRef
-from tinykube.server.verbs.metadata_validation import metadata_errors
 
 _OBJECT_META = ObjectRef("meta_v1", "ObjectMeta")
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from tinykube.server.errors import FieldError, invalid_value
+from tinykube.server.json_access import items, member, text
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import items, member, text
 
 NAMES_ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

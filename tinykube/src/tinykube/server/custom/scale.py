@@ -3,9 +3,9 @@
 from typing import Any
 
 from tinykube.server.errors import FieldError, bad_request, invalid, invalid_value, stale
+from tinykube.server.json_access import member, number, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Request, Subresource
-from tinykube.server.registry.json_access import member, number, text
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST = 2**31 - 1

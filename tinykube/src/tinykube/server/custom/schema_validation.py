@@ -15,7 +15,7 @@ from tinykube.server.custom.structural_schema import META_FIELDS, Schema, is_emb
 from tinykube.server.custom.structural_validation import structural_errors
 from tinykube.server.custom.values import value_errors
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
-from tinykube.server.registry.json_access import raw
+from tinykube.server.json_access import raw
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _EMBEDDED = "x-kubernetes-embedded-resource"

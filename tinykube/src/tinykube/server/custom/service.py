@@ -15,17 +15,18 @@ from tinykube.server.custom.structural_schema import MAX_DEFAULTED_BYTES, drop_n
 from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.errors import no_strategic_merge
+from tinykube.server.patch.service import Patches, PatchType
 from tinykube.server.schema.conform import conform
 from tinykube.server.schema.loader import object_type
 from tinykube.server.schema.model import ObjectRef
 from tinykube.server.schema.openapi_schemas import REFERENCE, Schemas
-from tinykube.server.verbs.interfaces import Patches, PatchType, Schema
+from tinykube.server.schema.service import Schema
 
 _SCHEMA_PROPS = ObjectRef("apiextensions_v1", "JSONSchemaProps")
 
 
 class CustomSchema:
-    """What is known of the types, custom ones included (:class:`tinykube.server.verbs.interfaces.Schema`)."""
+    """What is known of the types, custom ones included (:class:`tinykube.server.schema.service.Schema`)."""
 
     def __init__(self, kinds: CustomKinds, typed: Schema) -> None:
         self._kinds = kinds
@@ -116,7 +117,7 @@ def _conform_below(schema: Any, path: str) -> None:
 
 
 class CustomPatches:
-    """What a patch makes of a document (:class:`tinykube.server.verbs.interfaces.Patches`)."""
+    """What a patch makes of a document (:class:`tinykube.server.patch.service.Patches`)."""
 
     def __init__(self, kinds: CustomKinds, typed: Patches) -> None:
         self._kinds = kinds

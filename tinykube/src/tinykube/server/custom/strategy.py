@@ -19,9 +19,9 @@ from tinykube.server.custom.structural_schema import (
 from tinykube.server.custom.validation_result import NEW
 from tinykube.server.custom.values import value_errors
 from tinykube.server.errors import FieldError, forbidden
+from tinykube.server.json_access import items, number, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Request, Strategy
-from tinykube.server.registry.json_access import items, number, text
 
 _BESIDE_SPEC = ("metadata", "apiVersion")
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")

@@ -13,8 +13,8 @@ from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.http import query as parameters
 from tinykube.server.http.request_info import Asked
 from tinykube.server.http.responses import NOT_CACHED
+from tinykube.server.json_access import items, member, text
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import items, member, text
 from tinykube.server.verbs.context import Backend, Target
 from tinykube.server.verbs.read import get
 

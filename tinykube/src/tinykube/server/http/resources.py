@@ -34,13 +34,13 @@ from tinykube.server.http.responses import respond
 from tinykube.server.http.streams import Streams
 from tinykube.server.http.tables import partial, table
 from tinykube.server.objects import JsonObject
+from tinykube.server.patch.service import PatchType
 from tinykube.server.registry.definition import Definition, Request, Subresource, Verb
 from tinykube.server.verbs.apply import apply
 from tinykube.server.verbs.context import Backend, Result, Target, answer, new_request, shown
 from tinykube.server.verbs.create import create
 from tinykube.server.verbs.delete import delete, delete_collection
 from tinykube.server.verbs.fields import report
-from tinykube.server.verbs.interfaces import PatchType
 from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptions
 from tinykube.server.verbs.patch import patch
 from tinykube.server.verbs.read import get, list_page

@@ -1,6 +1,6 @@
 """The patches as the verbs want them: by name of the patch type and of the kind, with refusals that are answers."""
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
@@ -13,12 +13,25 @@ from tinykube.server.schema.loader import kind_type
 _REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
 
 
+PatchType = Literal["json", "merge", "strategic"]
+
+
+class Patches(Protocol):
+    """Applies patches. Neither argument is changed; a rejected patch raises a StatusError."""
+
+    def apply(
+        self, patch_type: PatchType, group: str, version: str, kind: str, document: JsonObject, patch: object
+    ) -> JsonObject:
+        """Return the patched document."""
+        ...
+
+
 class TypedPatches:
-    """What a patch makes of a document (:class:`tinykube.server.verbs.interfaces.Patches`). Has no state."""
+    """The :class:`Patches` of the built-in kinds. Stateless."""
 
     def apply(
         self,
-        patch_type: Literal["json", "merge", "strategic"],
+        patch_type: PatchType,
         group: str,
         version: str,
         kind: str,

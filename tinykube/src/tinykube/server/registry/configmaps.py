@@ -4,10 +4,10 @@ import base64
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, too_long
+from tinykube.server.json_access import member
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import member
 from tinykube.server.registry.printing import AGE, NAME, column
 
 _LARGEST_BYTES = 1024 * 1024

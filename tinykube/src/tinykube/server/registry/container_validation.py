@@ -8,10 +8,10 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
+from tinykube.server.json_access import items, member, number, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.environment_validation import environment_errors
-from tinykube.server.registry.json_access import items, member, number, text
 from tinykube.server.registry.resource_validation import resource_errors
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")

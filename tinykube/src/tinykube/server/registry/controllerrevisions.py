@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, required
+from tinykube.server.json_access import items, number, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import items, number, text
 from tinykube.server.registry.printing import AGE, NAME, NONE, column
 
 

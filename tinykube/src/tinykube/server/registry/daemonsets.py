@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required
+from tinykube.server.json_access import fill, made, member, number, raw, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request
-from tinykube.server.registry.json_access import fill, made, member, number, raw, text
 from tinykube.server.registry.pod_validation import template_errors
 from tinykube.server.registry.printing import (
     AGE,

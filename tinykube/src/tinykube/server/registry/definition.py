@@ -6,17 +6,16 @@ subresources. Everything else (verbs, watch, discovery, tables) is the same for 
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
 from aiokube.clock import Clock
 from tinykube.server.errors import FieldError
+from tinykube.server.fields.kinds import CustomTypes
 from tinykube.server.objects import GroupResource, JsonObject
+from tinykube.server.registry.names import dns_subdomain_problem
 from tinykube.server.storage.model import Storage, Stored
-
-if TYPE_CHECKING:
-    from tinykube.server.fields.kinds import CustomTypes
 
 Verb = Literal["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 ALL_VERBS: tuple[Verb, ...] = (
@@ -86,8 +85,6 @@ class Strategy:
 
     def validate_name(self, name: str) -> str:
         """Return what is wrong with a name, ``""`` where nothing is; DNS subdomain unless overridden."""
-        from tinykube.server.registry.names import dns_subdomain_problem
-
         return dns_subdomain_problem(name)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
@@ -217,7 +214,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     stored_as: GroupResource | None = None
     """Where it is kept, if not under its own name; with ``view``."""
     view: View | None = None
-    types: "CustomTypes | None" = None
+    types: CustomTypes | None = None
     """How the parts of its objects are owned, where the types of the server do not say (custom resources)."""
     answers: Callable[[Request, JsonObject], JsonObject] | None = None
     """What a create answers with where nothing is stored (reviews); ``None`` for all others."""

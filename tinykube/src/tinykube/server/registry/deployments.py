@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
+from tinykube.server.json_access import fill, made, member, number, raw, text
 from tinykube.server.objects import JsonObject, labels_of, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request
-from tinykube.server.registry.json_access import fill, made, member, number, raw, text
 from tinykube.server.registry.pod_validation import template_errors
 from tinykube.server.registry.printing import AGE, NAME, column, selector_text, template_columns
 from tinykube.server.registry.scale import scale_door

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, required
+from tinykube.server.json_access import fill, items, number, text
 from tinykube.server.objects import JsonObject, labels_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.ips import address_errors, address_warnings, endpoint_address_errors
-from tinykube.server.registry.json_access import fill, items, number, text
 from tinykube.server.registry.printing import AGE, NAME, NONE, column
 
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"

@@ -11,6 +11,7 @@ from tinykube.server.errors import (
     required,
     too_many,
 )
+from tinykube.server.json_access import items, number, text
 from tinykube.server.objects import JsonObject, labels_of, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request, Strategy
@@ -21,7 +22,6 @@ from tinykube.server.registry.ips import (
     endpoint_address_errors,
     family_of,
 )
-from tinykube.server.registry.json_access import items, number, text
 from tinykube.server.registry.printing import AGE, NAME, column
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")

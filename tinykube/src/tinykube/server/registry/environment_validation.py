@@ -3,9 +3,9 @@
 import re
 
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required
+from tinykube.server.json_access import items, member, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
-from tinykube.server.registry.json_access import items, member, text
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _FIELDS = (

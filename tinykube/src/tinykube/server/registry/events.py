@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid, invalid_value, required
+from tinykube.server.json_access import made, member, number, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Column, Definition, Request, Strategy
-from tinykube.server.registry.json_access import made, member, number, text
 from tinykube.server.registry.printing import column, since
 
 RESOURCE = GroupResource("", "events")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value
+from tinykube.server.json_access import made, member, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import made, member, text
 from tinykube.server.registry.printing import AGE, NAME, column
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden, invalid, invalid_value
+from tinykube.server.json_access import items, keep_only_status, made, member, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request, Strategy, Subresource
-from tinykube.server.registry.json_access import items, keep_only_status, made, member, text
 from tinykube.server.registry.names import dns_label_problem
 from tinykube.server.registry.printing import AGE, NAME, column
 from tinykube.server.registry.statuses import status_door

@@ -1,8 +1,8 @@
 """ServiceCIDRs and IPAddresses: what a real server tells of its service addresses, to be read only."""
 
+from tinykube.server.json_access import items, member, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Strategy
-from tinykube.server.registry.json_access import items, member, text
 from tinykube.server.registry.printing import AGE, NAME, NONE, column
 
 

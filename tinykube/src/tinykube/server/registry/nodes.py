@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, duplicate, forbidden_field, invalid_value
-from tinykube.server.objects import JsonObject, labels_of
-from tinykube.server.registry import validation as checks
-from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.ips import family_of, network_errors
-from tinykube.server.registry.json_access import (
+from tinykube.server.json_access import (
     align,
     items,
     keep_only_status,
@@ -17,6 +13,10 @@ from tinykube.server.registry.json_access import (
     string_list,
     text,
 )
+from tinykube.server.objects import JsonObject, labels_of
+from tinykube.server.registry import validation as checks
+from tinykube.server.registry.definition import Definition, Request, Strategy
+from tinykube.server.registry.ips import family_of, network_errors
 from tinykube.server.registry.pod_validation import effect_errors
 from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column
 from tinykube.server.registry.resource_validation import quantity_errors

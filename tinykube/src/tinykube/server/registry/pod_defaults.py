@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
+from tinykube.server.json_access import align, fill, items, made, member, number, text
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import align, fill, items, made, member, number, text
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(

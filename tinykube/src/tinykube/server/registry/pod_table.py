@@ -1,8 +1,8 @@
 """The table of pods: what `kubectl get pods` shows of statuses."""
 
+from tinykube.server.json_access import items, member, number, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Column
-from tinykube.server.registry.json_access import items, member, number, text
 from tinykube.server.registry.printing import AGE, NAME, NONE, column, since
 
 _ENDED = ("Succeeded", "Failed")

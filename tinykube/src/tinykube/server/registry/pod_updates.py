@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
+from tinykube.server.json_access import items, member, number, raw, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.ips import address_errors, is_dual_stack
-from tinykube.server.registry.json_access import items, member, number, raw, text
 from tinykube.server.registry.pod_validation import toleration_errors
 
 _LARGEST_INT32 = 2**31 - 1

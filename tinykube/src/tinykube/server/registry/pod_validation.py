@@ -8,11 +8,11 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
+from tinykube.server.json_access import items, member, number, string_list, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.container_validation import containers_errors, init_containers_errors
 from tinykube.server.registry.ips import address_errors
-from tinykube.server.registry.json_access import items, member, number, string_list, text
 from tinykube.server.registry.volume_validation import volume_errors
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

@@ -1,7 +1,7 @@
 """What is wrong enough with a pod to be said, and not enough to be refused."""
 
+from tinykube.server.json_access import items, number, text
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import items, number, text
 
 
 def _containers(spec: JsonObject, path: str) -> list[tuple[str, JsonObject]]:

@@ -11,12 +11,12 @@ from tinykube.server.errors import (
     forbidden,
     forbidden_field,
 )
+from tinykube.server.json_access import items, keep_only_status, made, member, number, text
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey, labels_of, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.container_validation import whitespace_errors
 from tinykube.server.registry.definition import Definition, Request, Strategy, Subresource
 from tinykube.server.registry.ips import address_warnings
-from tinykube.server.registry.json_access import items, keep_only_status, made, member, number, text
 from tinykube.server.registry.pod_defaults import default_pod
 from tinykube.server.registry.pod_table import POD_COLUMNS
 from tinykube.server.registry.pod_updates import (

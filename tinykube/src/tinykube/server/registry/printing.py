@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from tinykube.server.json_access import items, member, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Column
-from tinykube.server.registry.json_access import items, member, text
 
 Cell = Callable[[JsonObject, float], str | int]
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tinykube.server.errors import FieldError
+from tinykube.server.json_access import fill, member, number
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request
 from tinykube.server.registry.deployments import replicated_template_errors
-from tinykube.server.registry.json_access import fill, member, number
 from tinykube.server.registry.printing import AGE, NAME, NONE, column, selector_text, template_columns
 from tinykube.server.registry.scale import scale_door
 from tinykube.server.registry.statuses import at_most, count_errors, status_door

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 from aiokube.api.quantity import parse_quantity
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
+from tinykube.server.json_access import member
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
-from tinykube.server.registry.json_access import member
 
 _HUGE = "hugepages-"
 _OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")

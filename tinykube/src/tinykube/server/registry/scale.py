@@ -1,10 +1,10 @@
 """The door ``scale``: how many replicas there are to be, seen apart from what they are."""
 
 from tinykube.server.errors import invalid, stale
+from tinykube.server.json_access import made, member, number, text
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Request, Subresource
-from tinykube.server.registry.json_access import made, member, number, text
 from tinykube.server.registry.printing import AGE, NAME, column, selector_text
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

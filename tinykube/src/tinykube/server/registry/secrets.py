@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value, required, too_long
+from tinykube.server.json_access import fill, made, member, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.configmaps import decoded_size, frozen_errors
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import fill, made, member, text
 from tinykube.server.registry.printing import AGE, NAME, column
 
 _LARGEST_BYTES = 1024 * 1024

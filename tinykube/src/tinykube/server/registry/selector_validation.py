@@ -6,9 +6,9 @@ import msgspec
 
 from aiokube.api.selectors import LabelSelector, SelectorError, selector_of
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
+from tinykube.server.json_access import items, member, raw, sorted_map, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
-from tinykube.server.registry.json_access import items, member, raw, sorted_map, text
 
 
 def shown(selector: JsonObject | None) -> msgspec.Raw:

@@ -1,9 +1,9 @@
 """What the addresses and families of a service may be, in themselves and on the way from old to new."""
 
 from tinykube.server.errors import FieldError, duplicate, invalid_value, not_supported, required
+from tinykube.server.json_access import items, string_list, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.ips import address_errors, family_of, is_dual_stack
-from tinykube.server.registry.json_access import items, string_list, text
 from tinykube.server.registry.service_spec import (
     HEADLESS,
     PREFER_DUAL,

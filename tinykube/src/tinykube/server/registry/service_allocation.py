@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from tinykube.server.errors import FieldError, internal, invalid, invalid_value
+from tinykube.server.json_access import items, number, raw, replace, string_list, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.allocator import Pool, address_pool, port_pool
 from tinykube.server.registry.definition import Request
 from tinykube.server.registry.ips import Family, family_of, parse_sloppy
-from tinykube.server.registry.json_access import items, number, raw, replace, string_list, text
 from tinykube.server.registry.service_addresses import cluster_ip_errors
 from tinykube.server.registry.service_spec import (
     HEADLESS,

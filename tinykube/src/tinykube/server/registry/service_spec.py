@@ -1,7 +1,7 @@
 """What the type of a service asks for, in a few questions."""
 
+from tinykube.server.json_access import items, number, text
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.json_access import items, number, text
 
 HEADLESS = "None"
 SINGLE, PREFER_DUAL, REQUIRE_DUAL = "SingleStack", "PreferDualStack", "RequireDualStack"

@@ -10,6 +10,7 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
+from tinykube.server.json_access import items, member, number, raw, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.ips import (
@@ -18,7 +19,6 @@ from tinykube.server.registry.ips import (
     network_errors,
     parse_sloppy,
 )
-from tinykube.server.registry.json_access import items, member, number, raw, text
 from tinykube.server.registry.service_addresses import cluster_ip_errors
 from tinykube.server.registry.service_spec import (
     is_headless,

@@ -1,8 +1,8 @@
 """ServiceAccounts: names of secrets, nothing else of the references to them."""
 
+from tinykube.server.json_access import items
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import items
 from tinykube.server.registry.printing import AGE, NAME
 
 

@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value
-from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.ips import address_warnings
-from tinykube.server.registry.json_access import (
+from tinykube.server.json_access import (
     fill,
     items,
     keep_only_status,
@@ -16,6 +13,9 @@ from tinykube.server.registry.json_access import (
     replace,
     text,
 )
+from tinykube.server.objects import JsonObject, metadata_of
+from tinykube.server.registry.definition import Definition, Request, Strategy
+from tinykube.server.registry.ips import address_warnings
 from tinykube.server.registry.names import dns_label_problem
 from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column, format_labels
 from tinykube.server.registry.service_addresses import step_errors

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
+from tinykube.server.json_access import fill, items, made, member, number, raw, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Definition, Request
-from tinykube.server.registry.json_access import fill, items, made, member, number, raw, text
 from tinykube.server.registry.names import dns_label_problem
 from tinykube.server.registry.pod_validation import template_errors, template_metadata_errors
 from tinykube.server.registry.printing import AGE, NAME, column, template_columns

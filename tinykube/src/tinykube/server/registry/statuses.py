@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value
+from tinykube.server.json_access import number
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Subresource
-from tinykube.server.registry.json_access import number
 
 
 def status_door(kind: str) -> Subresource:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tinykube.server.errors import FieldError, forbidden_field, not_supported
+from tinykube.server.json_access import keep_only_status, made, member, number, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry import validation as checks
 from tinykube.server.registry.definition import Request, Strategy
-from tinykube.server.registry.json_access import keep_only_status, made, member, number, text
 from tinykube.server.registry.pod_defaults import default_template
 from tinykube.server.registry.pod_warnings import pod_warnings
 from tinykube.server.registry.selector_validation import shown

@@ -1,6 +1,7 @@
 """The schema as the verbs want it: by group, version and kind, with refusals that are answers."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from tinykube.server.errors import bad_request
 from tinykube.server.objects import JsonObject
@@ -10,8 +11,24 @@ from tinykube.server.schema.errors import ConformError
 from tinykube.server.schema.loader import kind_type
 
 
+class Schema(Protocol):
+    """The types of all kinds. Documents are changed in place."""
+
+    def conform(self, group: str, version: str, kind: str, document: JsonObject) -> Sequence[str]:
+        """Check the type of every field and remove unknown fields; return a description of each unknown field.
+
+        The descriptions are those of strict validation (``unknown field "spec.foo"``). Raises a
+        :class:`~tinykube.server.errors.StatusError` of 400 for a value of the wrong type.
+        """
+        ...
+
+    def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
+        """Fill in the fixed defaults of a type."""
+        ...
+
+
 class TypeSchema:
-    """What is known of the types (:class:`tinykube.server.verbs.interfaces.Schema`). Has no state of its own."""
+    """The :class:`Schema` of the built-in kinds. Stateless."""
 
     def conform(self, group: str, version: str, kind: str, document: JsonObject) -> Sequence[str]:
         """Bring a document into the form of its type, in place; return its unknown fields.

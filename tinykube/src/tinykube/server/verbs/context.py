@@ -7,9 +7,10 @@ import msgspec
 from aiokube.clock import Clock
 from tinykube.server.errors import FieldError, invalid
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
+from tinykube.server.patch.service import Patches
 from tinykube.server.registry.definition import Definition, Registry, Request, Subresource
+from tinykube.server.schema.service import Schema
 from tinykube.server.storage.model import Storage, Stored
-from tinykube.server.verbs.interfaces import Patches, Schema
 
 META_GROUP = "meta.k8s.io"
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from tinykube.server.errors import StatusError, already_exists, invalid
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Request
+from tinykube.server.registry.metadata_validation import metadata_errors
 from tinykube.server.storage.model import Stored, WriteConflictError
 from tinykube.server.verbs import metadata as meta
 from tinykube.server.verbs.commit import commit_one, give_back, note_created
 from tinykube.server.verbs.context import Backend, Result, Target, answer, copied, shown
 from tinykube.server.verbs.field_manager import Own, Owner, settle
 from tinykube.server.verbs.fields import conform
-from tinykube.server.verbs.metadata_validation import metadata_errors
 from tinykube.server.verbs.namespaces import check_namespace_accepts
 from tinykube.server.verbs.offload import decide
 from tinykube.server.verbs.options import WriteOptions

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Request
-from tinykube.server.verbs.interfaces import Schema
+from tinykube.server.schema.service import Schema
 from tinykube.server.verbs.options import WriteOptions
 
 

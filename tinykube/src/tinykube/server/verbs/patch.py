@@ -6,12 +6,12 @@ import msgspec
 
 from tinykube.server.errors import StatusError, invalid_value
 from tinykube.server.objects import JsonObject
+from tinykube.server.patch.service import Patches, PatchType
 from tinykube.server.registry.definition import Definition, Request
 from tinykube.server.verbs import metadata as meta
 from tinykube.server.verbs.context import Backend, Result, Target
 from tinykube.server.verbs.field_manager import Owner
 from tinykube.server.verbs.fields import conform
-from tinykube.server.verbs.interfaces import Patches, PatchType
 from tinykube.server.verbs.options import WriteOptions
 from tinykube.server.verbs.update import modify
 

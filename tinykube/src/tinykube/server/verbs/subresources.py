@@ -7,6 +7,7 @@ from tinykube.server.errors import StatusError, bad_request, invalid, not_found,
 from tinykube.server.fields import scaling
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.errors import no_strategic_merge
+from tinykube.server.patch.service import PatchType
 from tinykube.server.registry.definition import Request, Subresource, SubresourceHandler
 from tinykube.server.storage.model import WriteConflictError
 from tinykube.server.verbs.apply import applied_document, report_twice
@@ -15,7 +16,6 @@ from tinykube.server.verbs.context import Backend, Target, copied, shown
 from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.field_manager import Owner, own_scaled, scale_to_write, settle, writer
 from tinykube.server.verbs.fields import conform
-from tinykube.server.verbs.interfaces import PatchType
 from tinykube.server.verbs.metadata import check_name, check_namespace, check_type, own_metadata
 from tinykube.server.verbs.options import DeleteOptions, WriteOptions
 from tinykube.server.verbs.update import keep_times, write_decided

@@ -14,7 +14,7 @@ from tinykube.server.http.request_info import Asked
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Registry
-from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.verbs.context import Caller
 
 GNOSTIC = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from tinykube.server.registry.builtin import builtin_registry
-from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.schema.openapi_v2 import swagger
 
 PREFIX = "io.k8s.api.core.v1."

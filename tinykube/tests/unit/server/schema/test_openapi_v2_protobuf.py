@@ -6,7 +6,7 @@ import pytest
 from tests.unit.server.schema.openapi_v2_reader import read_document
 
 from tinykube.server.registry.builtin import builtin_registry
-from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.schema.openapi_v2 import swagger
 from tinykube.server.schema.openapi_v2_protobuf import swagger_protobuf
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinykube.server.patch.service import TypedPatches
+from tinykube.server.patch.service import PatchType, TypedPatches
 from tinykube.server.registry.configmaps import CONFIG_MAPS
 from tinykube.server.registry.pods import PODS
-from tinykube.server.verbs.interfaces import PatchType
 from tinykube.server.verbs.patch import _patched
 
 PATCHES = TypedPatches()

@@ -10,7 +10,7 @@ from tests.unit.client.support import FakeClock
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
-from tinykube.server.patch.service import TypedPatches
+from tinykube.server.patch.service import PatchType, TypedPatches
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Definition, Registry, Request
 from tinykube.server.schema.service import TypeSchema
@@ -19,7 +19,6 @@ from tinykube.server.storage.store import open_storage
 from tinykube.server.verbs.context import Backend, Caller, Result, Target, new_request
 from tinykube.server.verbs.create import create
 from tinykube.server.verbs.delete import delete
-from tinykube.server.verbs.interfaces import PatchType
 from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptions
 from tinykube.server.verbs.patch import patch
 from tinykube.server.verbs.read import Page, get, list_page

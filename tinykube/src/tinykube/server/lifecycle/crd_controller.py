@@ -5,6 +5,7 @@ import asyncio
 from aiokube.api.times import format_time
 from aiokube.clock import Clock
 from tinykube.server.custom.crd_definitions import resource_of
+from tinykube.server.custom.customresourcedefinitions import CLEANUP
 from tinykube.server.custom.kinds import CRDS, CustomKinds
 from tinykube.server.custom.names import (
     ESTABLISHED,
@@ -15,11 +16,10 @@ from tinykube.server.custom.names import (
     taken_names,
 )
 from tinykube.server.errors import StatusError
+from tinykube.server.json_access import items, member, text
 from tinykube.server.lifecycle.delay_queue import Agenda
 from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
 from tinykube.server.objects import JsonObject, StorageKey, metadata_of
-from tinykube.server.registry.customresourcedefinitions import CLEANUP
-from tinykube.server.registry.json_access import items, member, text
 from tinykube.server.storage.model import Storage, Stored
 
 _LOOK_AGAIN_SECONDS = 0.25

@@ -20,9 +20,9 @@ from tinykube.server.custom.names import (
 )
 from tinykube.server.custom.structural_schema import nodes
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value
+from tinykube.server.json_access import fill, items, keep_only_status, made, member, number, text
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.json_access import fill, items, keep_only_status, made, member, number, text
 from tinykube.server.registry.statuses import status_door
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tinykube.server.registry.definition import Definition, Registry, Strategy, Subresource
-from tinykube.server.schema.openapi import TypeOpenApi
+from tinykube.server.registry.openapi import TypeOpenApi
 
 ITEM = "/api/v1/namespaces/{namespace}/services/{name}"
 
