@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from tinykube.testing.certificates import CertificateAuthority
+from tinykube.server.certificates.authority import CertificateAuthority
 
 Fault = Literal["none", "refused", "reset", "torn", "stalled", "429", "503"]
 

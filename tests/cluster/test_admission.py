@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiokube.clock import SystemClock
-from tinykube.testing.certificates import CertificateAuthority
+from tinykube.server.certificates.authority import CertificateAuthority
 from tinykube.testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aiokube.clock import SystemClock
-from tinykube.testing.certificates import CertificateAuthority
+from tinykube.server.certificates.authority import CertificateAuthority
 from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess
 

@@ -16,7 +16,7 @@ from endpointd.cli.serving import Server
 from endpointd.cli.serving_address import BindAddress, open_listener, parse_bind_address
 from endpointd.cli.serving_answers import Answers, parse_head
 from endpointd.cli.serving_secrets import ServingFileError, ServingFiles, ServingSecrets
-from tinykube.testing.certificates import CertificateAuthority
+from tinykube.server.certificates.authority import CertificateAuthority
 
 AUTHORITY = CertificateAuthority(clock=SystemClock())
 TOKEN = "an-open-secret"

@@ -16,7 +16,7 @@ from endpointd.cli.serving_address import BindAddress, ListenError, open_listene
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.sync_lag import SyncLag
 from tests.differential.metrics_text import parse_metrics
-from tinykube.testing.certificates import CertificateAuthority
+from tinykube.server.certificates.authority import CertificateAuthority
 from tinykube.testing.kubeconfig import write_kubeconfig
 
 HERE = BindAddress("127.0.0.1", 0)

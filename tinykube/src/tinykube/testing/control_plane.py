@@ -23,8 +23,8 @@ from typing import Self
 from aiokube.client.config import ClusterConfig, TlsConfig
 from aiokube.client.credentials import Credential, StaticCredentials, bearer
 from aiokube.clock import Clock, SystemClock
+from tinykube.server.certificates.authority import CertificateAuthority, KeyPair, new_signing_key
 from tinykube.server.certificates.files import write_private
-from tinykube.testing.certificates import CertificateAuthority, KeyPair, new_signing_key
 from tinykube.testing.kubeconfig import write_kubeconfig
 from tinykube.testing.processes import ChildProcess, ProcessError
 

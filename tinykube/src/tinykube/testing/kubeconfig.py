@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tinykube.server.certificates.authority import KeyPair
 from tinykube.server.certificates.files import write_private
-from tinykube.testing.certificates import KeyPair
 
 
 def write_kubeconfig(

@@ -1,4 +1,4 @@
-"""Certificates made of nothing but the standard library, judged by one that others trust."""
+"""The server's certificate: who signs it, how long it is kept, and who may read its file."""
 
 import os
 import ssl
@@ -7,40 +7,14 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, utils
 from tests.unit.client.support import FakeClock
 
 from tinykube.server.certificates.files import kept_certificate, make_certificate, write_private
-from tinykube.server.certificates.p256 import new_key, sign
-from tinykube.server.certificates.x509 import private_key
 
 HOSTS = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 
-def test_a_signature_is_good_for_its_message_and_no_other() -> None:
-    for number in range(8):
-        key = new_key()
-        message = bytes([number]) * number
-        public = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key.public_bytes)
-        signature = utils.encode_dss_signature(*sign(key, message))
-        public.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-        with pytest.raises(InvalidSignature):
-            public.verify(signature, message + b"x", ec.ECDSA(hashes.SHA256()))
-
-
-def test_a_key_is_read_by_others_as_the_same_key() -> None:
-    from cryptography.hazmat.primitives.serialization import load_der_private_key
-
-    key = new_key()
-    loaded = load_der_private_key(private_key(key), None)
-    assert isinstance(loaded, ec.EllipticCurvePrivateKey)
-    numbers = loaded.private_numbers()
-    assert (numbers.private_value, numbers.public_numbers.x, numbers.public_numbers.y) == key
-
-
-def test_the_server_is_vouched_for_by_an_authority_that_can_vouch_for_no_other_authority() -> None:
+def test_the_authority_signs_the_server_and_cannot_sign_another_authority() -> None:
     made = make_certificate(HOSTS, FakeClock())
     authority = x509.load_pem_x509_certificate(made.authority.encode())
     server = x509.load_pem_x509_certificate(made.certificate.encode())
@@ -59,7 +33,7 @@ def test_the_server_is_vouched_for_by_an_authority_that_can_vouch_for_no_other_a
     assert made.context().minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_the_certificate_is_kept_until_it_is_soon_over_or_for_other_hosts(tmp_path: Path) -> None:
+def test_the_certificate_is_kept_until_it_nearly_expires_or_the_hosts_change(tmp_path: Path) -> None:
     clock = FakeClock()
     first = kept_certificate(tmp_path, HOSTS, clock)
     clock.advance(300 * 86400)
@@ -70,12 +44,12 @@ def test_the_certificate_is_kept_until_it_is_soon_over_or_for_other_hosts(tmp_pa
     assert kept_certificate(tmp_path, HOSTS[:2], clock).hosts == HOSTS[:2]
 
 
-def test_a_file_that_is_no_certificate_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_certificate_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "serving.json").write_text("{")
     assert kept_certificate(tmp_path, HOSTS, FakeClock()).hosts == HOSTS
 
 
-def test_a_private_file_is_its_owners_alone_and_leaves_no_half(tmp_path: Path) -> None:
+def test_a_private_file_is_written_whole_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     write_private(tmp_path / "secret", b"x")
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(TypeError):
@@ -89,7 +63,7 @@ def test_a_certificate_does_not_print_its_key() -> None:
     assert "PRIVATE" not in repr(made)
 
 
-def test_a_file_that_lies_in_wait_is_never_written_to(tmp_path: Path) -> None:
+def test_a_file_or_link_placed_by_an_attacker_is_never_written_to(tmp_path: Path) -> None:
     bait, linked = tmp_path / f".secret.{os.getpid()}", tmp_path / "elsewhere"
     bait.touch()
     bait.chmod(0o666)

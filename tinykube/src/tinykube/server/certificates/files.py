@@ -1,4 +1,4 @@
-"""A server's certificate, its key and its authority: made when they are missing, kept in the data directory."""
+"""The server's certificate, key and authority: created when missing, kept in the data directory."""
 
 import contextlib
 import errno
@@ -12,23 +12,15 @@ from pathlib import Path
 import msgspec
 
 from aiokube.clock import Clock
-from tinykube.server.certificates.p256 import new_key
-from tinykube.server.certificates.x509 import (
-    authority_certificate,
-    pem,
-    private_key,
-    server_certificate,
-)
 
-_AUTHORITY = "endpointd embedded API server"
+_AUTHORITY = "tinykube"
 _LIFETIME = timedelta(days=365)
-_SKEW = timedelta(hours=1)
 _RENEW_BEFORE = timedelta(days=30)
 _FILE = "serving.json"
 
 
 class ServingCertificate(msgspec.Struct, frozen=True):
-    """What a server shows, and what its clients check it by (all PEM). ``private_key`` is a secret."""
+    """A server's certificate and key, and the authority that its clients trust (all PEM). ``private_key`` is a secret."""
 
     hosts: tuple[str, ...]
     expires: datetime
@@ -37,14 +29,14 @@ class ServingCertificate(msgspec.Struct, frozen=True):
     private_key: str
 
     def __repr__(self) -> str:
-        """Return what may be printed."""
+        """Leave out the private key."""
         return f"ServingCertificate(hosts={self.hosts!r}, expires={self.expires.isoformat()})"
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS settings of a server: TLS 1.2 at least."""
+        """Return a server's TLS context: TLS 1.2 or later."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # OpenSSL reads certificates from files only; this one is 0600 and gone at once.
+        # The ssl module loads key pairs from files only; this one is 0600 and removed at once.
         with tempfile.NamedTemporaryFile() as file:
             file.write(self.certificate.encode() + self.private_key.encode())
             file.flush()
@@ -53,25 +45,25 @@ class ServingCertificate(msgspec.Struct, frozen=True):
 
 
 def make_certificate(hosts: Sequence[str], clock: Clock) -> ServingCertificate:
-    """Make an authority and a certificate signed by it, for a year. The authority's key is thrown away at once."""
-    begins = clock.wall() - _SKEW
-    expires = begins + _LIFETIME
-    authority_key, key = new_key(), new_key()
-    authority = authority_certificate(_AUTHORITY, authority_key, begins, expires)
-    certificate = server_certificate(hosts, key, _AUTHORITY, authority_key, begins, expires)
+    """Return a certificate for a year, signed by a new authority whose key is discarded."""
+    from tinykube.server.certificates.authority import CertificateAuthority
+
+    authority = CertificateAuthority(_AUTHORITY, clock=clock, lifetime=_LIFETIME)
+    pair = authority.server(hosts)
     return ServingCertificate(
         hosts=tuple(hosts),
-        expires=expires,
-        authority=pem("CERTIFICATE", authority).decode(),
-        certificate=pem("CERTIFICATE", certificate).decode(),
-        private_key=pem("PRIVATE KEY", private_key(key)).decode(),
+        expires=authority.expires,
+        authority=authority.pem.decode(),
+        certificate=pair.certificate.decode(),
+        private_key=pair.private_key.decode(),
     )
 
 
 def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> ServingCertificate:
-    """Return the certificate kept in a directory, or make another one.
+    """Return the certificate stored in a directory; replace it if it cannot be used.
 
-    That is if it is missing or damaged, for other hosts, not valid yet, or not for much longer. The file is 0600: it holds the key.
+    It is replaced if it is missing or damaged, names other hosts, is not valid yet or expires within 30 days. The file
+    is 0600, because it holds the key.
     """
     path = data_dir / _FILE
     try:
@@ -87,9 +79,7 @@ def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> Serv
 
 def _is_usable(kept: ServingCertificate, clock: Clock) -> bool:
     left = kept.expires - clock.wall()
-    if (
-        not _RENEW_BEFORE < left <= _LIFETIME
-    ):  # more than a lifetime: made while the clock was ahead, and not yet valid
+    if not _RENEW_BEFORE < left <= _LIFETIME:  # more than a lifetime: signed while the clock was ahead
         return False
     try:
         kept.context()
@@ -99,10 +89,10 @@ def _is_usable(kept: ServingCertificate, clock: Clock) -> bool:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all.
+    """Write a file atomically, readable by its owner alone.
 
-    It is written under a name that nobody can guess, and made then: a file or a link that lies in wait is never opened. Raises
-    PermissionError where the file at ``path``, or the one that was made, belongs to another user (root may replace any).
+    The temporary file has an unpredictable name and is created exclusively: an existing file or symbolic link is never
+    opened. Raises PermissionError if the file at ``path`` or the new one belongs to another user (root may replace any).
     """
     with contextlib.suppress(FileNotFoundError):
         _check_owner(path, path.lstat())

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tinykube.testing.certificates import CertificateAuthority, KeyPair
+from tinykube.server.certificates.authority import CertificateAuthority, KeyPair
 from tinykube.testing.control_plane import AssetsMissingError, find_assets
 from tinykube.testing.kubeconfig import write_kubeconfig
 
