@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from aiokube.api.core import PODS, SERVICES
 from aiokube.api.discovery import (
     ENDPOINT_SLICES,
@@ -44,6 +46,9 @@ _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
 _WATCH_RETRY_SECONDS = 0.2
 _RESTLESS_SECONDS = 60.0
+_START_SECONDS = 60.0
+_START_POLL_SECONDS = 0.1
+_CANARY = "canary"
 
 T = TypeVar("T")
 Object = TypeVar("Object", bound=KubernetesObject)
@@ -113,16 +118,50 @@ class Side:
     async def open(self) -> None:
         """Create the namespaces and start the controllers."""
         for name in self.namespaces:
-            body = document({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
-            try:
-                await self._client.request("POST", "/api/v1/namespaces", body=body)
-            except AlreadyExistsError:
-                continue  # of an earlier workload on this cluster
+            await self._create_namespace(name)
         self.start()
+
+    async def _create_namespace(self, name: str) -> None:
+        body = document({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+        with contextlib.suppress(AlreadyExistsError):  # of an earlier workload on this cluster
+            await self._client.request("POST", "/api/v1/namespaces", body=body)
 
     def start(self) -> None:
         """Start the controllers."""
         self._process = self._starter(self.plane, f"controllers-{self.name}")
+
+    async def wait_started(self) -> None:
+        """Wait until the controllers publish a new Service of their own namespace.
+
+        Without it a slow start would look like rest. Raises ControllersError after a minute, or when they have ended.
+        """
+        await self._create_namespace(_CANARY)
+        collection = f"/api/v1/namespaces/{_CANARY}/services"
+        spec = {"selector": {"app": _CANARY}, "ports": [{"port": 80}]}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"generateName": "canary-"},
+            "spec": spec,
+        }
+        answer = await self._client.request("POST", collection, body=document(service).encode())
+        name = msgspec.json.decode(answer)["metadata"]["name"]
+        published = (
+            (f"/api/v1/namespaces/{_CANARY}/endpoints", {"fieldSelector": f"metadata.name={name}"}),
+            (
+                f"/apis/discovery.k8s.io/v1/namespaces/{_CANARY}/endpointslices",
+                {"labelSelector": f"kubernetes.io/service-name={name}"},
+            ),
+        )
+        deadline = self._clock.monotonic() + _START_SECONDS
+        while self._clock.monotonic() < deadline:
+            if self.obituary is not None:
+                raise ControllersError(self.obituary)
+            for path, query in published:
+                if msgspec.json.decode(await self._client.request("GET", path, query=query))["items"]:
+                    return
+            await self._clock.sleep(_START_POLL_SECONDS)
+        raise ControllersError(f"{self.name} published nothing within {_START_SECONDS:g} s of its start")
 
     def stop(self) -> int:
         """Stop the controllers and return their exit code."""

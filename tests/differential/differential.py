@@ -334,6 +334,8 @@ async def compare(
         for side in sides:
             stack.push_async_callback(side.close)
             await side.open()
+        for side in sides:
+            await side.wait_started()
         differential = Differential(plan, *sides, report=report, clock=clock)
         differential.candidate_must_be_right_by_itself = not candidate_may_overlook
         await differential.run()

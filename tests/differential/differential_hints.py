@@ -295,6 +295,8 @@ async def compare_hints(
         for side in sides:
             stack.push_async_callback(side.close)
             await side.open()
+        for side in sides:
+            await side.side.wait_started()
         differential = HintDifferential(seed, steps, options, *sides, report=report, clock=clock)
         await differential.run()
         return differential
