@@ -1,3 +1,169 @@
-"""A Kubernetes client and controller runtime for asyncio."""
+"""A Kubernetes client and controller runtime for asyncio.
+
+Everything that a controller needs is imported from here; what this module does not list is private. Each name is
+loaded when it is first used, so that ``import aiokube`` costs nothing.
+"""
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "__version__",
+    # A connection to a cluster.
+    "Client",
+    "load_config",
+    "ClusterConfig",
+    # Objects: what they have in common, and how a type of yours is tied to a kind.
+    "Resource",
+    "ObjectKey",
+    "ObjectMeta",
+    "OwnerReference",
+    "ObjectReference",
+    "LabelSelector",
+    "key_of",
+    # Caches: the objects of one resource, kept up to date.
+    "Informer",
+    "Store",
+    "Lister",
+    "wait_all_synced",
+    # Controllers: keys that wait, what is done with them, and the program around it.
+    "WorkQueue",
+    "enqueue",
+    "Controller",
+    "RequeueAfter",
+    "ReconcileError",
+    "Manager",
+    "stop_on_signals",
+    # Kubernetes Events, which people see in kubectl describe.
+    "EventRecorder",
+    "EventWriter",
+    "ClientEventSink",
+    "reference",
+    # Several replicas, one of which writes.
+    "LeaderElector",
+    "Fence",
+    "FencedWriter",
+    # Errors: the server refused, no proper answer came, the configuration is wrong.
+    "ClientError",
+    "ApiError",
+    "NotFoundError",
+    "AlreadyExistsError",
+    "ConflictError",
+    "InvalidError",
+    "ForbiddenError",
+    "UnauthorizedError",
+    "TooManyRequestsError",
+    "ExpiredError",
+    "TransportError",
+    "ConfigError",
+    "is_namespace_terminating",
+    # Time, injected.
+    "Clock",
+    "SystemClock",
+    # Media types of Client.patch.
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_MERGE_PATCH",
+]
+
+_MODULES = {
+    "Client": "client.rest",
+    "load_config": "client.load_config",
+    "ClusterConfig": "client.config",
+    "Resource": "api.resource",
+    "ObjectKey": "api.meta",
+    "ObjectMeta": "api.meta",
+    "OwnerReference": "api.meta",
+    "ObjectReference": "api.meta",
+    "LabelSelector": "api.selectors",
+    "key_of": "api.meta",
+    "Informer": "runtime.informer",
+    "Store": "runtime.store",
+    "Lister": "runtime.lister",
+    "wait_all_synced": "runtime.informer",
+    "WorkQueue": "runtime.queue",
+    "enqueue": "runtime.handlers",
+    "Controller": "runtime.controller",
+    "RequeueAfter": "runtime.controller",
+    "ReconcileError": "runtime.errors",
+    "Manager": "runtime.manager",
+    "stop_on_signals": "runtime.shutdown",
+    "EventRecorder": "runtime.events",
+    "EventWriter": "runtime.events",
+    "ClientEventSink": "runtime.events",
+    "reference": "runtime.events",
+    "LeaderElector": "runtime.leader_election",
+    "Fence": "runtime.leader_election_fence",
+    "FencedWriter": "runtime.leader_election_fence",
+    "ClientError": "client.errors",
+    "ApiError": "client.errors",
+    "NotFoundError": "client.errors",
+    "AlreadyExistsError": "client.errors",
+    "ConflictError": "client.errors",
+    "InvalidError": "client.errors",
+    "ForbiddenError": "client.errors",
+    "UnauthorizedError": "client.errors",
+    "TooManyRequestsError": "client.errors",
+    "ExpiredError": "client.errors",
+    "TransportError": "client.errors",
+    "ConfigError": "client.errors",
+    "is_namespace_terminating": "client.errors",
+    "Clock": "clock",
+    "SystemClock": "clock",
+    "JSON_PATCH": "client.rest",
+    "MERGE_PATCH": "client.rest",
+    "STRATEGIC_MERGE_PATCH": "client.rest",
+}
+
+TYPE_CHECKING = False  # typing's own would have to be imported
+if TYPE_CHECKING:
+    from aiokube.api.meta import ObjectKey, ObjectMeta, ObjectReference, OwnerReference, key_of
+    from aiokube.api.resource import Resource
+    from aiokube.api.selectors import LabelSelector
+    from aiokube.client.config import ClusterConfig
+    from aiokube.client.errors import (
+        AlreadyExistsError,
+        ApiError,
+        ClientError,
+        ConfigError,
+        ConflictError,
+        ExpiredError,
+        ForbiddenError,
+        InvalidError,
+        NotFoundError,
+        TooManyRequestsError,
+        TransportError,
+        UnauthorizedError,
+        is_namespace_terminating,
+    )
+    from aiokube.client.load_config import load_config
+    from aiokube.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+    from aiokube.clock import Clock, SystemClock
+    from aiokube.runtime.controller import Controller, RequeueAfter
+    from aiokube.runtime.errors import ReconcileError
+    from aiokube.runtime.events import ClientEventSink, EventRecorder, EventWriter, reference
+    from aiokube.runtime.handlers import enqueue
+    from aiokube.runtime.informer import Informer, wait_all_synced
+    from aiokube.runtime.leader_election import LeaderElector
+    from aiokube.runtime.leader_election_fence import Fence, FencedWriter
+    from aiokube.runtime.lister import Lister
+    from aiokube.runtime.manager import Manager
+    from aiokube.runtime.queue import WorkQueue
+    from aiokube.runtime.shutdown import stop_on_signals
+    from aiokube.runtime.store import Store
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'aiokube' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"aiokube.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion."""
+    return __all__

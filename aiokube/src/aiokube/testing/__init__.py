@@ -1,1 +1,28 @@
-"""Test kit: virtual time, a source of objects that misbehaves on request, an in-memory server, builders."""
+"""Tests without a cluster and without waiting: virtual time, and servers in memory that fail when told to.
+
+What this module does not list is private. Nothing here is needed at run time.
+"""
+
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.virtual_time import (
+    DeadlockError,
+    FakeClock,
+    LeftoverTasksError,
+    VirtualTimeLoop,
+    run_virtual,
+    settle,
+)
+
+__all__ = [
+    # Hours in no time.
+    "run_virtual",
+    "FakeClock",
+    "settle",
+    "VirtualTimeLoop",
+    "DeadlockError",
+    "LeftoverTasksError",
+    # Servers in memory.
+    "FakeSource",
+    "MemoryServer",
+]
