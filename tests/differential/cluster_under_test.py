@@ -24,7 +24,7 @@ from aiokube.api.resource import Resource, WatchEvent
 from aiokube.client.errors import AlreadyExistsError, ApiError, ClientError, NotFoundError
 from aiokube.client.rest import MERGE_PATCH, Client
 from aiokube.clock import Clock, SystemClock
-from tests.differential.normalise import Snapshot, slices_in_order
+from tests.differential.normalise import Json, Snapshot, slice_names_in_order
 from tests.differential.operations import RESOURCES, Operation, SliceOf, document
 from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess
@@ -211,8 +211,8 @@ class Side:
     async def snapshot(self) -> Snapshot:
         """Return everything in the namespaces that a comparison needs."""
         return Snapshot(
-            endpoints=await self._list(ENDPOINTS),
-            slices=await self._list(ENDPOINT_SLICES),
+            raw_endpoints=await self._list_raw(ENDPOINTS),
+            raw_slices=await self._list_raw(ENDPOINT_SLICES),
             services=await self._list(SERVICES),
             pods=await self._list(PODS),
             is_old=self.plane.minor_version < ENDPOINTS_MANAGER_SINCE,
@@ -222,6 +222,10 @@ class Side:
     async def _list(self, resource: Resource[Object]) -> tuple[Object, ...]:
         pages = [await self._client.list_page(resource, namespace=namespace) for namespace in self.namespaces]
         return tuple(item for page in pages for item in page.items)
+
+    async def _list_raw(self, resource: Resource[Any]) -> tuple[Json, ...]:
+        bodies = [await self._client.request("GET", resource.path(name)) for name in self.namespaces]
+        return tuple(item for body in bodies for item in msgspec.json.decode(body)["items"])
 
     async def versions(self) -> Mapping[str, str]:
         """Return the resource version of every Endpoints and EndpointSlice in the namespaces."""
@@ -256,9 +260,9 @@ class Side:
         found: dict[tuple[str, SliceOf], str] = {}
         for namespace, target in targets:
             key = ObjectKey(namespace, target.service)
-            candidates = slices_in_order(snapshot, key, MANAGED_BY_ENDPOINTSLICE_CONTROLLER)
+            candidates = slice_names_in_order(snapshot, key, MANAGED_BY_ENDPOINTSLICE_CONTROLLER)
             if candidates:
-                found[namespace, target] = candidates[target.index % len(candidates)].metadata.name
+                found[namespace, target] = candidates[target.index % len(candidates)]
         return found
 
     async def apply(self, operation: Operation, resolved: Resolved) -> str:

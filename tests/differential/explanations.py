@@ -12,7 +12,7 @@ from tests.differential.normalise import NormalState, different_keys
 
 Lines = tuple[str, ...]
 
-_HEADLESS = "service.kubernetes.io/headless="
+_HEADLESS = 'service.kubernetes.io/headless=""'
 _PLACEHOLDER = "sizes [0]"
 
 

@@ -1,13 +1,13 @@
 """One of two clusters on which Endpoints are mirrored, what both must have in common, and what must hold on each.
 
-Names of slices, times and versions are chance and left out; a uid becomes whether it is that of the Endpoints there is.
-Everything else of a mirrored slice is determined, but for the order of its endpoints (behaviour 6).
+Slices are compared as raw JSON without the noise that :mod:`tests.differential.normalise` names. Everything else of a mirrored
+slice is determined, but for the order of its endpoints (behaviour 6).
 """
 
 import contextlib
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,9 +25,26 @@ from aiokube.client.errors import NotFoundError
 from aiokube.client.rest import MERGE_PATCH
 from endpointd.controllers.mirroring.controller import EVENT_COMPONENT, NAME
 from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
-from tests.differential.cluster_under_test import POKE_ANNOTATION, Resolved, Side, Starter
+from tests.differential.cluster_under_test import (
+    POKE_ANNOTATION,
+    Resolved,
+    Side,
+    Starter,
+)
 from tests.differential.mirroring_workload import HELD, OURS, STRANGER
-from tests.differential.normalise import NormalState, Snapshot
+from tests.differential.normalise import (
+    Json,
+    NormalState,
+    Snapshot,
+    Uids,
+    endpoint_lines,
+    is_being_deleted,
+    manager_of,
+    raw_key_of,
+    service_key_of,
+    slice_header_lines,
+    type_and_ports_of,
+)
 from tests.differential.operations import Operation, SliceOf, document
 from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess
@@ -67,11 +84,11 @@ class MirroringSide(Side):
         snapshot = await self.snapshot()
         found: dict[tuple[str, SliceOf], str] = {}
         for namespace, target in targets:
-            candidates = slices_in_order(
+            candidates = slice_names_in_order(
                 snapshot, ObjectKey(namespace, target.service), are_held=target.index == HELD
             )
             if candidates:
-                found[namespace, target] = candidates[target.index % len(candidates)].metadata.name
+                found[namespace, target] = candidates[target.index % len(candidates)]
         return found
 
     async def poke(self) -> None:
@@ -103,19 +120,21 @@ class MirroringSide(Side):
         return frozenset(found)
 
 
-def slices_in_order(snapshot: Snapshot, key: ObjectKey, *, are_held: bool = False) -> list[EndpointSlice]:
-    """Return the slices that mirror an Endpoints, in an order that follows from what is in them.
+def slice_names_in_order(snapshot: Snapshot, key: ObjectKey, *, are_held: bool = False) -> list[str]:
+    """Return the names of the slices that mirror an Endpoints, in an order that follows from what is in them.
 
     Either those that live, or those that a finalizer keeps from going.
     """
+    nothing = Uids(Snapshot())
     chosen = [
-        piece
-        for piece in snapshot.slices
-        if _mirrored_key(piece) == key
-        and _manager(piece) == OURS
-        and (piece.metadata.deletion_timestamp is not None) == are_held
+        slice_
+        for slice_ in snapshot.raw_slices
+        if service_key_of(slice_) == key
+        and manager_of(slice_) == OURS
+        and is_being_deleted(slice_) == are_held
     ]
-    return sorted(chosen, key=lambda piece: (_group(piece), _lines(piece, {})))
+    chosen.sort(key=lambda slice_: (type_and_ports_of(slice_), _lines(slice_, nothing)))
+    return [raw_key_of(slice_).name for slice_ in chosen]
 
 
 def mirrored_state(snapshot: Snapshot) -> NormalState:
@@ -123,20 +142,20 @@ def mirrored_state(snapshot: Snapshot) -> NormalState:
 
     Slices that are being deleted are left out: :func:`held_keys` says whose they are.
     """
-    uids = {key_of(item): item.metadata.uid for item in snapshot.endpoints}
+    uids = Uids(snapshot)
     state: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for piece in snapshot.slices:
-        if piece.metadata.deletion_timestamp is None:
-            by_hand = piece.metadata.name.startswith(STRANGER)
-            named = f" named {piece.metadata.name}" if by_hand else ""
-            name = f"{_mirrored_key(piece)} {_group(piece)} by {_manager(piece)}{named}"
-            state[name].append(_lines(piece, uids))
+    for slice_ in snapshot.raw_slices:
+        if not is_being_deleted(slice_):
+            own_name = raw_key_of(slice_).name
+            named = f" named {own_name}" if own_name.startswith(STRANGER) else ""
+            name = f"{service_key_of(slice_)} {type_and_ports_of(slice_)} by {manager_of(slice_)}{named}"
+            state[name].append(_lines(slice_, uids))
     return {name: tuple(line for lines in sorted(found) for line in lines) for name, found in state.items()}
 
 
 def held_keys(snapshot: Snapshot) -> set[str]:
     """Return of which Endpoints there are slices that are being deleted and do not go."""
-    return {str(_mirrored_key(p)) for p in snapshot.slices if p.metadata.deletion_timestamp is not None}
+    return {str(service_key_of(slice_)) for slice_ in snapshot.raw_slices if is_being_deleted(slice_)}
 
 
 def broken_mirrors(snapshot: Snapshot) -> list[str]:
@@ -193,19 +212,5 @@ def _port_text(port: EndpointPort) -> str:
     return f"{port.name or '-'}:{port.port}/{port.protocol} {port.app_protocol or ''}".rstrip()
 
 
-def _lines(piece: EndpointSlice, uids: Mapping[ObjectKey, str]) -> tuple[str, ...]:
-    metadata = piece.metadata
-    owners = [
-        f"{owner.api_version} {owner.kind} {owner.name} controller={owner.controller}"
-        f" block={owner.block_owner_deletion}"
-        f"{'' if owner.uid == uids.get(ObjectKey(metadata.namespace, owner.name)) else ' (another uid)'}"
-        for owner in metadata.owner_references or ()
-    ]
-    endpoints = [msgspec.json.encode(endpoint).decode() for endpoint in piece.endpoints or ()]
-    return (
-        f"labels {sorted((metadata.labels or {}).items())}",
-        f"annotations {sorted((metadata.annotations or {}).items())}",
-        f"owners {owners}",
-        f"finalizers {list(metadata.finalizers or ())}",
-        *sorted(endpoints),
-    )
+def _lines(slice_: Json, uids: Uids) -> tuple[str, ...]:
+    return (*slice_header_lines(slice_, uids), *endpoint_lines(slice_, uids))

@@ -1,53 +1,67 @@
-"""What two clusters must have in common: Endpoints and EndpointSlices with all that is chance taken out.
+"""What two clusters must have in common: Endpoints and EndpointSlices as the servers sent them, without named noise.
 
-Left out are names of generated slices, uids, times, resource versions and who manages which field. A uid becomes
-whether it is that of the object that bears the name now. The endpoints of several slices with one list of ports
-count together, with the sizes of the slices where those are determined. Order is left out where it may depend on a
-uid (behaviour 6); :mod:`tests.differential.invariants` holds each cluster to the order it should have.
+Objects are compared as raw JSON: every field counts, known or not. Only what this module names is left out: names of generated
+slices, times, versions and who manages which field (:data:`NOISE_IN_METADATA`), and what depends on the version of
+Kubernetes (:class:`Snapshot`). A uid becomes whether it is that of the object which has the name now. The endpoints of several
+slices with the same ports count together, with the sizes of the slices where those are determined. Order is left out where it
+may depend on a uid (behaviour 6); :mod:`tests.differential.invariants` checks the order in each cluster.
 """
 
 import difflib
+import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from aiokube.api.core import Pod, Service
 from aiokube.api.discovery import (
+    ENDPOINT_SLICES,
     MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     MANAGED_BY_LABEL,
+    MANAGED_BY_MIRRORING_CONTROLLER,
     SERVICE_NAME_LABEL,
-    Endpoint,
     EndpointSlice,
 )
-from aiokube.api.discovery import EndpointPort as SlicePort
-from aiokube.api.endpoints import (
-    LAST_CHANGE_TRIGGER_TIME_ANNOTATION,
-    EndpointAddress,
-    Endpoints,
-    EndpointSubset,
-)
+from aiokube.api.endpoints import ENDPOINTS, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, Endpoints
 from aiokube.api.endpoints import MANAGED_BY_LABEL as ENDPOINTS_MANAGED_BY_LABEL
-from aiokube.api.meta import ObjectKey, ObjectMeta, ObjectReference, key_of
+from aiokube.api.meta import ObjectKey, key_of
 
-P = TypeVar("P")
+Json = dict[str, Any]
 
 NormalState = Mapping[str, tuple[str, ...]]
 """What is compared: lines of text, under the name of the Endpoints or the group of slices that they describe."""
 
+NOISE_IN_METADATA = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+        "generation",  # counts writes; upstream often needs more of them
+        "deletionGracePeriodSeconds",  # set together with deletionTimestamp, of which only the presence counts
+    }
+)
+"""Fields of metadata that differ between two clusters with the same contents."""
 
 HAND_MADE = "foreign-"
-"""How the names of slices begin that a workload makes by hand; they are kept in comparisons."""
+"""Prefix of the names of slices that a workload makes by hand; they are kept in comparisons."""
+
+_BARE_WORD = re.compile(r"[A-Za-z0-9_./:-]+")
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """All that is read from one cluster, in the namespaces of a workload."""
+@dataclass(frozen=True)
+class Snapshot:
+    """All that is read from one cluster, in the namespaces of a workload. What is compared is raw."""
 
-    endpoints: tuple[Endpoints, ...]
-    slices: tuple[EndpointSlice, ...]
-    services: tuple[Service, ...]
-    pods: tuple[Pod, ...]
+    raw_endpoints: tuple[Json, ...] = ()
+    raw_slices: tuple[Json, ...] = ()
+    services: tuple[Service, ...] = ()
+    pods: tuple[Pod, ...] = ()
     is_old: bool = False
     """Whether upstream is older than 1.33: it sets no managed-by label on Endpoints and orders ports by another hash (so do 1.33
     and 1.34, which nothing compares). Both are left out of the comparison."""
@@ -55,99 +69,81 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Whether upstream is older than 1.36: at each sync it replaces the slices without ports. So it keeps no placeholder beside
     slices with endpoints, and loses annotations that others have added. Both are left out of the comparison."""
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        endpoints: Iterable[Endpoints] = (),
+        slices: Iterable[EndpointSlice] = (),
+        services: Iterable[Service] = (),
+        pods: Iterable[Pod] = (),
+    ) -> "Snapshot":
+        """Return a snapshot of objects that no server has sent."""
+        return cls(
+            tuple(msgspec.json.decode(ENDPOINTS.encode(item)) for item in endpoints),
+            tuple(msgspec.json.decode(ENDPOINT_SLICES.encode(item)) for item in slices),
+            tuple(services),
+            tuple(pods),
+        )
 
-def normalise(
-    snapshot: Snapshot, *, sizes_are_determined: bool = True, hand_made: str = "foreign-"
-) -> NormalState:
+    @cached_property
+    def endpoints(self) -> tuple[Endpoints, ...]:
+        """The Endpoints, decoded."""
+        return tuple(ENDPOINTS.decode(msgspec.json.encode(raw)) for raw in self.raw_endpoints)
+
+    @cached_property
+    def slices(self) -> tuple[EndpointSlice, ...]:
+        """The slices, decoded."""
+        return tuple(ENDPOINT_SLICES.decode(msgspec.json.encode(raw)) for raw in self.raw_slices)
+
+
+def normalise(snapshot: Snapshot, *, sizes_are_determined: bool = True) -> NormalState:
     """Return what two clusters must have in common.
 
     ``sizes_are_determined`` says that no service ever had more endpoints than fit into one slice: only then is it
     not chance how they are spread over slices. Slices that a workload has made by hand keep their names, unless
     they are the controller's now, which may use any of its names for anything (S-70).
     """
-    uids = _Uids(snapshot)
+    uids = Uids(snapshot)
     state: dict[str, tuple[str, ...]] = {}
-    for item in snapshot.endpoints:
+    for item in snapshot.raw_endpoints:
         if snapshot.is_old:
             item = _old_endpoints(item)
-        state[f"endpoints {key_of(item)}"] = tuple(_endpoints_lines(item, uids))
-    groups: dict[str, list[EndpointSlice]] = defaultdict(list)
+        state[f"endpoints {raw_key_of(item)}"] = tuple(_endpoints_lines(item, uids))
+    groups: dict[str, list[Json]] = defaultdict(list)
     for slice_ in _compared_slices(snapshot):
         if snapshot.is_old:
-            slice_ = msgspec.structs.replace(slice_, ports=_sorted(slice_.ports))
+            slice_ = {**slice_, "ports": _sorted(slice_.get("ports"))}
         groups[_group_of(slice_)].append(slice_)
     for name, slices in groups.items():
         state[name] = tuple(_group_lines(slices, uids, sizes_are_determined=sizes_are_determined))
     return dict(sorted(state.items()))
 
 
-def _compared_slices(snapshot: Snapshot) -> Iterable[EndpointSlice]:
-    """Return the slices, where upstream replaces those without ports without what it loses by that.
-
-    While a service selects a pod without any of its ports and without an address of a family, upstream 1.36 keeps the
-    placeholder of that family (S-50) when other pods get endpoints; it goes with the pod. Before, an empty list of ports had
-    two hashes, one read from the server and one computed, so the placeholder became the first of the new slices.
-    """
-    if not snapshot.replaces_portless_slices:
-        yield from snapshot.slices
-        return
-    full = {_family_of(slice_) for slice_ in snapshot.slices if slice_.endpoints}
-    for slice_ in snapshot.slices:
-        if slice_.ports or not _is_of_controller(slice_):
-            yield slice_
-        elif slice_.endpoints or _family_of(slice_) not in full:
-            metadata = msgspec.structs.replace(slice_.metadata, annotations=None)
-            yield msgspec.structs.replace(slice_, metadata=metadata)
-
-
-def _is_of_controller(slice_: EndpointSlice) -> bool:
-    return (slice_.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-
-
-def _family_of(slice_: EndpointSlice) -> tuple[str, str | None, str | None, str]:
-    labels = slice_.metadata.labels or {}
-    manager, service = labels.get(MANAGED_BY_LABEL), labels.get(SERVICE_NAME_LABEL)
-    return slice_.metadata.namespace, service, manager, slice_.address_type
-
-
-def _old_endpoints(item: Endpoints) -> Endpoints:
-    labels = {
-        key: value for key, value in (item.metadata.labels or {}).items() if key != ENDPOINTS_MANAGED_BY_LABEL
-    }
-    return msgspec.structs.replace(
-        item,
-        metadata=msgspec.structs.replace(item.metadata, labels=labels),
-        subsets=tuple(
-            msgspec.structs.replace(subset, ports=_sorted(subset.ports)) for subset in item.subsets or ()
-        ),
-    )
-
-
-def _sorted(ports: tuple[P, ...] | None) -> tuple[P, ...]:
-    return tuple(sorted(ports or (), key=repr))
-
-
 def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...]]:
     """Return what each Endpoints and EndpointSlice says, by plural and key: for one cluster at two times."""
-    uids = _Uids(snapshot)
-    state = {("endpoints", key_of(item)): tuple(_endpoints_lines(item, uids)) for item in snapshot.endpoints}
-    for item in snapshot.slices:
-        state["endpointslices", key_of(item)] = (_group_of(item), *_group_lines([item], uids))
+    uids = Uids(snapshot)
+    state = {
+        ("endpoints", raw_key_of(item)): tuple(_endpoints_lines(item, uids))
+        for item in snapshot.raw_endpoints
+    }
+    for item in snapshot.raw_slices:
+        state["endpointslices", raw_key_of(item)] = (_group_of(item), *_group_lines([item], uids))
     return state
 
 
-def slices_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> list[EndpointSlice]:
-    """Return the slices of a service by one manager in an order that follows from what is in them."""
-    uids = _Uids(snapshot)
+def slice_names_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> list[str]:
+    """Return the names of a service's slices by one manager, in an order that follows from what is in them."""
+    uids = Uids(snapshot)
     chosen = [
         slice_
         for slice_ in _compared_slices(snapshot)
-        if slice_.metadata.namespace == service.namespace
-        and (slice_.metadata.labels or {}).get(SERVICE_NAME_LABEL) == service.name
-        and (slice_.metadata.labels or {}).get(MANAGED_BY_LABEL) == managed_by
-        and slice_.metadata.deletion_timestamp is None
+        if service_key_of(slice_) == service
+        and manager_of(slice_) == managed_by
+        and not is_being_deleted(slice_)
     ]
-    return sorted(chosen, key=lambda item: (_group_of(item), *_group_lines([item], uids)))
+    chosen.sort(key=lambda item: (_group_of(item), *_group_lines([item], uids)))
+    return [raw_key_of(slice_).name for slice_ in chosen]
 
 
 def different_keys(one: NormalState, other: NormalState) -> list[str]:
@@ -167,118 +163,192 @@ def readable_difference(
     return "\n".join(lines)
 
 
-class _Uids:
-    """Which object bears a name now."""
+# ------------------------------------------------------------------------------------- what a raw object is
+
+
+def raw_key_of(item: Json) -> ObjectKey:
+    """Return namespace and name."""
+    return ObjectKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+def service_key_of(slice_: Json) -> ObjectKey:
+    """Return the service that a slice is labelled with; its name is "(none)" without the label."""
+    return ObjectKey(
+        slice_["metadata"].get("namespace", ""), _labels(slice_).get(SERVICE_NAME_LABEL, "(none)")
+    )
+
+
+def manager_of(slice_: Json) -> str:
+    """Return who manages a slice by its label; "(none)" without one."""
+    return _labels(slice_).get(MANAGED_BY_LABEL, "(none)")
+
+
+def is_being_deleted(item: Json) -> bool:
+    """Tell whether the object is only kept by a finalizer."""
+    return item["metadata"].get("deletionTimestamp") is not None
+
+
+def _labels(item: Json) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {}
+
+
+# ------------------------------------------------------------------------------------- versions of Kubernetes
+
+
+def _compared_slices(snapshot: Snapshot) -> Iterable[Json]:
+    """Return the slices, where upstream replaces those without ports without what it loses by that.
+
+    While a service selects a pod without any of its ports and without an address of a family, upstream 1.36 keeps the
+    placeholder of that family (S-50) when other pods get endpoints; it goes with the pod. Before, an empty list of ports had
+    two hashes, one read from the server and one computed, so the placeholder became the first of the new slices.
+    """
+    if not snapshot.replaces_portless_slices:
+        yield from snapshot.raw_slices
+        return
+    full = {_family_of(slice_) for slice_ in snapshot.raw_slices if slice_.get("endpoints")}
+    for slice_ in snapshot.raw_slices:
+        if slice_.get("ports") or manager_of(slice_) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
+            yield slice_
+        elif slice_.get("endpoints") or _family_of(slice_) not in full:
+            yield {**slice_, "metadata": _without(slice_["metadata"], "annotations")}
+
+
+def _family_of(slice_: Json) -> tuple[ObjectKey, str, str]:
+    return service_key_of(slice_), manager_of(slice_), slice_.get("addressType", "")
+
+
+def _old_endpoints(item: Json) -> Json:
+    metadata = {**item["metadata"], "labels": _without(_labels(item), ENDPOINTS_MANAGED_BY_LABEL)}
+    subsets = [{**subset, "ports": _sorted(subset.get("ports"))} for subset in item.get("subsets") or ()]
+    return {**item, "metadata": metadata, "subsets": subsets}
+
+
+def _sorted(ports: list[Json] | None) -> list[Json]:
+    return sorted(ports or (), key=text_of)
+
+
+# ------------------------------------------------------------------------------------- lines
+
+
+class Uids:
+    """Which object has a name now."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._pods = {key_of(pod): pod.metadata.uid for pod in snapshot.pods}
-        self._services = {key_of(service): service.metadata.uid for service in snapshot.services}
+        self._pods: dict[ObjectKey, str | None] = {key_of(pod): pod.metadata.uid for pod in snapshot.pods}
+        self._owners: dict[tuple[str, ObjectKey], str | None] = {
+            **{("Service", key_of(service)): service.metadata.uid for service in snapshot.services},
+            **{("Endpoints", raw_key_of(e)): e["metadata"].get("uid") for e in snapshot.raw_endpoints},
+        }
 
-    def of_pod(self, reference: ObjectReference | None) -> str:
-        if reference is None:
-            return "nothing"
-        key = ObjectKey(reference.namespace or "", reference.name or "")
-        return f"{reference.kind} {key}{self._now(self._pods, key, reference.uid)}"
+    def without_uid_of_pod(self, address: Json) -> Json:
+        """Return an endpoint or address where the uid of its target says whether it is that of the pod there is."""
+        target = address.get("targetRef")
+        if target is None:
+            return address
+        key = ObjectKey(target.get("namespace", ""), target.get("name", ""))
+        known, current = key in self._pods, self._pods.get(key)
+        return {**address, "targetRef": _with_relative_uid(target, known=known, current=current)}
 
-    def of_owners(self, metadata: ObjectMeta) -> Iterable[str]:
-        for owner in metadata.owner_references or ():
-            key = ObjectKey(metadata.namespace, owner.name)
-            flags = f"controller={owner.controller} block={owner.block_owner_deletion}"
-            now = self._now(self._services, key, owner.uid)
-            yield f"{owner.api_version} {owner.kind} {owner.name}{now} {flags}"
-
-    @staticmethod
-    def _now(uids: Mapping[ObjectKey, str], key: ObjectKey, uid: str | None) -> str:
-        if key not in uids:
-            return " (gone)"
-        return "" if uids[key] == uid else " (another uid)"
-
-
-def _endpoints_lines(item: Endpoints, uids: _Uids) -> Iterable[str]:
-    yield from _metadata_lines(item.metadata, uids)
-    yield from sorted(_subset_text(subset, uids) for subset in item.subsets or ())
+    def owner_lines(self, metadata: Json) -> Iterable[str]:
+        """Return a line for each owner."""
+        for owner in metadata.get("ownerReferences") or ():
+            key = owner.get("kind", ""), ObjectKey(metadata.get("namespace", ""), owner.get("name", ""))
+            known, current = key in self._owners, self._owners.get(key)
+            yield f"owner {text_of(_with_relative_uid(owner, known=known, current=current))}"
 
 
-def _subset_text(subset: EndpointSubset, uids: _Uids) -> str:
-    ports = ", ".join(
-        f"{p.name or '-'}:{p.port}/{p.protocol} {p.app_protocol or ''}" for p in subset.ports or ()
-    )
-    lines = [f"subset [{ports}]"]
-    for words, addresses in (("ready", subset.addresses), ("not ready", subset.not_ready_addresses)):
-        texts = [_address_text(address, uids) for address in addresses or ()]
-        lines += [f"    {words:9} {text}" for text in sorted(texts)]  # equal IPs stand in the order of uids
+def _with_relative_uid(reference: Json, *, known: bool, current: str | None) -> Json:
+    if not known:
+        return {**reference, "uid": "(gone)"}
+    return {**reference, "uid": "(current)" if reference.get("uid") == current else "(another)"}
+
+
+def text_of(value: Any) -> str:
+    """Return any JSON value as short text; different values have different texts, but for the order of keys."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{text_of(key)}={text_of(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(text_of, value)) + "]"
+    if isinstance(value, str):
+        is_bare = _BARE_WORD.fullmatch(value) and value not in ("true", "false", "null")
+        return value if is_bare and not value.isdecimal() else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
+
+
+def metadata_lines(item: Json, uids: Uids) -> Iterable[str]:
+    """Return what the metadata of an object says, without noise; its name stands in the key of the state."""
+    metadata = _without(item["metadata"], *NOISE_IN_METADATA, "name", "namespace")
+    is_mirror = manager_of(item) == MANAGED_BY_MIRRORING_CONTROLLER
+    yield f"labels {text_of(metadata.pop('labels', None) or {})}"
+    annotations = metadata.pop("annotations", None) or {}
+    if is_mirror:
+        metadata.pop(
+            "generateName", None
+        )  # each update by upstream removes it, and upstream makes more of them (M-32)
+    else:
+        annotations = _without(annotations, LAST_CHANGE_TRIGGER_TIME_ANNOTATION)  # mirroring copies it
+    if annotations:
+        yield f"annotations {text_of(annotations)}"
+    yield from uids.owner_lines(item["metadata"])
+    metadata.pop("ownerReferences", None)
+    if metadata.pop("deletionTimestamp", None) is not None:
+        yield "being deleted"
+    for name in sorted(metadata):
+        yield f"{name} {text_of(metadata[name])}"
+
+
+def field_lines(item: Json, *known: str) -> Iterable[str]:
+    """Return a line for each field of an object that is neither metadata nor ``known``."""
+    rest = _without(item, "metadata", *known)
+    return [f"{name} {text_of(rest[name])}" for name in sorted(rest)]
+
+
+def endpoint_lines(slice_: Json, uids: Uids) -> list[str]:
+    """Return a line for each endpoint of a slice, in an order that follows from what is in them."""
+    return sorted(text_of(uids.without_uid_of_pod(item)) for item in slice_.get("endpoints") or ())
+
+
+def _endpoints_lines(item: Json, uids: Uids) -> Iterable[str]:
+    yield from metadata_lines(item, uids)
+    yield from field_lines(item, "subsets")
+    yield from sorted(_subset_text(subset, uids) for subset in item.get("subsets") or ())
+
+
+def _subset_text(subset: Json, uids: Uids) -> str:
+    lines = [
+        f"subset {text_of(subset.get('ports') or [])}",
+        *field_lines(subset, "ports", "addresses", "notReadyAddresses"),
+    ]
+    for words, addresses in (("ready", "addresses"), ("not ready", "notReadyAddresses")):
+        texts = [text_of(uids.without_uid_of_pod(address)) for address in subset.get(addresses) or ()]
+        lines += [f"{words:9} {text}" for text in sorted(texts)]  # equal IPs stand in the order of uids
     return "\n    ".join(lines)
 
 
-def _address_text(address: EndpointAddress, uids: _Uids) -> str:
-    hostname = f" hostname={address.hostname}" if address.hostname is not None else ""
-    return f"{address.ip} node={address.node_name}{hostname} {uids.of_pod(address.target_ref)}"
-
-
-def _group_of(slice_: EndpointSlice) -> str:
-    labels = slice_.metadata.labels or {}
-    service = ObjectKey(slice_.metadata.namespace, labels.get(SERVICE_NAME_LABEL, "(none)"))
-    name = slice_.metadata.name
-    manager = labels.get(MANAGED_BY_LABEL, "(none)")
+def _group_of(slice_: Json) -> str:
+    name, manager = raw_key_of(slice_).name, manager_of(slice_)
     theirs = name.startswith(HAND_MADE) and manager != MANAGED_BY_ENDPOINTSLICE_CONTROLLER
     by_hand = f" named {name}" if theirs else ""
-    ports = ", ".join(map(_port_text, slice_.ports or ()))
-    return f"slices {service} {slice_.address_type} [{ports}] by {manager}{by_hand}"
+    return f"slices {service_key_of(slice_)} {type_and_ports_of(slice_)} by {manager}{by_hand}"
 
 
-def _port_text(port: SlicePort) -> str:
-    return f"{port.name or '-'}:{port.port}/{port.protocol} {port.app_protocol or ''}".rstrip()
+def type_and_ports_of(slice_: Json) -> str:
+    """Return the address type and the ports of a slice: slices with the same ones hold endpoints together."""
+    return f"{slice_.get('addressType')} {text_of(slice_.get('ports') or [])}"
 
 
-def _group_lines(
-    slices: Sequence[EndpointSlice], uids: _Uids, *, sizes_are_determined: bool = True
-) -> Iterable[str]:
+def _group_lines(slices: Sequence[Json], uids: Uids, *, sizes_are_determined: bool = True) -> Iterable[str]:
     if sizes_are_determined:
-        yield f"sizes {sorted(len(item.endpoints or ()) for item in slices)}"
-    metadata = sorted("\n    ".join(_slice_metadata_lines(item.metadata, uids)) for item in slices)
-    yield from metadata if sizes_are_determined else sorted(set(metadata))
-    yield from sorted(_endpoint_text(endpoint, uids) for item in slices for endpoint in item.endpoints or ())
+        yield f"sizes {sorted(len(item.get('endpoints') or ()) for item in slices)}"
+    headers = sorted("\n    ".join(slice_header_lines(item, uids)) for item in slices)
+    yield from headers if sizes_are_determined else sorted(set(headers))
+    yield from sorted(line for item in slices for line in endpoint_lines(item, uids))
 
 
-def _slice_metadata_lines(metadata: ObjectMeta, uids: _Uids) -> Iterable[str]:
-    yield from _metadata_lines(metadata, uids)
-    # What mirrors an Endpoints loses it whenever upstream writes it anew, which it does more often (M-32).
-    if (metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
-        yield f"generated from {metadata.generate_name}"
+def slice_header_lines(slice_: Json, uids: Uids) -> list[str]:
+    """Return what a slice says beside its type, ports and endpoints."""
+    return [*metadata_lines(slice_, uids), *field_lines(slice_, "addressType", "ports", "endpoints")]
 
 
-def _metadata_lines(metadata: ObjectMeta, uids: _Uids) -> Iterable[str]:
-    yield f"labels {_pairs(metadata.labels)}"
-    annotations = dict(metadata.annotations or {})
-    annotations.pop(LAST_CHANGE_TRIGGER_TIME_ANNOTATION, None)
-    if annotations:
-        yield f"annotations {_pairs(annotations)}"
-    for owner in uids.of_owners(metadata):
-        yield f"owner {owner}"
-    if metadata.finalizers:
-        yield f"finalizers {list(metadata.finalizers)}"
-    if metadata.deletion_timestamp is not None:
-        yield "being deleted"
-
-
-def _pairs(pairs: Mapping[str, str] | None) -> str:
-    return "{" + ", ".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) + "}"
-
-
-def _endpoint_text(endpoint: Endpoint, uids: _Uids) -> str:
-    conditions = endpoint.conditions
-    words = [
-        ",".join(endpoint.addresses),
-        f"ready={conditions.ready} serving={conditions.serving} terminating={conditions.terminating}",
-        f"node={endpoint.node_name} zone={endpoint.zone}",
-        uids.of_pod(endpoint.target_ref),
-    ]
-    if endpoint.hostname is not None:
-        words.append(f"hostname={endpoint.hostname}")
-    if endpoint.hints is not None:
-        zones = [zone.name for zone in endpoint.hints.for_zones or ()]
-        nodes = [node.name for node in endpoint.hints.for_nodes or ()]
-        words.append(f"hints zones={zones} nodes={nodes}")
-    if endpoint.deprecated_topology is not None:
-        words.append(f"topology={_pairs(endpoint.deprecated_topology)}")
-    return " ".join(words)
+def _without(fields: Mapping[str, Any], *names: str) -> Json:
+    return {name: value for name, value in fields.items() if name not in names}

@@ -76,7 +76,7 @@ class FakeSide:
         metadata = {"name": "web", "namespace": "x-a", "labels": self._labels(self.pokes, self.restarts)}
         item = ENDPOINTS.decode(msgspec.json.encode({"metadata": metadata}))
         service = SERVICES.decode(msgspec.json.encode({"metadata": {"name": "web", "namespace": "x-a"}}))
-        return Snapshot((item,), (), (service,), ())
+        return Snapshot.of(endpoints=(item,), services=(service,))
 
 
 def always(labels: Mapping[str, str]) -> Callable[[int, int], Mapping[str, str]]:

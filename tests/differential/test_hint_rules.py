@@ -79,7 +79,7 @@ def snapshot(hints: str, *, mode: str | None = "Auto") -> Snapshot:
         for place, (own, hint) in enumerate(zip("abc", hints, strict=True), start=1)
     ]
     service = make_service(topology_mode=mode)
-    return Snapshot((), (make_slice(service, "web-1", endpoints),), (service,), ())
+    return Snapshot.of(slices=(make_slice(service, "web-1", endpoints),), services=(service,))
 
 
 def test_one_hint_for_each_is_right_and_anything_less_or_else_is_told() -> None:

@@ -10,7 +10,7 @@ from aiokube.api.endpoints import EndpointAddress, Endpoints, EndpointSubset
 from aiokube.api.endpoints import EndpointPort as CorePort
 from aiokube.api.meta import ObjectKey, ObjectMeta, OwnerReference
 from aiokube.testing.builders import make_service
-from tests.differential.mirroring_sides import broken_mirrors, held_keys, mirrored_state, slices_in_order
+from tests.differential.mirroring_sides import broken_mirrors, held_keys, mirrored_state, slice_names_in_order
 from tests.differential.mirroring_workload import HELD, MANAGED_BY, OURS, SERVICE_NAME, generate
 from tests.differential.mirroring_world import MirroringOptions
 from tests.differential.normalise import Snapshot
@@ -133,7 +133,7 @@ def piece(name: str = "web-1", **changes: Any) -> EndpointSlice:
 
 
 def snapshot(*slices: EndpointSlice, endpoints: tuple[Endpoints, ...] = (ITEM,)) -> Snapshot:
-    return Snapshot(endpoints=endpoints, slices=slices, services=(SERVICE,), pods=())
+    return Snapshot.of(endpoints=endpoints, slices=slices, services=(SERVICE,))
 
 
 def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
@@ -141,7 +141,7 @@ def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
     one = mirrored_state(snapshot(piece("web-a", endpoints=two)))
     other = mirrored_state(snapshot(piece("web-b", endpoints=two[::-1])))
     assert one == other
-    assert list(one) == [f"default/web IPv4 [http:80/TCP] by {OURS}"]
+    assert list(one) == [f"default/web IPv4 [{{name=http, port=80, protocol=TCP}}] by {OURS}"]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_slice_that_is_being_deleted_is_no_part_of_the_state_but_known() -> No
     assert mirrored_state(snapshot(held)) == {}
     assert held_keys(snapshot(held, piece("web-2"))) == {"default/web"}
     web = ObjectKey("default", "web")
-    assert slices_in_order(snapshot(held), web) == []
-    assert slices_in_order(snapshot(held), web, are_held=True) == [held]
+    assert slice_names_in_order(snapshot(held), web) == []
+    assert slice_names_in_order(snapshot(held), web, are_held=True) == ["web-1"]
     assert HELD == -1
 
 

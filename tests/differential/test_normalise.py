@@ -1,22 +1,27 @@
 """Two clusters are told apart by what counts and by nothing else."""
 
+import copy
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from aiokube.api.core import PODS, SERVICES
-from aiokube.api.discovery import ENDPOINT_SLICES, MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-from aiokube.api.endpoints import ENDPOINTS
+from aiokube.api.discovery import MANAGED_BY_ENDPOINTSLICE_CONTROLLER
 from aiokube.api.meta import ObjectKey
 from tests.differential.invariants import broken_rules
+from tests.differential.mirroring_sides import mirrored_state
 from tests.differential.normalise import (
+    NOISE_IN_METADATA,
     NormalState,
     Snapshot,
     different_keys,
     normalise,
     readable_difference,
-    slices_in_order,
+    slice_names_in_order,
+    text_of,
 )
 
 Json = dict[str, Any]
@@ -66,8 +71,8 @@ def snapshot(
 ) -> Snapshot:
     service = {"metadata": {"name": "web", "namespace": "a", "uid": "svc-uid"}}
     return Snapshot(
-        endpoints=tuple(ENDPOINTS.decode(msgspec.json.encode(item)) for item in endpoints),
-        slices=tuple(ENDPOINT_SLICES.decode(msgspec.json.encode(item)) for item in slices),
+        raw_endpoints=endpoints,
+        raw_slices=slices,
         services=(SERVICES.decode(msgspec.json.encode(service)),),
         pods=tuple(PODS.decode(msgspec.json.encode(item)) for item in pods),
     )
@@ -116,6 +121,71 @@ def test_everything_else_does(changed: Json) -> None:
     here, there = state(slice_("web-xx", P, Q)), state(changed)
     assert different_keys(here, there)
     assert readable_difference(here, there, ("here", "there")).startswith("--- here\n+++ there\n")
+
+
+def invented(container: Callable[[Json], Json]) -> tuple[Json, Json]:
+    """Return a slice, and the same with a field that no version of Kubernetes has yet."""
+    plain = slice_("web-xx", P | {"hints": {"forZones": [{"name": "z"}]}})
+    changed = copy.deepcopy(plain)
+    container(changed)["invented"] = {"by": ["nobody"]}
+    return plain, changed
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param(lambda item: item, id="slice"),
+        pytest.param(lambda item: item["metadata"], id="metadata"),
+        pytest.param(lambda item: item["metadata"]["ownerReferences"][0], id="owner"),
+        pytest.param(lambda item: item["ports"][0], id="port"),
+        pytest.param(lambda item: item["endpoints"][0], id="endpoint"),
+        pytest.param(lambda item: item["endpoints"][0]["conditions"], id="conditions"),
+        pytest.param(lambda item: item["endpoints"][0]["hints"], id="hints"),
+        pytest.param(lambda item: item["endpoints"][0]["hints"]["forZones"][0], id="zone of hints"),
+        pytest.param(lambda item: item["endpoints"][0]["targetRef"], id="target"),
+    ],
+)
+def test_a_field_of_a_slice_that_nobody_thought_of_makes_a_difference(
+    container: Callable[[Json], Json],
+) -> None:
+    plain, changed = invented(container)
+    assert different_keys(state(plain), state(changed))
+    assert different_keys(mirrored_state(snapshot((plain,))), mirrored_state(snapshot((changed,))))
+    assert "invented" in readable_difference(state(plain), state(changed), ("here", "there"))
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param(lambda item: item, id="endpoints"),
+        pytest.param(lambda item: item["metadata"], id="metadata"),
+        pytest.param(lambda item: item["subsets"][0], id="subset"),
+        pytest.param(lambda item: item["subsets"][0]["ports"][0], id="port"),
+        pytest.param(lambda item: item["subsets"][0]["addresses"][0], id="address"),
+        pytest.param(lambda item: item["subsets"][0]["addresses"][0]["targetRef"], id="target"),
+    ],
+)
+def test_a_field_of_an_endpoints_that_nobody_thought_of_makes_a_difference(
+    container: Callable[[Json], Json],
+) -> None:
+    address = {"ip": "10.0.0.1", "targetRef": reference("p", "1")}
+    plain = endpoints({"addresses": [address], "ports": [{"port": 1, "protocol": "TCP"}]})
+    changed = copy.deepcopy(plain)
+    container(changed)["invented"] = 1
+    one, other = (normalise(snapshot(endpoints=(item,), pods=(pod("p", "1"),))) for item in (plain, changed))
+    assert different_keys(one, other)
+
+
+@pytest.mark.parametrize("name", sorted(NOISE_IN_METADATA))
+def test_only_the_noise_that_is_named_makes_no_difference(name: str) -> None:
+    plain, changed = slice_("web-xx", P), slice_("web-xx", P)
+    changed["metadata"][name] = "another"
+    assert state(plain) == state(changed)
+
+
+def test_values_of_different_types_have_different_texts() -> None:
+    values = ["", None, "null", True, "true", 1, "1", 1.5, [], {}, "a", ["a"], "a, b", ["a", "b"], {"a": "b"}]
+    assert len({text_of(value) for value in values}) == len(values)
 
 
 def test_labels_and_annotations_count_but_not_the_trigger_time() -> None:
@@ -176,12 +246,12 @@ def test_slices_are_put_in_order_by_what_is_in_them() -> None:
     going["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
     foreign = slice_("web-ff", P)
     foreign["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody"
-    found = slices_in_order(
+    found = slice_names_in_order(
         snapshot((other, going, one, foreign), pods=pods),
         ObjectKey("a", "web"),
         MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     )
-    assert [item.metadata.name for item in found] == ["web-zz", "web-aa"]
+    assert found == ["web-zz", "web-aa"]
 
 
 def broken(*slices: Json, items: tuple[Json, ...] = ()) -> list[str]:
@@ -239,7 +309,7 @@ def test_before_kubernetes_1_33_the_manager_of_an_endpoints_and_the_order_of_por
     )
     one, other = snapshot(endpoints=(old,)), snapshot(endpoints=(new,))
     assert normalise(one) != normalise(other)
-    one, other = (msgspec.structs.replace(item, is_old=True) for item in (one, other))
+    one, other = (dataclasses.replace(item, is_old=True) for item in (one, other))
     assert normalise(one) == normalise(other)
 
 
@@ -248,7 +318,7 @@ def placeholder(name: str, **more: Any) -> Json:
 
 
 def before_1_36(*slices: Json) -> Snapshot:
-    return msgspec.structs.replace(snapshot(slices), replaces_portless_slices=True)
+    return dataclasses.replace(snapshot(slices), replaces_portless_slices=True)
 
 
 def test_before_kubernetes_1_36_a_placeholder_beside_slices_with_endpoints_is_left_out() -> None:
@@ -276,10 +346,9 @@ def test_before_kubernetes_1_36_no_other_empty_slice_is_left_out() -> None:
 
 def test_before_kubernetes_1_36_a_target_is_never_a_placeholder_that_upstream_may_lack() -> None:
     def names(*slices: Json) -> list[str]:
-        found = slices_in_order(
+        return slice_names_in_order(
             before_1_36(*slices), ObjectKey("a", "web"), MANAGED_BY_ENDPOINTSLICE_CONTROLLER
         )
-        return [item.metadata.name for item in found]
 
     assert names(slice_("web-a", P), placeholder("web-b")) == ["web-a"]
     assert names(placeholder("web-b")) == ["web-b"]

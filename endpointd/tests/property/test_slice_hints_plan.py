@@ -98,5 +98,5 @@ def test_one_plan_makes_any_hints_right_and_is_the_last(
     rebuilt = state_of(pods, after, cluster)
     assert rebuilt.plan(5, None).is_empty
     assert not rebuilt.needs_plan
-    snapshot = Snapshot((), tuple(after), (SERVICE,), tuple(pods))
+    snapshot = Snapshot.of(slices=after, services=(SERVICE,))
     assert broken_hint_rules(snapshot, cluster) == []

@@ -387,7 +387,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             )
             assert not wrong, wrong
             self.check_distribution(service, slices)
-        snapshot = Snapshot((), tuple(slices), tuple(services), tuple(world.pods.values()))
+        snapshot = Snapshot.of(slices=slices, services=services)
         broken = broken_hint_rules(snapshot, list(world.nodes.values()))
         assert not broken, broken
 

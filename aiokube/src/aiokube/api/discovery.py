@@ -25,6 +25,10 @@ class EndpointConditions(
     terminating: bool | None = None
 
 
+CONDITIONS: tuple[str, ...] = EndpointConditions.__struct_fields__
+"""The conditions by name, in the order in which they are shown."""
+
+
 class ForZone(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A zone whose consumers should use the endpoint."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from aiokube.api.discovery import Endpoint, EndpointSlice
+from aiokube.api.discovery import CONDITIONS, Endpoint, EndpointSlice
 from aiokube.api.endpoints import EndpointAddress, Endpoints
 from endpointd.diagnose.changes import ObjectChange, Published
 from endpointd.diagnose.style import Style
@@ -135,7 +135,7 @@ def _endpoint(endpoint: Endpoint) -> tuple[str, _Part]:
     )
     fields: _Part = {"addresses": addresses}
     conditions = endpoint.conditions
-    for field in ("ready", "serving", "terminating"):
+    for field in CONDITIONS:
         value = getattr(conditions, field)
         fields[field] = "unknown" if value is None else str(value).lower()
     for label, text in (

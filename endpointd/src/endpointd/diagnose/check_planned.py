@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from aiokube.api.core import Service
-from aiokube.api.discovery import Endpoint, EndpointSlice
+from aiokube.api.discovery import CONDITIONS, Endpoint, EndpointSlice
 from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey
 from endpointd.controllers.endpointslice.desired import is_owned_by
@@ -184,7 +184,7 @@ def _difference(observed: Endpoint, wanted: Endpoint, *, with_topology: bool) ->
     parts = []
     if sorted(observed.addresses) != sorted(wanted.addresses):
         parts.append(f"addresses {', '.join(observed.addresses)} instead of {', '.join(wanted.addresses)}")
-    for field in ("ready", "serving", "terminating"):
+    for field in CONDITIONS:
         old, new = getattr(observed.conditions, field), getattr(wanted.conditions, field)
         if old != new:
             parts.append(f"{field} is {_json(old)} instead of {_json(new)}")

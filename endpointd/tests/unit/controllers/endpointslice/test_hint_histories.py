@@ -77,7 +77,7 @@ class Life:
         )
 
     def broken_rules(self, *, written_anew: bool) -> list[str]:
-        snapshot = Snapshot((), tuple(self.slices.values()), (self.service,), tuple(self.pods.values()))
+        snapshot = Snapshot.of(slices=self.slices.values(), services=(self.service,))
         return broken_hint_rules(snapshot, [*self.nodes.values()], written_anew=written_anew)
 
 
