@@ -1,6 +1,6 @@
-"""pytest fixtures: a Kubernetes API for each test, or one for the whole run.
+"""pytest fixtures: a Kubernetes API for one test, or for the whole session.
 
-Nothing is imported, started or listened on until a test asks for a fixture.
+Nothing is imported or started until a test uses a fixture.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def api_server() -> "Iterator[ThreadApiServer]":
-    """Give a fresh API server for this test alone, in this process, on loopback; gone when the test has ended."""
+    """Provide a new API server for this test: in this process, on loopback, stopped after the test."""
     from tinykube.testing.api_server import running_api_server
 
     with running_api_server() as server:
@@ -23,7 +23,7 @@ def api_server() -> "Iterator[ThreadApiServer]":
 
 @pytest.fixture(scope="session")
 def api_server_session() -> "Iterator[ThreadApiServer]":
-    """Give one API server for all tests that ask for it: keep to namespaces of your own (``new_namespace()``)."""
+    """Provide one API server for the whole session: work in a namespace of your own (``new_namespace()``)."""
     from tinykube.testing.api_server import running_api_server
 
     with running_api_server() as server:

@@ -1,15 +1,15 @@
-r"""A Kubernetes API for tests: the embedded server, started in milliseconds, reached by any client, gone afterwards.
+r"""A Kubernetes API for tests: the embedded server, started for a block, for any client.
 
 ::
 
-    with running_api_server() as server:  # in a thread of its own: for clients that block
+    with running_api_server() as server:  # in its own thread: for clients that block
         server.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
         kubernetes.config.load_kube_config(str(server.kubeconfig_path))
 
     async with running_api_server() as server:  # in the running loop
         await server.apply(...)
 
-pytest users have it as the fixtures of :mod:`tinykube.pytest_plugin`.
+For pytest there are the fixtures of :mod:`tinykube.pytest_plugin`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -40,20 +40,20 @@ from tinykube.testing.objects import Json, Manifests, Objects
 T = TypeVar("T")
 
 DEFAULT_SETTINGS = ServerSettings(shutdown_seconds=1.0)
-"""In memory, on a free port of 127.0.0.1; requests under way at the end are waited for, for a second."""
+"""In memory, on a free port of 127.0.0.1; stopping waits one second for open requests."""
 
 FAST_PODS = SimulateSettings(speed=100.0)
-"""Three nodes, and pods that live a hundred times as fast as real ones: ready in a tenth of a second."""
+"""Three nodes, and pods that run a hundred times faster than real ones: ready in a tenth of a second."""
 
 
 class ApiServerAccess:
-    """How a server under test is reached. It belongs to the block that started it: afterwards nobody answers."""
+    """How to reach a server under test. Valid inside the block that started it."""
 
     def __init__(self, server: ApiServer, token: str, folder: "_Folder") -> None:
         self._server = server
         self._folder = folder
         self.token = token
-        """The bearer token that may do everything."""
+        """The bearer token. It may do everything."""
 
     @property
     def url(self) -> str:
@@ -66,19 +66,19 @@ class ApiServerAccess:
         return self._server.authority
 
     def kubeconfig(self) -> str:
-        """Return the text of a kubeconfig for the server. It holds the token."""
+        """Return a kubeconfig for the server as text. It contains the token."""
         return self._server.kubeconfig()
 
     @property
     def kubeconfig_path(self) -> Path:
-        """A file with :meth:`kubeconfig` (mode 0600), written when first asked for, removed with the server."""
+        """A file with :meth:`kubeconfig` (mode 0600), written at the first access, removed with the server."""
         path = self._folder.path() / "kubeconfig"
         if not path.exists():
             self._server.write_kubeconfig(path)
         return path
 
     def client_config(self) -> ClusterConfig:
-        """Return what :class:`aiokube.client.rest.Client` needs."""
+        """Return the configuration for :meth:`aiokube.client.rest.Client.from_config`."""
         return ClusterConfig(
             server=self.url,
             tls=TlsConfig(ca_data=self.certificate_authority),
@@ -88,44 +88,61 @@ class ApiServerAccess:
 
 
 class LoopApiServer(ApiServerAccess):
-    """A server in the running loop; helpers are coroutines, and raise :class:`aiokube.client.errors.ApiError`.
+    """A server in the running event loop; its methods are coroutines and raise :class:`aiokube.client.errors.ApiError`.
 
-    A client that blocks the loop would wait for ever: use ``with`` for those.
+    A blocking client in the same loop would deadlock: start the server with ``with`` for those.
     """
 
-    def __init__(self, server: ApiServer, token: str, folder: "_Folder", client: Client) -> None:
+    def __init__(
+        self, server: ApiServer, token: str, folder: "_Folder", client: Client, clock: Clock
+    ) -> None:
         super().__init__(server, token, folder)
         self.client = client
-        """Our own client, connected."""
-        self.objects = Objects(client)
+        """A connected client of the server."""
+        self.objects = Objects(client, clock=clock)
 
     async def apply(self, *manifests: Manifests) -> list[Json]:
-        """Put manifests on the server; see :meth:`tinykube.testing.objects.Objects.apply`."""
+        """Create or update objects; see :meth:`tinykube.testing.objects.Objects.apply`."""
         return await self.objects.apply(*manifests)
 
     async def get(self, api_version: str, kind: str, name: str, namespace: str = "default") -> Json:
         """Return an object. Raises NotFoundError."""
         return await self.objects.get(api_version, kind, name, namespace)
 
+    async def wait_for(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        condition: Callable[[Json], object],
+        *,
+        namespace: str = "default",
+        timeout_seconds: float = 30.0,
+    ) -> Json:
+        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        return await self.objects.wait_for(
+            api_version, kind, name, condition, namespace=namespace, timeout_seconds=timeout_seconds
+        )
+
     async def list_all(self, api_version: str, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind, of all namespaces without one."""
+        """Return the objects of a kind in a namespace, or in all namespaces."""
         return await self.objects.list_all(api_version, kind, namespace)
 
     async def delete(self, api_version: str, kind: str, name: str, namespace: str = "default") -> None:
-        """Delete an object, pods at once."""
+        """Delete an object without a grace period."""
         await self.objects.delete(api_version, kind, name, namespace)
 
     async def new_namespace(self, prefix: str = "test") -> str:
-        """Create a namespace nobody else uses, and return its name."""
+        """Create a namespace with a unique name, and return the name."""
         return await self.objects.new_namespace(prefix)
 
     async def run_pod(self, name: str, namespace: str = "default", **status: Any) -> Json:
-        """Have a pod run; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
+        """Set the status of a pod as a kubelet would; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
         return await self.objects.run_pod(name, namespace, **status)
 
     @asynccontextmanager
     async def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> AsyncIterator[None]:
-        """Have nodes, and pods and workloads that live on them, for as long as the block lasts; see tinykube.simulate."""
+        """Simulate nodes, workloads and pods inside the block; see :mod:`tinykube.simulate`."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(run_simulation(self.client, settings, stop), name="simulated pods")
@@ -136,7 +153,7 @@ class LoopApiServer(ApiServerAccess):
 
 
 class ThreadApiServer(ApiServerAccess):
-    """A server in a thread of its own; helpers block, and raise :class:`aiokube.client.errors.ApiError`.
+    """A server in its own thread; its methods block and raise :class:`aiokube.client.errors.ApiError`.
 
     They may be called from any thread but the server's.
     """
@@ -147,32 +164,49 @@ class ThreadApiServer(ApiServerAccess):
         self._loop = loop
 
     def apply(self, *manifests: Manifests) -> list[Json]:
-        """Put manifests on the server; see :meth:`tinykube.testing.objects.Objects.apply`."""
+        """Create or update objects; see :meth:`tinykube.testing.objects.Objects.apply`."""
         return self._wait(self._inner.apply(*manifests))
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "default") -> Json:
         """Return an object. Raises NotFoundError."""
         return self._wait(self._inner.get(api_version, kind, name, namespace))
 
+    def wait_for(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        condition: Callable[[Json], object],
+        *,
+        namespace: str = "default",
+        timeout_seconds: float = 30.0,
+    ) -> Json:
+        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        return self._wait(
+            self._inner.wait_for(
+                api_version, kind, name, condition, namespace=namespace, timeout_seconds=timeout_seconds
+            )
+        )
+
     def list_all(self, api_version: str, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind, of all namespaces without one."""
+        """Return the objects of a kind in a namespace, or in all namespaces."""
         return self._wait(self._inner.list_all(api_version, kind, namespace))
 
     def delete(self, api_version: str, kind: str, name: str, namespace: str = "default") -> None:
-        """Delete an object, pods at once."""
+        """Delete an object without a grace period."""
         self._wait(self._inner.delete(api_version, kind, name, namespace))
 
     def new_namespace(self, prefix: str = "test") -> str:
-        """Create a namespace nobody else uses, and return its name."""
+        """Create a namespace with a unique name, and return the name."""
         return self._wait(self._inner.new_namespace(prefix))
 
     def run_pod(self, name: str, namespace: str = "default", **status: Any) -> Json:
-        """Have a pod run; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
+        """Set the status of a pod as a kubelet would; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
         return self._wait(self._inner.run_pod(name, namespace, **status))
 
     @contextmanager
     def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> Iterator[None]:
-        """Have nodes, and pods and workloads that live on them, for as long as the block lasts; see tinykube.simulate."""
+        """Simulate nodes, workloads and pods inside the block; see :mod:`tinykube.simulate`."""
         stop = asyncio.Event()
         running = asyncio.run_coroutine_threadsafe(
             run_simulation(self._inner.client, settings, stop), self._loop
@@ -188,11 +222,11 @@ class ThreadApiServer(ApiServerAccess):
 
 
 class running_api_server:  # noqa: N801 - used as a function
-    """A server for the block: ``with`` gives a :class:`ThreadApiServer`, ``async with`` a :class:`LoopApiServer`.
+    """Run a server for a block: ``with`` returns a :class:`ThreadApiServer`, ``async with`` a :class:`LoopApiServer`.
 
-    It is ready when the block begins, and fresh: what a cluster has at its start, nothing else. It listens on loopback
-    alone (ValueError for settings that say otherwise). At the end connections are closed, the thread is joined, files are
-    removed; an error that ended the server early is raised then.
+    The server is ready when the block begins, and contains only what a new cluster contains. It listens on loopback
+    (ValueError for other settings). Leaving the block closes connections, joins the thread and removes files; an error
+    that ended the server early is raised then.
     """
 
     def __init__(
@@ -222,11 +256,10 @@ class running_api_server:  # noqa: N801 - used as a function
             folder = stack.enter_context(_Folder())
             await stack.enter_async_context(server)
             config = ApiServerAccess(server, self._token, folder).client_config()
-            client = await stack.enter_async_context(
-                Client.from_config(config, clock=self._clock or SystemClock())
-            )
+            clock = self._clock or SystemClock()
+            client = await stack.enter_async_context(Client.from_config(config, clock=clock))
             self._stack = stack.pop_all()
-        return LoopApiServer(server, self._token, folder, client)
+        return LoopApiServer(server, self._token, folder, client, clock)
 
     async def __aexit__(self, *exception: object) -> None:
         """Stop, in order."""
@@ -244,7 +277,7 @@ class running_api_server:  # noqa: N801 - used as a function
 
 
 class _ServerThread:
-    """The thread of a server: its loop ends with it."""
+    """The thread of a server, with its own event loop."""
 
     def __init__(self, running: running_api_server) -> None:
         self._running = running
@@ -253,10 +286,10 @@ class _ServerThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="API server under test", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tinykube API server", daemon=True)
 
     def begin(self) -> ThreadApiServer:
-        """Return the server when it answers; raise what keeps it from that."""
+        """Return the server once it is ready; raise the error that prevented its start."""
         self._thread.start()
         self._ready.wait()
         if self._server is None:
@@ -265,7 +298,7 @@ class _ServerThread:
         return self._server
 
     def end(self) -> None:
-        """Stop the server and wait for its end; raise what ended it, if that was not this."""
+        """Stop the server and join the thread; raise the error that ended it earlier, if any."""
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -290,15 +323,15 @@ class _ServerThread:
 
 
 class _Folder:
-    """A folder for the server's files, made when it is first needed."""
+    """A directory for the server's files, created at the first use."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
 
     def path(self) -> Path:
-        """Return it (mode 0700)."""
+        """Return the directory (mode 0700)."""
         if self._path is None:
-            self._path = Path(tempfile.mkdtemp(prefix="endpointd-apiserver-"))
+            self._path = Path(tempfile.mkdtemp(prefix="tinykube-"))
         return self._path
 
     def __enter__(self) -> Self:

@@ -114,7 +114,7 @@ class ControlPlane:
 
     def start(self) -> Self:
         """Start it all and return once the API server is ready."""
-        self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="endpointd-controlplane-"))
+        self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="tinykube-control-plane-"))
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
         self._write_files()

@@ -1,6 +1,6 @@
-"""Objects on an API server under test, as plain documents: applied, read, deleted; and pods that run because it is said."""
+"""Objects on an API server under test, as plain documents: apply, read, wait, delete, and set the status of pods."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +9,34 @@ import msgspec
 from aiokube.client.api_resources import ApiResource, Discovery, object_path
 from aiokube.client.errors import NotFoundError
 from aiokube.client.rest import Client
+from aiokube.clock import Clock, SystemClock
 
 Json = dict[str, Any]
 Manifests = Mapping[str, Any] | str | Path
 """An object, the text of YAML documents, or a file with them."""
 
 _MERGE = "application/merge-patch+json"
-_DOORS_FOR_STATUS = frozenset(
+_STATUS_SUBRESOURCES = frozenset(
     {"Pod", "Node", "Service", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}
 )
+_POLL_SECONDS = 0.02
 _STARTED = "2024-01-01T00:00:00Z"
 
 
 class Objects:
     """Reads and writes by apiVersion, kind and name. Everything raises :class:`aiokube.client.errors.ApiError`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
         self._client = client
+        self._clock = clock or SystemClock()
         self._discovery = Discovery(client)
         self._addresses = _addresses()
 
     async def apply(self, *manifests: Manifests) -> list[Json]:
-        """Create each object, or merge it into what is there; return what the server has then, in the same order.
+        """Create each object, or merge it into the existing one; return the stored objects in the same order.
 
-        What a manifest says of the status is written, too, as a kubelet or a controller would: pods can be applied with
-        their addresses. Objects without a namespace go to ``default``.
+        A manifest's status is written too, as a kubelet or controller would: pods can be applied with their addresses.
+        Objects without a namespace go to ``default``.
         """
         return [await self._apply(document) for one in manifests for document in documents_of(one)]
 
@@ -41,8 +44,35 @@ class Objects:
         """Return an object. Raises NotFoundError."""
         return await self._send("GET", await self._path(api_version, kind, namespace, name))
 
+    async def wait_for(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        condition: Callable[[Json], object],
+        *,
+        namespace: str = "default",
+        timeout_seconds: float = 30.0,
+    ) -> Json:
+        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        deadline = self._clock.monotonic() + timeout_seconds
+        while True:
+            try:
+                found: Json | None = await self.get(api_version, kind, name, namespace)
+            except NotFoundError:
+                found = None
+            if found is not None and condition(found):
+                return found
+            if self._clock.monotonic() >= deadline:
+                state = "it does not exist" if found is None else f"its status is {found.get('status')}"
+                where = f"{namespace}/{name}" if namespace else name
+                raise TimeoutError(
+                    f"{kind} {where} did not meet the condition within {timeout_seconds:g} s: {state}"
+                )
+            await self._clock.sleep(_POLL_SECONDS)
+
     async def list_all(self, api_version: str, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind, of all namespaces without one."""
+        """Return the objects of a kind in a namespace, or in all namespaces."""
         resource = await self._discovery.find(api_version, kind)
         answer = await self._send("GET", object_path(api_version, resource, namespace))
         return list(answer["items"])
@@ -53,7 +83,7 @@ class Objects:
         await self._send("DELETE", path, {"gracePeriodSeconds": 0})
 
     async def new_namespace(self, prefix: str = "test") -> str:
-        """Create a namespace nobody else uses, and return its name."""
+        """Create a namespace with a unique name, and return the name."""
         body = {"metadata": {"generateName": f"{prefix}-"}}
         return str((await self._send("POST", "/api/v1/namespaces", body))["metadata"]["name"])
 
@@ -116,7 +146,7 @@ class Objects:
         else:
             made = await self._send("POST", collection, document)
             name = made["metadata"]["name"]
-        if "status" in document and kind in _DOORS_FOR_STATUS:
+        if "status" in document and kind in _STATUS_SUBRESOURCES:
             made = await self._patch(f"{collection}/{name}/status", {"status": document["status"]})
         return made
 

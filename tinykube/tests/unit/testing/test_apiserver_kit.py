@@ -178,6 +178,27 @@ async def test_pods_live_by_themselves_in_the_loop() -> None:
     raise AssertionError("the pod does not run")
 
 
+def test_waiting_returns_the_object_once_the_condition_holds() -> None:
+    with (
+        running_api_server() as server,
+        server.simulated_pods(replace(FAST_PODS, nodes=1, image_pull_seconds=0)),
+    ):
+        server.apply(POD)
+        pod = server.wait_for("v1", "Pod", "web", lambda it: it["status"].get("phase") == "Running")
+        assert pod["status"]["phase"] == "Running"
+
+
+def test_waiting_in_vain_names_the_object_and_its_state() -> None:
+    with running_api_server() as server:
+        with pytest.raises(
+            TimeoutError, match=r"Pod default/web did not meet .* within 0 s: it does not exist"
+        ):
+            server.wait_for("v1", "Pod", "web", bool, timeout_seconds=0)
+        server.apply(POD)
+        with pytest.raises(TimeoutError, match=r"its status is \{'phase': 'Pending'"):
+            server.wait_for("v1", "Pod", "web", lambda _: False, timeout_seconds=0)
+
+
 async def test_after_the_block_nobody_answers() -> None:
     async with running_api_server() as server:
         pass
