@@ -35,6 +35,12 @@ class NeedsTinykubeError(click.ClickException):
         super().__init__(f"`endpointd {command}` needs tinykube: pip install 'endpointd[up]'")
 
 
+def raise_if_tinykube_is_missing(error: ModuleNotFoundError, command: str) -> None:
+    """Raise :class:`NeedsTinykubeError` if the missing module is tinykube."""
+    if error.name == "tinykube":
+        raise NeedsTinykubeError(command) from error
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, or when their own help is asked for."""
 
@@ -51,9 +57,8 @@ class LazyGroup(click.Group):
         try:
             command: Any = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
-            if error.name != "tinykube":
-                raise
-            raise NeedsTinykubeError(cmd_name) from error
+            raise_if_tinykube_is_missing(error, cmd_name)
+            raise
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry[0]} is not a command")
         return command

@@ -9,6 +9,7 @@ import msgspec
 
 from aiokube.client.manifests import Manifest, ManifestError, read_manifests
 from endpointd.cli.flags import Duration
+from endpointd.cli.main import raise_if_tinykube_is_missing
 from endpointd.cli.query_options import CannotAskError, print_structured
 
 
@@ -153,8 +154,12 @@ def plan(
 def _snapshot(filenames: tuple[str, ...], offline: Any) -> Any:
     from endpointd.cli.cluster_snapshot import snapshot_of
     from endpointd.diagnose.offline import complete
-    from tinykube.manifest_validation import check_manifests
 
+    try:
+        from tinykube.manifest_validation import check_manifests
+    except ModuleNotFoundError as error:
+        raise_if_tinykube_is_missing(error, "plan")
+        raise
     try:
         manifests = read_manifests(filenames)
         check_manifests(manifests, offline.default_namespace)
