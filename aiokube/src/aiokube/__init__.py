@@ -20,6 +20,19 @@ __all__ = [
     "ObjectReference",
     "LabelSelector",
     "key_of",
+    # Kinds that are often used; the parts of those from Pod on are in aiokube.api.kinds.
+    "ConfigMap",
+    "CONFIG_MAPS",
+    "Secret",
+    "SECRETS",
+    "Endpoints",
+    "ENDPOINTS",
+    "EndpointSlice",
+    "ENDPOINT_SLICES",
+    "Lease",
+    "LEASES",
+    "Event",
+    "EVENTS",
     # Caches: the objects of one resource, kept up to date.
     "Informer",
     "Store",
@@ -48,6 +61,7 @@ __all__ = [
     "NotFoundError",
     "AlreadyExistsError",
     "ConflictError",
+    "ApplyConflictError",
     "InvalidError",
     "ForbiddenError",
     "UnauthorizedError",
@@ -55,6 +69,7 @@ __all__ = [
     "ExpiredError",
     "TransportError",
     "ConfigError",
+    "PartialTypeError",
     "is_namespace_terminating",
     # Time, injected.
     "Clock",
@@ -76,6 +91,18 @@ _MODULES = {
     "ObjectReference": "api.meta",
     "LabelSelector": "api.selectors",
     "key_of": "api.meta",
+    "ConfigMap": "api.config",
+    "CONFIG_MAPS": "api.config",
+    "Secret": "api.config",
+    "SECRETS": "api.config",
+    "Endpoints": "api.endpoints",
+    "ENDPOINTS": "api.endpoints",
+    "EndpointSlice": "api.discovery",
+    "ENDPOINT_SLICES": "api.discovery",
+    "Lease": "api.coordination",
+    "LEASES": "api.coordination",
+    "Event": "api.events",
+    "EVENTS": "api.events",
     "Informer": "runtime.informer",
     "Store": "runtime.store",
     "Lister": "runtime.lister",
@@ -99,6 +126,8 @@ _MODULES = {
     "NotFoundError": "client.errors",
     "AlreadyExistsError": "client.errors",
     "ConflictError": "client.errors",
+    "ApplyConflictError": "client.errors",
+    "PartialTypeError": "api.resource",
     "InvalidError": "client.errors",
     "ForbiddenError": "client.errors",
     "UnauthorizedError": "client.errors",
@@ -116,13 +145,19 @@ _MODULES = {
 
 TYPE_CHECKING = False  # typing's own would have to be imported
 if TYPE_CHECKING:
+    from aiokube.api.config import CONFIG_MAPS, SECRETS, ConfigMap, Secret
+    from aiokube.api.coordination import LEASES, Lease
+    from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
+    from aiokube.api.endpoints import ENDPOINTS, Endpoints
+    from aiokube.api.events import EVENTS, Event
     from aiokube.api.meta import ObjectKey, ObjectMeta, ObjectReference, OwnerReference, key_of
-    from aiokube.api.resource import Resource
+    from aiokube.api.resource import PartialTypeError, Resource
     from aiokube.api.selectors import LabelSelector
     from aiokube.client.config import ClusterConfig
     from aiokube.client.errors import (
         AlreadyExistsError,
         ApiError,
+        ApplyConflictError,
         ClientError,
         ConfigError,
         ConflictError,

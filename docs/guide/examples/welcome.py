@@ -48,7 +48,7 @@ NAMESPACES: Resource[Namespace] = Resource(
     group="", version="v1", plural="namespaces", kind="Namespace", wire=Namespace, namespaced=False
 )
 CONFIG_MAPS: Resource[ConfigMap] = Resource(
-    group="", version="v1", plural="configmaps", kind="ConfigMap", wire=ConfigMap
+    group="", version="v1", plural="configmaps", kind="ConfigMap", wire=ConfigMap, complete=True
 )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aiokube.api.config import CONFIG_MAPS, ConfigMap
 from aiokube.api.core import PODS, SERVICES
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from aiokube.api.endpoints import ENDPOINTS, EndpointAddress, Endpoints, EndpointSubset
@@ -21,6 +22,7 @@ from aiokube.client.credentials import Credential, StaticCredentials, bearer
 from aiokube.client.errors import (
     AlreadyExistsError,
     ApiError,
+    ApplyConflictError,
     BadRequestError,
     ConflictError,
     ConnectionFailedError,
@@ -131,6 +133,23 @@ async def test_each_kind_of_patch_is_taken(client: Client, namespace: str) -> No
     assert merged.metadata.labels == {"m": "1"}
     assert patched.metadata.labels == {"m": "1", "j": "2"}
     assert applied.metadata.labels == {"m": "1", "j": "2", "s": "3"}
+
+
+async def test_apply_keeps_what_others_set_and_names_conflicts(client: Client, namespace: str) -> None:
+    key = ObjectKey(namespace, "welcome")
+
+    def text(value: str) -> ConfigMap:
+        return ConfigMap(ObjectMeta(name=key.name, namespace=key.namespace), data={"text": value})
+
+    await client.apply(CONFIG_MAPS, text("hello"), field_manager="me")
+    await client.patch(CONFIG_MAPS, key, b'{"binaryData":{"logo":"aA=="}}', patch_type=MERGE_PATCH)
+    applied = await client.apply(CONFIG_MAPS, text("bye"), field_manager="me")
+    assert (applied.data, applied.binary_data) == ({"text": "bye"}, {"logo": b"h"})
+    with pytest.raises(ApplyConflictError, match="force=True") as caught:
+        await client.apply(CONFIG_MAPS, text("no"), field_manager="another")
+    assert [conflict.field for conflict in caught.value.conflicts] == [".data.text"]
+    taken = await client.apply(CONFIG_MAPS, text("no"), field_manager="another", force=True)
+    assert (taken.data, taken.binary_data) == ({"text": "no"}, {"logo": b"h"})
 
 
 async def test_a_resource_that_is_not_there_and_a_verb_it_does_not_know_are_told_apart(

@@ -36,5 +36,5 @@ class Lease(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 LEASES: Resource[Lease] = Resource(
-    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=Lease
+    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=Lease, complete=True
 )

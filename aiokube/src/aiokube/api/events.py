@@ -46,4 +46,6 @@ class Event(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=
     reporting_instance: str | None = None
 
 
-EVENTS: Resource[Event] = Resource(group="", version="v1", plural="events", kind="Event", wire=Event)
+EVENTS: Resource[Event] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=Event, complete=True
+)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from aiokube.api.meta import KubernetesObject, ListMeta
+from aiokube.api.meta import KubernetesObject, ListMeta, ObjectKey
 from aiokube.api.status import Status
 from aiokube.api.unknown_fields import Schema
 
@@ -22,6 +22,10 @@ UNKNOWN = "-unknown-"
 """Under which name a type keeps the fields it does not know: no field of an API is called so."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class PartialTypeError(TypeError):
+    """A write that would erase the fields its type does not have; nothing was sent."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -82,15 +86,28 @@ _status_decoder = msgspec.json.Decoder(Status)
 _OBJECT_PREFIXES = (b'{"type":"ADDED"', b'{"type":"MODIFIED"', b'{"type":"DELETED"')
 
 
+def _without_null(document: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the fields without a value: in an apply, null stands for nothing that is managed."""
+    return {
+        name: _without_null(value) if isinstance(value, dict) else value
+        for name, value in document.items()
+        if value is not None
+    }
+
+
 class Resource(Generic[T]):
     """One kind of object on a server, and the values it becomes here.
 
     ``wire`` is the msgspec type a JSON document decodes into; unknown fields are skipped. ``project`` turns it
-    into the value that is cached (the wire value itself where it is left out). A resource whose wire type is
-    not complete must never be written back with PUT: what was not decoded would be erased.
+    into the value that is cached (the wire value itself where it is left out).
 
-    With a ``schema``, the wire type forbids unknown fields, and the value has a field ``unknown`` for those that an
-    object has nevertheless; :meth:`encode` puts them back.
+    An update replaces the whole object, so it erases every field that the wire type does not have. Therefore only a
+    ``complete`` type may be used in an update: one that has all fields of the kind. Others are for reading, for
+    creating, and for server-side apply and patches, which change nothing but what they name; a type with a projection
+    is for reading alone.
+
+    A type with a ``schema`` is complete whatever a newer server adds: the wire type forbids unknown fields, and the
+    value has a field ``unknown`` for those that an object has nevertheless; :meth:`encode` puts them back.
     """
 
     def __init__(
@@ -104,6 +121,7 @@ class Resource(Generic[T]):
         project: Callable[[Any], T] | None = None,
         schema: Schema | None = None,
         namespaced: bool = True,
+        complete: bool = False,
     ) -> None:
         self.group = group
         self.version = version
@@ -111,6 +129,7 @@ class Resource(Generic[T]):
         self.kind = kind
         self.namespaced = namespaced
         self.wire = wire
+        self.is_complete = complete or schema is not None
         self._project = project
         self._schema = schema
         self._object_decoder = msgspec.json.Decoder(wire)
@@ -146,6 +165,34 @@ class Resource(Generic[T]):
             parts.append(subresource)
         return "/".join(parts)
 
+    def object_path(self, key: ObjectKey, subresource: str = "") -> str:
+        """Return the URL path of one object. Raises ``ValueError`` for a key that cannot name one."""
+        if not key.name or (self.namespaced and not key.namespace):
+            missing = "namespace" if key.name else "name"
+            raise ValueError(f"{self.full_name}: the key {str(key)!r} has no {missing}")
+        return self.path(key.namespace, key.name, subresource)
+
+    def require_complete(self) -> None:
+        """Raise :class:`PartialTypeError` where an update would erase fields."""
+        if not self.is_complete:
+            raise PartialTypeError(
+                f"an update of {self.full_name} would erase every field that {self._type_name} does not have: use "
+                "Client.apply or Client.patch, or declare the type as complete (Resource(complete=True)) if it has all"
+                " fields"
+            )
+
+    def require_writable(self) -> None:
+        """Raise :class:`PartialTypeError` for a projection, which does not have the form of the API."""
+        if self._project is not None and not self.is_complete:
+            raise PartialTypeError(
+                f"this Resource of {self.full_name} is a projection, for reading alone: write with a Resource whose "
+                "type has the fields of the API"
+            )
+
+    @property
+    def _type_name(self) -> str:
+        return getattr(self.wire, "__name__", str(self.wire))
+
     def decode(self, body: bytes | bytearray | memoryview) -> T:
         """Decode one object. Raises ``msgspec.DecodeError`` where the bytes are not of this kind."""
         try:
@@ -171,6 +218,21 @@ class Resource(Generic[T]):
         document = msgspec.to_builtins(msgspec.structs.replace(body, unknown=msgspec.UNSET))
         self._schema.merge(document, unknown)
         return _encoder.encode(document)
+
+    def encode_for_apply(self, body: Any) -> bytes:
+        """Encode an object as the body of a server-side apply, with kind and version. Raises ``ValueError``.
+
+        Applying makes one the owner of every field in the body, so an object that was read from the server, with all
+        the fields of others, is refused.
+        """
+        document = msgspec.to_builtins(body)
+        metadata = document.get("metadata") or {}
+        if metadata.get("resourceVersion") or metadata.get("uid"):
+            raise ValueError(
+                f"{self.full_name} {metadata.get('name')!r} was read from the server: applying it would take over"
+                " every field that it has; build a new object with only the fields that you manage"
+            )
+        return _encoder.encode({"apiVersion": self.api_version, "kind": self.kind} | _without_null(document))
 
     def decode_page(self, body: bytes | bytearray | memoryview) -> Page[T]:
         """Decode one page of a list. Raises ``msgspec.DecodeError``."""

@@ -4,6 +4,7 @@ import msgspec
 
 from aiokube.api.meta import ListMeta
 
+FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 RESOURCE_VERSION_TOO_LARGE = "ResourceVersionTooLarge"
 

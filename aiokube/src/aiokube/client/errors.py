@@ -10,9 +10,16 @@ No error's text holds a header, a credential, a query string, or any part of a r
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from aiokube.api.meta import ObjectKey
 from aiokube.api.resource import Resource
-from aiokube.api.status import NAMESPACE_TERMINATING, RESOURCE_VERSION_TOO_LARGE, Status
+from aiokube.api.status import (
+    FIELD_MANAGER_CONFLICT,
+    NAMESPACE_TERMINATING,
+    RESOURCE_VERSION_TOO_LARGE,
+    Status,
+)
 
 # Servers before 1.19 know no cause for it and say it in words: in the message, or in a nameless cause.
 _TOO_LARGE_WORDS = "Too large resource version"
@@ -105,10 +112,14 @@ class ForbiddenError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """404: no such object, namespace or resource."""
+    """404: no such object, namespace or resource; the text ends with the path that was requested."""
 
     reasons = ("NotFound",)
     code = 404
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if not self.url or self.url in message else f"{message} ({self.method} {self.url})"
 
 
 class MethodNotAllowedError(ApiError):
@@ -123,6 +134,32 @@ class ConflictError(ApiError):
 
     reasons = ("Conflict",)
     code = 409
+
+
+class FieldConflict(msgspec.Struct, frozen=True):
+    """A field that another manager has set to another value."""
+
+    field: str
+    """``.spec.replicas``, ``.data.text``."""
+    message: str
+    """Who manages it, as the server says it: ``conflict with "kubectl-edit" using v1``."""
+
+
+class ApplyConflictError(ConflictError):
+    """409: another manager has set fields that were applied, to other values; nothing was changed."""
+
+    @property
+    def conflicts(self) -> tuple[FieldConflict, ...]:
+        """The fields in conflict."""
+        causes = (self.status.details.causes if self.status.details is not None else None) or ()
+        return tuple(
+            FieldConflict(cause.field or "", cause.message or "")
+            for cause in causes
+            if cause.reason == FIELD_MANAGER_CONFLICT
+        )
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; leave these fields out, or apply with force=True to take them over"
 
 
 class AlreadyExistsError(ApiError):
@@ -231,6 +268,8 @@ def api_error(
 ) -> ApiError:
     """Return (not raise) the error that a failure status stands for: of a response, or of a watch event."""
     kind = api_error_type(status.code, status.reason)
+    if kind is ConflictError and status.has_cause(FIELD_MANAGER_CONFLICT):
+        kind = ApplyConflictError
     return kind(status, method, url, retry_after_seconds)
 
 

@@ -121,7 +121,7 @@ class Client:
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
         """Return one object, as new as any. Raises NotFoundError."""
-        path = resource.path(key.namespace, key.name)
+        path = resource.object_path(key)
         return self._decoded(resource, "GET", path, await self._transport.send("GET", path))
 
     async def list_page(
@@ -244,20 +244,72 @@ class Client:
 
     # --------------------------------------------------------------------------------------------- writing
 
+    async def apply(
+        self,
+        resource: Resource[T],
+        body: msgspec.Struct,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> T:
+        """Create or change an object so that it has the fields of ``body`` (server-side apply), and return it.
+
+        This is the usual way to write. ``body`` holds metadata with name and namespace, and the fields that
+        ``field_manager`` manages, no others: fields of other managers stay as they are, and a field that was in the
+        last apply and is not in this one is removed. Fields that are None are left out.
+
+        Raises ApplyConflictError where another manager has set one of the fields to another value; with ``force`` the
+        field is taken over instead, which is what a controller wants for the objects that it owns. Raises ValueError
+        for an object that was read from the server.
+        """
+        if not field_manager:
+            raise ValueError(
+                "apply needs a field_manager: the name under which the server records who set a field"
+            )
+        resource.require_writable()
+        path = resource.object_path(_metadata_of(body).key, subresource)
+        query = _query({"fieldManager": field_manager, "force": True if force else None})
+        answer = await self._transport.send(
+            "PATCH",
+            path,
+            query,
+            body=resource.encode_for_apply(body),
+            content_type=APPLY_PATCH,
+            guard=self._guard,
+        )
+        return self._decoded(resource, "PATCH", path, answer)
+
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create an object and return it. Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest."""
+        """Create an object, in ``metadata.namespace`` where no other is named, and return it.
+
+        Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest; ValueError where an object that lives in
+        a namespace names none.
+        """
+        resource.require_writable()
+        if resource.namespaced and not namespace:
+            namespace = _metadata_of(body).namespace
+            if not namespace:
+                raise ValueError(f"{resource.full_name}: set metadata.namespace, or pass namespace=")
         path = resource.path(namespace)
         return await self._write("POST", resource, path, body)
 
     async def update(
-        self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
+        self,
+        resource: Resource[T],
+        body: msgspec.Struct,
+        *,
+        key: ObjectKey | None = None,
+        subresource: str = "",
     ) -> T:
-        """Replace an object and return it.
+        """Replace an object and return it; :meth:`apply` is safer where not every field is yours.
 
-        Raises ConflictError where the body's resource version is not the newest. After an answer was lost, the
-        request is sent once more by itself: a ConflictError may then stand for our own success.
+        Raises PartialTypeError where the resource's type is not declared complete, as the update would erase what the
+        type does not have. Raises ConflictError where the body's resource version is not the newest. After an answer
+        was lost, the request is sent once more by itself: a ConflictError may then stand for our own success.
         """
-        path = resource.path(key.namespace, key.name, subresource)
+        resource.require_complete()
+        path = resource.object_path(key or _metadata_of(body).key, subresource)
         return await self._write("PUT", resource, path, body)
 
     async def patch(
@@ -273,9 +325,9 @@ class Client:
     ) -> T:
         """Change a part of an object and return it; ``patch_type`` is one of this module's media types.
 
-        ``field_manager`` is needed for an apply patch, and ``force`` takes fields from other managers there.
+        For server-side apply, see :meth:`apply`.
         """
-        path = resource.path(key.namespace, key.name, subresource)
+        path = resource.object_path(key, subresource)
         query = _query({"fieldManager": field_manager, "force": True if force else None})
         content = body if isinstance(body, bytes) else _encoder.encode(body)
         answer = await self._transport.send(
@@ -298,7 +350,7 @@ class Client:
         NotFoundError. After an answer was lost, the request is sent once more by itself: NotFoundError may then
         stand for our own success.
         """
-        path = resource.path(key.namespace, key.name)
+        path = resource.object_path(key)
         preconditions = None
         if uid is not None or resource_version is not None:
             preconditions = _Preconditions(uid, resource_version)
@@ -363,6 +415,15 @@ class _DeleteOptions(
     api_version: str | None = None
     grace_period_seconds: int | None = None
     preconditions: _Preconditions | None = None
+
+
+def _metadata_of(body: Any) -> ObjectMeta:
+    metadata = getattr(body, "metadata", None)
+    if not isinstance(metadata, ObjectMeta):
+        raise TypeError(
+            f"{type(body).__name__}: metadata must be an ObjectMeta, not {type(metadata).__name__}"
+        )
+    return metadata
 
 
 def _query(parameters: Mapping[str, str | int | bool | None]) -> str:

@@ -159,7 +159,9 @@ class MemoryServer:
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
         """Create an object. Raises ``AlreadyExistsError`` or ``ForbiddenError``."""
+        resource.require_writable()
         meta = _meta(body)
+        namespace = namespace or meta.namespace
         key = ObjectKey(namespace, meta.name or meta.generate_name or "")
         call = Call("create", resource.plural, key, body)
         created: T = await self._request(call, lambda: self._create(resource, body, namespace))
@@ -169,6 +171,7 @@ class MemoryServer:
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
     ) -> T:
         """Replace an object. Raises ``NotFoundError``, ``ConflictError`` or ``InvalidError``."""
+        resource.require_complete()
         call = Call("update", resource.plural, key, body)
         updated: T = await self._request(call, lambda: self._update(resource, body, key))
         return self._answer(body, updated)

@@ -53,7 +53,7 @@ def test_a_known_reason_counts_more_than_the_code() -> None:
 
 
 def test_the_text_is_the_servers_message_in_one_line() -> None:
-    error = api_error(Status(code=404, message='pods "a"\n not found'), method="GET", url="/api/v1/pods/a")
+    error = api_error(Status(code=409, message='pods "a"\n not found'), method="GET", url="/api/v1/pods/a")
     assert str(error) == 'pods "a" not found'
     assert error.url == "/api/v1/pods/a"
 
