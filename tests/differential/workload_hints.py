@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.differential.operations import Operation, document
+from tests.differential.workload_services import DISTRIBUTIONS
 
 ZONES = ("zone-a", "zone-b", "zone-c", "zone-d")
 MODE = "service.kubernetes.io/topology-mode"
@@ -21,7 +22,6 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 _MODES = ("Auto", "Auto", "Auto", "auto", "Disabled", "aUto", None, None)
 _MODE_KEYS = ((MODE,), (MODE,), (DEPRECATED_MODE,), (MODE, DEPRECATED_MODE))
-_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode", None)
 _CPUS = ("500m", "1", "2", "3500m", "8")
 _NODES_AT_LEAST = 2
 
@@ -222,7 +222,7 @@ def _create_service(world: _World, name: str, pods: dict[str, bool] | None = Non
     both = {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]}
     spec: dict[str, Any] = {"ports": [{"port": 80}], "selector": {"app": name}}
     spec |= both if service.dual_stack else {"ipFamilies": [world.chance.choice(("IPv4", "IPv4", "IPv6"))]}
-    distribution = world.chance.choice(_DISTRIBUTIONS)
+    distribution = world.chance.choice((*DISTRIBUTIONS, None))
     if distribution is not None:
         spec["trafficDistribution"] = distribution
     annotations = {key: value for key, value in _modes(world).items() if value is not None}
@@ -255,7 +255,7 @@ def _change_mode(world: _World) -> Steps:
 
 
 def _change_distribution(world: _World) -> Steps:
-    distribution = world.chance.choice(_DISTRIBUTIONS)
+    distribution = world.chance.choice((*DISTRIBUTIONS, None))
     body = {"spec": {"trafficDistribution": distribution}}
     yield _patch_service(world, world.a_service(), f"trafficDistribution {distribution}", body)
 

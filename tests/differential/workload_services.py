@@ -52,7 +52,7 @@ _FAMILIES: tuple[Json, ...] = (
     {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]},
     {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]},
 )
-_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 def create_service(world: World) -> Steps:
@@ -98,7 +98,7 @@ def _create(world: World, sort: str) -> Steps:
     if world.maybe(0.25):
         service.publishes_not_ready = spec["publishNotReadyAddresses"] = True
     if world.maybe(0.15) and service.type != "ExternalName":
-        spec["trafficDistribution"] = world.chance.choice(_DISTRIBUTIONS)
+        spec["trafficDistribution"] = world.chance.choice(DISTRIBUTIONS)
     metadata: Json = {
         "name": name,
         "labels": service.labels,
@@ -228,7 +228,7 @@ def change_distribution(world: World) -> Steps:
     service = world.one_of(world.services.values(), lambda service: service.type != "ExternalName")
     if service is None:
         return ()
-    preference = world.chance.choice((*_DISTRIBUTIONS, None))
+    preference = world.chance.choice((*DISTRIBUTIONS, None))
     return (_patch(service, {"spec": {"trafficDistribution": preference}}),)
 
 

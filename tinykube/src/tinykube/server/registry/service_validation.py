@@ -29,7 +29,7 @@ from tinykube.server.registry.service_spec import (
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
 _POLICIES = ("Cluster", "Local")
-_DISTRIBUTIONS = ("PreferClose", "PreferSameNode", "PreferSameZone")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _LONGEST_AFFINITY_SECONDS = 86_400
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _MODE = "service.kubernetes.io/topology-mode"
@@ -219,8 +219,7 @@ def _traffic_errors(spec: JsonObject, kind: str) -> list[FieldError]:
         errors.append(not_supported("spec.internalTrafficPolicy", internal, _POLICIES))
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
-        known = ("PreferClose", "PreferSameZone", "PreferSameNode")
-        errors.append(not_supported("spec.trafficDistribution", distribution, known))
+        errors.append(not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
     return errors
 
 
