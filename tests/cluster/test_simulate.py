@@ -130,20 +130,20 @@ def test_a_deployment_that_recreates_never_runs_two_revisions_at_once(kubectl: K
 def test_a_pod_is_steered_by_its_annotations(kubectl: Kubectl) -> None:
     kubectl("run", "alone", "--image=alone")
     kubectl("wait", "--for=condition=Ready", WAIT, "pod/alone")
-    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/ready=false")
+    kubectl("annotate", "pod/alone", "simulate.tinykube.dev/ready=false")
     kubectl("wait", "--for=condition=Ready=false", WAIT, "pod/alone")
-    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/ready-")
+    kubectl("annotate", "pod/alone", "simulate.tinykube.dev/ready-")
     kubectl("wait", "--for=condition=Ready", WAIT, "pod/alone")
-    kubectl("annotate", "pod/alone", "simulate.endpointd.dev/crash=1")
+    kubectl("annotate", "pod/alone", "simulate.tinykube.dev/crash=1")
     kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", WAIT, "pod/alone")
     kubectl("delete", "pod/alone", WAIT)
 
 
 def test_a_job_like_pod_ends_by_itself(kubectl: Kubectl) -> None:
-    done = "simulate.endpointd.dev/complete-after=1s"
+    done = "simulate.tinykube.dev/complete-after=1s"
     kubectl("run", "job", "--image=job", "--restart=Never", f"--annotations={done}")
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", WAIT, "pod/job")
-    code = "simulate.endpointd.dev/exit-code=3"
+    code = "simulate.tinykube.dev/exit-code=3"
     kubectl("run", "bad", "--image=job", "--restart=Never", f"--annotations={done}", f"--annotations={code}")
     kubectl("wait", "--for=jsonpath={.status.phase}=Failed", WAIT, "pod/bad")
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiokube.api.apps import Deployment, ReplicaSet
-from tinykube.simulate.annotations import Steering
-from tinykube.simulate.container_lifecycle import ContainerRun, Fate, look, start
+from tinykube.simulate.annotations import AnnotationOverrides
+from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, look, start
 from tinykube.simulate.deployment_plan import REVISION, Counted, plan_deployment, set_document
 from tinykube.simulate.int_or_percent import surge_and_unavailable
 from tinykube.simulate.pods import Container, Probe
-from tinykube.simulate.proportional_scaling import share_out
+from tinykube.simulate.proportional_scaling import proportional_shares
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -152,7 +152,7 @@ def test_a_rolling_update_keeps_its_limits_at_every_step_and_ends(
     of=st.integers(1, 60),
 )
 def test_shares_make_up_the_total_and_none_is_negative(total: int, sizes: list[int], of: int) -> None:
-    shares = share_out(total, [(size, of) for size in sizes])
+    shares = proportional_shares(total, [(size, of) for size in sizes])
     assert sum(shares) == total
     assert min(shares) >= 0
 
@@ -181,7 +181,7 @@ def test_what_is_foreseen_of_a_probe_is_what_asking_it_again_and_again_would_giv
     probe: Probe, more: list[int]
 ) -> None:
     container = Container("main", readiness_probe=probe)
-    run = start(ContainerRun(fate=Fate()), 0.0, "")
+    run = start(ContainerRun(start_plan=StartPlan()), 0.0, "")
     asked, now, says = Asked(probe, float(probe.initial_delay_seconds)), 0.0, True
     for stay in (
         probe.period_seconds + extra for extra in more
@@ -190,10 +190,10 @@ def test_what_is_foreseen_of_a_probe_is_what_asking_it_again_and_again_would_giv
         end = now + stay
         at = now + 0.5 if now else 0.0  # a container is looked at as it starts
         while at < end:
-            outcome = look(container, run, Steering(ready=says), at)
+            outcome = look(container, run, AnnotationOverrides(ready=says), at)
             run = outcome.run
             at = min(max(outcome.look_again, at), end) if outcome.look_again < end else end
-        run = look(container, run, Steering(ready=says), end).run
+        run = look(container, run, AnnotationOverrides(ready=says), end).run
         asked.until(end, says)
         assert run.ready == asked.ready, f"at {end}, saying {says}"
         now, says = end, not says

@@ -292,7 +292,7 @@ class SimulatedWorld:
         self.api = api or FakeApi(
             self.clock, lambda: rng.uniform(0.0, longest_delay) if longest_delay else 0.001
         )
-        parts = Simulation(self.api, settings, self.clock, random.Random(0)).parts()
+        parts = Simulation(self.api, settings, self.clock, random.Random(0)).runnables()
         self._controllers = parts.controllers
         self.manager = Manager(clock=self.clock, informers=parts.informers, controllers=parts.controllers)
 

@@ -1,1 +1,1 @@
-"""Nodes, workloads and pods that live and die in any API server, without a machine."""
+"""Simulated nodes, workloads and pods on any API server."""

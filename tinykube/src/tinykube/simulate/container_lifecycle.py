@@ -1,7 +1,7 @@
-"""One container: how it starts, answers its probes, crashes, and comes back. Pure; time is simulated seconds.
+"""One container: start, probes, crashes and restarts. Pure; time is simulated seconds.
 
-Probes are not run every ten seconds: as what a container answers is known, so is the moment at which the answers
-that count have been given. Between such moments nothing happens, and nothing costs anything.
+Probes are not polled. The container's answers are known, so the time at which enough equal answers have been given is
+computed. Between these times a container costs nothing.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from tinykube.simulate.annotations import CRASH_LOOP, Steering
+from tinykube.simulate.annotations import CRASH_LOOP, AnnotationOverrides
 from tinykube.simulate.pods import Container, Probe
 
 _CRASH_CODE = 1
@@ -20,8 +20,8 @@ _FORGIVEN_AFTER_SECONDS = 600.0
 _LOOP_SECONDS = 1.0
 
 
-class Fate(msgspec.Struct, frozen=True):
-    """What chance has in store for one start of a container."""
+class StartPlan(msgspec.Struct, frozen=True):
+    """The randomly drawn course of one start of a container."""
 
     pull_seconds: float = 0.0
     startup_seconds: float = 0.0
@@ -69,7 +69,7 @@ class ContainerRun(msgspec.Struct, frozen=True):
     live_since: float = 0.0
     crash_seen: str = ""
     """The crash that was asked for last, which has happened."""
-    fate: Fate = Fate()
+    start_plan: StartPlan = StartPlan()
 
 
 def crossing(first: float, period_seconds: float, changed: float, threshold: int) -> float:
@@ -81,10 +81,15 @@ def crossing(first: float, period_seconds: float, changed: float, threshold: int
     return first + (asked + max(threshold, 1) - 1) * period_seconds
 
 
-def begin(run: ContainerRun, now: float, fate: Fate) -> ContainerRun:
+def begin(run: ContainerRun, now: float, start_plan: StartPlan) -> ContainerRun:
     """Return a container that is being created: its image is pulled first."""
     return msgspec.structs.replace(
-        run, phase="waiting", reason="ContainerCreating", since=now, until=now + fate.pull_seconds, fate=fate
+        run,
+        phase="waiting",
+        reason="ContainerCreating",
+        since=now,
+        until=now + start_plan.pull_seconds,
+        start_plan=start_plan,
     )
 
 
@@ -143,13 +148,15 @@ class Outcome(msgspec.Struct, frozen=True):
     exit_code: int | None = None
 
 
-def look(container: Container, run: ContainerRun, wishes: Steering, now: float) -> Outcome:
+def look(container: Container, run: ContainerRun, overrides: AnnotationOverrides, now: float) -> Outcome:
     """Let a running container become what it should be by now."""
-    code, ends_at = _end(run, wishes, now)
+    code, ends_at = _end(run, overrides, now)
     if code is not None:
         return Outcome(run, exit_code=code)
     good_at = run.since + (
-        run.fate.startup_seconds if wishes.ready_after_seconds is None else wishes.ready_after_seconds
+        run.start_plan.startup_seconds
+        if overrides.ready_after_seconds is None
+        else overrides.ready_after_seconds
     )
     times = [ends_at]
     if not run.passed:
@@ -159,29 +166,29 @@ def look(container: Container, run: ContainerRun, wishes: Steering, now: float) 
         if passes_at > now:
             return Outcome(run, min(passes_at, fails_at, *times))
         run = msgspec.structs.replace(run, passed=True, passed_at=passes_at)
-    run, dies_at = _liveness(container.liveness_probe, run, wishes.live, now)
+    run, dies_at = _liveness(container.liveness_probe, run, overrides.live, now)
     if dies_at <= now:
         return Outcome(run, exit_code=_KILLED_CODE)
-    run, changes_at = _readiness(container.readiness_probe, run, wishes.ready, good_at, now)
+    run, changes_at = _readiness(container.readiness_probe, run, overrides.ready, good_at, now)
     return Outcome(run, min(dies_at, changes_at, *times))
 
 
-def _end(run: ContainerRun, wishes: Steering, now: float) -> tuple[int | None, float]:
+def _end(run: ContainerRun, overrides: AnnotationOverrides, now: float) -> tuple[int | None, float]:
     """Return with what code it ends by now, if it does, and when it will."""
-    if wishes.crash and wishes.crash not in (CRASH_LOOP, run.crash_seen):
+    if overrides.crash and overrides.crash not in (CRASH_LOOP, run.crash_seen):
         return _CRASH_CODE, now
-    complete = run.fate.complete_after_seconds
-    if wishes.complete_after_seconds is not None:
-        complete = wishes.complete_after_seconds
+    complete = run.start_plan.complete_after_seconds
+    if overrides.complete_after_seconds is not None:
+        complete = overrides.complete_after_seconds
     completes_at = math.inf if complete is None else run.since + complete
-    crash = run.fate.crash_after_seconds
-    if wishes.crash == CRASH_LOOP:
+    crash = run.start_plan.crash_after_seconds
+    if overrides.crash == CRASH_LOOP:
         crash = _LOOP_SECONDS
     crashes_at = math.inf if crash is None else run.since + crash
     if crashes_at <= now and crashes_at <= completes_at:
         return _CRASH_CODE, crashes_at
     if completes_at <= now:
-        return wishes.exit_code, completes_at
+        return overrides.exit_code, completes_at
     return None, min(crashes_at, completes_at)
 
 

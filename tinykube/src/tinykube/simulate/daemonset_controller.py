@@ -13,7 +13,7 @@ from tinykube.simulate.daemonset_plan import REVISION_LABEL, TOLERATIONS, plan_d
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pods import pod_of_template
 from tinykube.simulate.revisions import Revisions
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.workloads import (
     PodNames,
     at_once,
@@ -29,26 +29,26 @@ NAME = "simulate-daemonsets"
 class DaemonSetController:
     """Keys are DaemonSets. Their pods name their node from the start, so the scheduler has no say."""
 
-    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
+        self._state = state
         self._queue = queue
-        self._revisions = Revisions(world)
-        self._names = PodNames(world)
-        wake_owners(world, "DaemonSet", world.daemon_sets.store, queue)
-        world.nodes.store.subscribe(self._on_node)
+        self._revisions = Revisions(state)
+        self._names = PodNames(state)
+        wake_owners(state, "DaemonSet", state.daemon_sets.store, queue)
+        state.nodes.store.subscribe(self._on_node)
 
     def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is None or new is None or _matters(old) != _matters(new):
-            for item in self._world.daemon_sets.store.values():
+            for item in self._state.daemon_sets.store.values():
                 self._queue.add_after(key_of(item), 0.05)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
         """Bring one set nearer to what it asks for. Raises what the client raises."""
-        world = self._world
-        item = world.daemon_sets.store.get(key)
+        state = self._state
+        item = state.daemon_sets.store.get(key)
         if item is None or item.spec.selector is None or item.metadata.deletion_timestamp is not None:
             return None
-        pods = world.pods_of(item.metadata.uid)
+        pods = state.pods_of(item.metadata.uid)
         try:
             revision = await self._revisions.keep(
                 item.metadata,
@@ -63,18 +63,18 @@ class DaemonSetController:
             raise
         plan = plan_daemon_set(
             item,
-            world.nodes.store.values(),
+            state.nodes.store.values(),
             pods,
-            world.clock.wall(),
+            state.clock.wall(),
             hashed=revision.hash,
-            going=world.going,
-            min_ready_seconds=world.settings.real_seconds(item.spec.min_ready_seconds),
+            going=state.going,
+            min_ready_seconds=state.settings.real_seconds(item.spec.min_ready_seconds),
         )
-        await at_once([partial(world.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
+        await at_once([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
         await at_once(
             [partial(self._create, item, node, revision.hash) for node in plan.create], f"{NAME}-create"
         )
-        await write_status(world, DAEMON_SETS, world.daemon_sets.store, item, plan.status)
+        await write_status(state, DAEMON_SETS, state.daemon_sets.store, item, plan.status)
         return None if plan.look_again_seconds is None else RequeueAfter(plan.look_again_seconds)
 
     async def _create(self, item: DaemonSet, node: str, hashed: str) -> None:
@@ -86,7 +86,7 @@ class DaemonSetController:
         spec["nodeName"] = node
         said = spec.get("tolerations") or []
         spec["tolerations"] = [*said, *(_plain(msgspec.to_builtins(each)) for each in TOLERATIONS)]
-        if not await make_pod(self._world, document, item.metadata.namespace):
+        if not await make_pod(self._state, document, item.metadata.namespace):
             self._queue.add_after(item.metadata.key, 1.0)
 
 

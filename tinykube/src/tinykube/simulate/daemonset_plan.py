@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from aiokube.api.apps import DaemonSet, DaemonSetStatus
-from tinykube.simulate.int_or_percent import amount
+from tinykube.simulate.int_or_percent import scaled_value
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pods import (
     PodSpec,
@@ -135,8 +135,10 @@ def _place(
 def _update(item: DaemonSet, places: Sequence[_Place]) -> tuple[list[str], list[SimulatedPod]]:
     """Return where the next pods of the present template are made, and which old ones go."""
     rolling = item.spec.update_strategy.rolling_update
-    surge = amount(rolling.max_surge if rolling is not None else None, 0, len(places), round_up=True)
-    allowed = amount(rolling.max_unavailable if rolling is not None else None, 1, len(places), round_up=True)
+    surge = scaled_value(rolling.max_surge if rolling is not None else None, 0, len(places), round_up=True)
+    allowed = scaled_value(
+        rolling.max_unavailable if rolling is not None else None, 1, len(places), round_up=True
+    )
     create: list[str] = []
     delete: list[SimulatedPod] = []
     if surge:

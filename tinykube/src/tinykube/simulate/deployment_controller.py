@@ -29,7 +29,7 @@ from tinykube.simulate.pods import (
     is_finished,
     is_terminating,
 )
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.workloads import write_status
 
 NAME = "simulate-deployments"
@@ -39,14 +39,14 @@ _NO_DEADLINE_SECONDS = 2**31 - 1
 class DeploymentController:
     """Keys are Deployments."""
 
-    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
+        self._state = state
         self._queue = queue
         self._collisions: dict[str, int] = {}  # by uid
         self._sets: dict[str, dict[ObjectKey, None]] = {}  # by the uid of the Deployment
-        world.deployments.store.subscribe(self._on_deployment)
-        world.replica_sets.store.subscribe(self._on_set)
-        world.pods.store.subscribe(self._on_pod)
+        state.deployments.store.subscribe(self._on_deployment)
+        state.replica_sets.store.subscribe(self._on_set)
+        state.pods.store.subscribe(self._on_pod)
 
     def _on_deployment(self, old: Deployment | None, new: Deployment | None) -> None:
         if new is not None:
@@ -74,26 +74,26 @@ class DeploymentController:
         owner = controller_of(old.metadata)
         if owner is None or owner.kind != "ReplicaSet":
             return
-        item = self._world.replica_sets.store.get(ObjectKey(old.metadata.namespace, owner.name))
+        item = self._state.replica_sets.store.get(ObjectKey(old.metadata.namespace, owner.name))
         above = controller_of(item.metadata) if item is not None else None
         if above is not None and above.kind == "Deployment":
             self._queue.add(ObjectKey(old.metadata.namespace, above.name))
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
         """Take the next step of one rollout. Raises what the client raises."""
-        world = self._world
-        deployment = world.deployments.store.get(key)
+        state = self._state
+        deployment = state.deployments.store.get(key)
         if deployment is None or deployment.spec.selector is None:
             return None
-        store = world.replica_sets.store
+        store = state.replica_sets.store
         owned = [item for each in self._sets.get(deployment.metadata.uid, ()) if (item := store.get(each))]
         deadline = float(deployment.spec.progress_deadline_seconds)
         if deadline < _NO_DEADLINE_SECONDS:
-            deadline = world.settings.real_seconds(deadline)
+            deadline = state.settings.real_seconds(deadline)
         plan = plan_deployment(
             deployment,
             [self._counted(item) for item in owned],
-            world.clock.wall(),
+            state.clock.wall(),
             collisions=self._collisions.get(deployment.metadata.uid, 0),
             deadline_seconds=deadline,
         )
@@ -103,51 +103,51 @@ class DeploymentController:
         return RequeueAfter(plan.look_again_seconds + 1.0)  # times of day are whole seconds
 
     def _counted(self, item: ReplicaSet) -> Counted:
-        world = self._world
-        now, wait = world.clock.wall(), world.settings.real_seconds(item.spec.min_ready_seconds)
-        pods = [pod for pod in world.pods_of(item.metadata.uid) if not is_finished(pod)]
-        active = [pod for pod in pods if not is_terminating(pod) and pod.metadata.uid not in world.going]
+        state = self._state
+        now, wait = state.clock.wall(), state.settings.real_seconds(item.spec.min_ready_seconds)
+        pods = [pod for pod in state.pods_of(item.metadata.uid) if not is_finished(pod)]
+        active = [pod for pod in pods if not is_terminating(pod) and pod.metadata.uid not in state.going]
         available = sum((left := available_in(pod, wait, now)) is not None and left <= 0 for pod in active)
         return Counted(
             item,
             present=len(pods),
-            active=len(active) + world.making.get(item.metadata.uid, 0),
+            active=len(active) + state.making.get(item.metadata.uid, 0),
             available=available,
         )
 
     async def _apply(self, deployment: Deployment, plan: DeploymentPlan) -> None:
-        world = self._world
+        state = self._state
         if plan.create is not None:
             await self._create(deployment, plan.create)
         for change in plan.changes:
             await self._change(change)
         if plan.revision is not None:
             written = await merge(
-                world.api,
+                state.api,
                 DEPLOYMENTS,
                 key_of(deployment),
                 {"metadata": {"annotations": {REVISION: plan.revision}}},
                 uid=deployment.metadata.uid,
             )
-            world.deployments.store.record_write(written)
+            state.deployments.store.record_write(written)
         for item in plan.deletes:
             try:
-                await world.api.delete(REPLICA_SETS, key_of(item), uid=item.metadata.uid)
+                await state.api.delete(REPLICA_SETS, key_of(item), uid=item.metadata.uid)
             except NotFoundError:
                 continue
-            world.replica_sets.store.record_delete(key_of(item), item.metadata.uid)
-        await write_status(world, DEPLOYMENTS, world.deployments.store, deployment, plan.status)
+            state.replica_sets.store.record_delete(key_of(item), item.metadata.uid)
+        await write_status(state, DEPLOYMENTS, state.deployments.store, deployment, plan.status)
 
     async def _create(self, deployment: Deployment, new: NewSet) -> None:
-        world, namespace = self._world, deployment.metadata.namespace
+        state, namespace = self._state, deployment.metadata.namespace
         try:
-            item = await create(world.api, REPLICA_SETS, set_document(deployment, new), namespace)
+            item = await create(state.api, REPLICA_SETS, set_document(deployment, new), namespace)
         except AlreadyExistsError:
-            there = await world.api.get(REPLICA_SETS, ObjectKey(namespace, new.name))
+            there = await state.api.get(REPLICA_SETS, ObjectKey(namespace, new.name))
             owner = controller_of(there.metadata)
             ours = owner is not None and owner.uid == deployment.metadata.uid
             if ours and is_set_of(there, deployment.spec.template):
-                world.replica_sets.store.record_write(there)
+                state.replica_sets.store.record_write(there)
             else:
                 uid = deployment.metadata.uid
                 self._collisions[uid] = self._collisions.get(uid, 0) + 1
@@ -156,7 +156,7 @@ class DeploymentController:
             if not is_namespace_terminating(error):
                 raise
         else:
-            world.replica_sets.store.record_write(item)
+            state.replica_sets.store.record_write(item)
 
     async def _change(self, change: SetChange) -> None:
         body: dict[str, object] = {}
@@ -166,7 +166,7 @@ class DeploymentController:
             body["spec"] = {"replicas": change.replicas}
         try:
             written = await merge(
-                self._world.api,
+                self._state.api,
                 REPLICA_SETS,
                 key_of(change.item),
                 body,
@@ -175,4 +175,4 @@ class DeploymentController:
             )
         except (ConflictError, NotFoundError):
             return  # it has changed meanwhile: the watch will tell, and the step is planned anew
-        self._world.replica_sets.store.record_write(written)
+        self._state.replica_sets.store.record_write(written)

@@ -12,7 +12,7 @@ import msgspec
 from aiokube.api.apps import Deployment, DeploymentStatus, ReplicaSet, Template
 from tinykube.simulate.deployment_status import deployment_status
 from tinykube.simulate.int_or_percent import surge_and_unavailable
-from tinykube.simulate.proportional_scaling import share_out
+from tinykube.simulate.proportional_scaling import proportional_shares
 from tinykube.simulate.seeded_random import template_hash
 
 HASH_LABEL = "pod-template-hash"
@@ -271,7 +271,7 @@ def _rescaled(deployment: Deployment, new: Counted | None, old: Sequence[Counted
         (each.wanted, int((each.item.metadata.annotations or {}).get(MAX_REPLICAS) or _most(deployment)))
         for each in in_use
     ]
-    shares = share_out(_most(deployment) if replicas else 0, weights)
+    shares = proportional_shares(_most(deployment) if replicas else 0, weights)
     return _changed(deployment, list(zip(in_use, shares, strict=True)))
 
 

@@ -1,10 +1,10 @@
-"""Numbers that may be given as percentages."""
+"""Values that are a number or a percentage."""
 
 from aiokube.api.apps import IntOrPercent
 
 
-def amount(value: IntOrPercent | None, default: IntOrPercent, total: int, *, round_up: bool) -> int:
-    """Return a number, or a percentage of ``total``; what cannot be read counts as 0."""
+def scaled_value(value: IntOrPercent | None, default: IntOrPercent, total: int, *, round_up: bool) -> int:
+    """Return a number, or the given percentage of ``total``; invalid text counts as 0."""
     given = default if value is None else value
     if isinstance(given, int):
         return max(given, 0)
@@ -18,12 +18,12 @@ def amount(value: IntOrPercent | None, default: IntOrPercent, total: int, *, rou
 def surge_and_unavailable(
     max_surge: IntOrPercent | None, max_unavailable: IntOrPercent | None, replicas: int
 ) -> tuple[int, int]:
-    """Return how many pods a rolling update may be above and below ``replicas``: 25 % each where not said.
+    """Return how many pods a rolling update may add to, and remove from, ``replicas``: 25 % each by default.
 
-    Surge is rounded up, unavailability down; where both come to nothing, one pod may be missing, or nothing would move.
+    Surge is rounded up, unavailability down. If both are 0, one pod may be unavailable, or the update could not proceed.
     """
-    surge = amount(max_surge, "25%", replicas, round_up=True)
-    unavailable = amount(max_unavailable, "25%", replicas, round_up=False)
+    surge = scaled_value(max_surge, "25%", replicas, round_up=True)
+    unavailable = scaled_value(max_unavailable, "25%", replicas, round_up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return surge, min(unavailable, replicas) if replicas else unavailable

@@ -12,8 +12,8 @@ from aiokube.runtime.controller import RequeueAfter
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.queue import WorkQueue
 from tinykube.simulate.addresses import Addresses, AddressesExhaustedError
-from tinykube.simulate.annotations import steering
-from tinykube.simulate.container_lifecycle import Fate
+from tinykube.simulate.annotations import annotation_overrides
+from tinykube.simulate.container_lifecycle import StartPlan
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pod_events import killing_events, pod_events
 from tinykube.simulate.pod_lifecycle import PodRun, new_run, step
@@ -27,7 +27,7 @@ from tinykube.simulate.pods import (
     is_finished,
     is_terminating,
 )
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 
 NAME = "simulate-kubelet"
 _ORPHAN_SECONDS = 40.0  # how long a pod may name a node that has never been there
@@ -40,8 +40,8 @@ class Kubelet:
     Pods of a node that is deleted are deleted at once; pods of nodes that a real kubelet runs are left alone.
     """
 
-    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
+        self._state = state
         self._queue = queue
         self._runs: dict[str, PodRun] = {}  # by uid
         self._addresses = Addresses()
@@ -52,8 +52,8 @@ class Kubelet:
         self._written: dict[
             str, tuple[PodStatus, str]
         ] = {}  # uid: what was written, and the version that made
-        world.pods.store.subscribe(self._on_pod)
-        world.nodes.store.subscribe(self._on_node)
+        state.pods.store.subscribe(self._on_pod)
+        state.nodes.store.subscribe(self._on_node)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         if new is not None and new.spec.node_name:
@@ -88,18 +88,18 @@ class Kubelet:
             self._gone_nodes.discard(new.metadata.name)
         if old is None or new is None or old.is_ready != new.is_ready or old.is_real != new.is_real:
             name = (new or old).metadata.name  # type: ignore[union-attr]  # one of them there is
-            for pod in self._world.pods_on(name):
+            for pod in self._state.pods_on(name):
                 self._queue.add(key_of(pod))
 
     # ---------------------------------------------------------------------------------------------- work
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
         """Let one pod become what it should be by now. Raises what the client raises."""
-        world = self._world
-        pod = world.pods.store.get(key)
+        state = self._state
+        pod = state.pods.store.get(key)
         if pod is None or not pod.spec.node_name:
             return None
-        node = world.nodes.store.get(ObjectKey("", pod.spec.node_name))
+        node = state.nodes.store.get(ObjectKey("", pod.spec.node_name))
         if node is None:
             return await self._without_node(pod)
         if node.is_real:
@@ -108,9 +108,9 @@ class Kubelet:
             self._addresses.release(pod.metadata.uid)
             return None
         uid = pod.metadata.uid
-        now, moment = world.now(), world.moment()
+        now, moment = state.now(), state.moment()
         run, look_again = step(
-            pod, self._run(pod, now, moment), now, moment, lambda *start: self._fate(pod, now, *start),
+            pod, self._run(pod, now, moment), now, moment, lambda *start: self._plan_start(pod, now, *start),
             self._stop_seconds(pod),
         )  # fmt: skip
         self._runs[uid] = run
@@ -121,39 +121,39 @@ class Kubelet:
             pod_ips=node.host_ips if pod.spec.host_network else self._pod_ips(pod, node),
             host_ips=node.host_ips,
             node_ready=node.is_ready,
-            ready_while_terminating=world.settings.ready_while_terminating,
+            ready_while_terminating=state.settings.ready_while_terminating,
         )
         if is_terminating(pod) and uid not in self._told_killing:
             self._told_killing.add(uid)
             for event in killing_events(pod):
-                world.tell("kubelet", pod, event)
+                state.record_event("kubelet", pod, event)
         try:
             await self._write(pod, wanted)
         except (ConflictError, NotFoundError):
             return None  # it is gone, or another: the watch will tell
         if is_terminating(pod) and run.has_ended:
-            await world.delete_pod(pod, grace_period_seconds=0)
+            await state.delete_pod(pod, grace_period_seconds=0)
             return None
         if math.isinf(look_again):
             return None
-        return RequeueAfter(world.settings.real_seconds(max(look_again - now, 0.0)) + _LATE_SECONDS)
+        return RequeueAfter(state.settings.real_seconds(max(look_again - now, 0.0)) + _LATE_SECONDS)
 
     def _run(self, pod: SimulatedPod, now: float, moment: str) -> PodRun:
         run = self._runs.get(pod.metadata.uid)
         if run is not None:
             return run
         if pod.status.start_time and pod.status.container_statuses:
-            crash = steering(pod.metadata.annotations).crash
-            return run_of_status(pod, now, self._world.elapsed, crash)
+            crash = annotation_overrides(pod.metadata.annotations).crash
+            return run_of_status(pod, now, self._state.elapsed, crash)
         return new_run(pod, now, moment)
 
     async def _without_node(self, pod: SimulatedPod) -> RequeueAfter | None:
         """Delete a pod whose node was deleted, or has not come up in time."""
-        since = self._homeless.setdefault(pod.metadata.uid, self._world.now())
-        left = since + _ORPHAN_SECONDS - self._world.now()
+        since = self._homeless.setdefault(pod.metadata.uid, self._state.now())
+        left = since + _ORPHAN_SECONDS - self._state.now()
         if pod.spec.node_name not in self._gone_nodes and left > 0:
-            return RequeueAfter(self._world.settings.real_seconds(left) + _LATE_SECONDS)
-        await self._world.delete_pod(pod, grace_period_seconds=0)
+            return RequeueAfter(self._state.settings.real_seconds(left) + _LATE_SECONDS)
+        await self._state.delete_pod(pod, grace_period_seconds=0)
         return None
 
     def _pod_ips(self, pod: SimulatedPod, node: SimulatedNode) -> Sequence[str]:
@@ -162,26 +162,30 @@ class Kubelet:
         except AddressesExhaustedError as error:
             raise ReconcileError(f"node {node.metadata.name}: {error}", retry_after_seconds=5.0) from None
 
-    def _fate(self, pod: SimulatedPod, now: float, container: Container, starts: int) -> Fate:
+    def _plan_start(self, pod: SimulatedPod, now: float, container: Container, starts: int) -> StartPlan:
         """Draw what the next start of a container has in store."""
-        world = self._world
-        settings, chance = world.settings, world.chance
+        state = self._state
+        settings, seeded_random = state.settings, state.seeded_random
         inits = pod.spec.init_containers or ()
         is_init = container.restart_policy != "Always" and any(each.name == container.name for each in inits)
         of = (pod.metadata.namespace, pod.metadata.name, container.name, starts)
         image = pod.spec.node_name, container.image
         if image not in self._pulled:
-            self._pulled[image] = now + chance.around(settings.image_pull_seconds, "pull", *image)
-        return Fate(
+            self._pulled[image] = now + seeded_random.around(settings.image_pull_seconds, "pull", *image)
+        return StartPlan(
             pull_seconds=max(self._pulled[image] - now, 0.0),
-            startup_seconds=0.0 if is_init else chance.around(settings.startup_seconds, "startup", *of),
-            crash_after_seconds=chance.until_crash(settings.crash_rate, "crash", *of),
-            complete_after_seconds=chance.around(settings.init_seconds, "init", *of) if is_init else None,
+            startup_seconds=0.0
+            if is_init
+            else seeded_random.around(settings.startup_seconds, "startup", *of),
+            crash_after_seconds=seeded_random.until_crash(settings.crash_rate, "crash", *of),
+            complete_after_seconds=seeded_random.around(settings.init_seconds, "init", *of)
+            if is_init
+            else None,
         )
 
     def _stop_seconds(self, pod: SimulatedPod) -> float:
-        settings = self._world.settings
-        return self._world.chance.around(
+        settings = self._state.settings
+        return self._state.seeded_random.around(
             settings.stop_seconds, "stop", pod.metadata.namespace, pod.metadata.name
         )
 
@@ -191,18 +195,18 @@ class Kubelet:
         if self._written.get(uid) == (wanted, version) or _own(pod.status) == _own(wanted):
             return
         for event in pod_events(pod, wanted):
-            self._world.tell("kubelet", pod, event)
+            self._state.record_event("kubelet", pod, event)
         body = {"metadata": {"uid": uid}, "status": msgspec.to_builtins(wanted)}
-        written = await self._world.api.patch(
+        written = await self._state.api.patch(
             SIMULATED_PODS,
             key_of(pod),
             msgspec.json.encode(body),
             patch_type=STRATEGIC_MERGE_PATCH,
             subresource="status",
         )
-        if self._world.pods.store.get(key_of(pod)) is not None:
+        if self._state.pods.store.get(key_of(pod)) is not None:
             self._written[uid] = wanted, written.metadata.resource_version
-        self._world.pods.store.record_write(written)
+        self._state.pods.store.record_write(written)
 
 
 def _own(status: PodStatus) -> tuple[object, ...]:

@@ -19,7 +19,7 @@ from tinykube.simulate.nodes import (
     pod_networks,
     should_be_ready,
 )
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 
 NAME = "simulate-nodes"
 
@@ -31,16 +31,16 @@ class NodeController:
     kubelet runs it.
     """
 
-    def __init__(self, world: World, queue: WorkQueue[str]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[str]) -> None:
+        self._state = state
         self._queue = queue
         self._seen: set[str] = set()
-        self._numbers = {node_name(index): index for index in range(world.settings.nodes)}
-        world.nodes.store.subscribe(self._on_node)
+        self._numbers = {node_name(index): index for index in range(state.settings.nodes)}
+        state.nodes.store.subscribe(self._on_node)
 
     def start(self) -> None:
         """Have all nodes looked at; call it once the caches are filled."""
-        for name in (*self._numbers, *(node.metadata.name for node in self._world.nodes.store.values())):
+        for name in (*self._numbers, *(node.metadata.name for node in self._state.nodes.store.values())):
             self._queue.add(name)
 
     def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
@@ -49,27 +49,27 @@ class NodeController:
 
     async def reconcile(self, name: str) -> None:
         """Make one node what it should be. Raises what the client raises."""
-        world, store = self._world, self._world.nodes.store
+        state, store = self._state, self._state.nodes.store
         node = store.get(ObjectKey("", name))
         if node is None:
             index = self._numbers.get(name)
             if index is None or name in self._seen:
                 return
             networks = free_index(store.values(), index)
-            document = node_document(index, networks, world.settings, world.moment())
+            document = node_document(index, networks, state.settings, state.moment())
             try:
-                node = await create(world.api, SIMULATED_NODES, document)
+                node = await create(state.api, SIMULATED_NODES, document)
             except AlreadyExistsError:
                 return  # the watch will tell of it
             store.record_write(node)
         self._seen.add(name)
-        if not world.nodes_made and self._seen.issuperset(self._numbers):
-            world.tell_nodes_made()
+        if not state.nodes_created and self._seen.issuperset(self._numbers):
+            state.mark_nodes_created()
         if not node.is_real and node.metadata.deletion_timestamp is None:
             await self._keep(node)
 
     async def _keep(self, node: SimulatedNode) -> None:
-        world, store, key = self._world, self._world.nodes.store, node.metadata.key
+        state, store, key = self._state, self._state.nodes.store, node.metadata.key
         spec: dict[str, object] = {}
         if not node.pod_networks:
             cidrs = pod_networks(free_index(each for each in store.values() if each.metadata.key != key))
@@ -80,17 +80,17 @@ class NodeController:
             spec["taints"] = left or None
         if spec:
             version = node.metadata.resource_version
-            node = await merge(world.api, SIMULATED_NODES, key, {"spec": spec}, resource_version=version)
+            node = await merge(state.api, SIMULATED_NODES, key, {"spec": spec}, resource_version=version)
             store.record_write(node)
         ready = should_be_ready(node)
         change: dict[str, object] = {}
         if not node.host_ips:
             number = free_index((each for each in store.values() if each is not node), 0)
-            change = node_status(node.metadata.name, number, world.settings, world.moment())
+            change = node_status(node.metadata.name, number, state.settings, state.moment())
         if change or node.is_ready != ready:
-            change["conditions"] = conditions(ready=ready, moment=world.moment())
+            change["conditions"] = conditions(ready=ready, moment=state.moment())
             body = msgspec.json.encode({"status": change})
-            node = await world.api.patch(
+            node = await state.api.patch(
                 SIMULATED_NODES, key, body, patch_type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
             store.record_write(node)

@@ -10,7 +10,7 @@ import msgspec
 from aiokube.api.core import ZONE_LABEL
 from aiokube.api.meta import ObjectMeta
 from aiokube.api.resource import Resource
-from tinykube.simulate.annotations import READY, truth
+from tinykube.simulate.annotations import READY, annotation, truth
 from tinykube.simulate.settings import SimulateSettings
 
 KUBELET_VERSION = "v1.36.3-simulated"
@@ -216,5 +216,5 @@ def conditions(*, ready: bool, moment: str) -> list[dict[str, str]]:
 
 
 def should_be_ready(node: SimulatedNode) -> bool:
-    """Tell whether a node is to be ready: unless its annotation says that it is not."""
-    return truth((node.metadata.annotations or {}).get(READY)) is not False
+    """Tell whether a node should be ready: unless its annotation says ``false``."""
+    return truth(annotation(node.metadata.annotations, READY)) is not False

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from tinykube.simulate.annotations import Steering, steering
-from tinykube.simulate.container_lifecycle import ContainerRun, Fate, backoff, begin, end, look, start
+from tinykube.simulate.annotations import AnnotationOverrides, annotation_overrides
+from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, backoff, begin, end, look, start
 from tinykube.simulate.pods import Container, SimulatedPod, is_terminating
 
-Fates = Callable[[Container, int], Fate]
-"""What chance has in store for a container's start, by how often it was started before."""
+StartPlanner = Callable[[Container, int], StartPlan]
+"""Draws the course of a container's next start; the number is that of its earlier starts."""
 
 _CREATED = "ContainerCreating"
 _MOST_STEPS = 1000
@@ -43,15 +43,15 @@ def new_run(pod: SimulatedPod, now: float, moment: str) -> PodRun:
 
 
 def step(
-    pod: SimulatedPod, run: PodRun, now: float, moment: str, fates: Fates, stop_seconds: float
+    pod: SimulatedPod, run: PodRun, now: float, moment: str, plan_start: StartPlanner, stop_seconds: float
 ) -> tuple[PodRun, float]:
     """Return the pod as it is by now, and when to look again (infinity: not before something happens to it).
 
     ``moment`` is the time of day; ``stop_seconds`` is how long the containers would take to end.
     """
-    wishes = steering(pod.metadata.annotations)
+    overrides = annotation_overrides(pod.metadata.annotations)
     if is_terminating(pod):
-        run = _stopping(pod, run, now, wishes, stop_seconds)
+        run = _stopping(pod, run, now, overrides, stop_seconds)
         if run.stops_at is not None and run.stops_at <= now:
             return _stopped(run, now, moment), math.inf
     look_again = math.inf
@@ -59,7 +59,7 @@ def step(
         if is_over(pod, run):
             run, look_again = _without_sidecars(run, now, moment), math.inf
             break
-        after, look_again = _advance(pod, run, wishes, now, moment, fates)
+        after, look_again = _advance(pod, run, overrides, now, moment, plan_start)
         if after == run:
             break
         run = after
@@ -118,11 +118,13 @@ def _is_done(run: ContainerRun) -> bool:
     return run.phase == "ended" and run.ended is not None and run.ended.exit_code == 0
 
 
-def _stopping(pod: SimulatedPod, run: PodRun, now: float, wishes: Steering, stop_seconds: float) -> PodRun:
+def _stopping(
+    pod: SimulatedPod, run: PodRun, now: float, overrides: AnnotationOverrides, stop_seconds: float
+) -> PodRun:
     """Begin the end; a shorter grace period than before shortens it."""
     grace = pod.metadata.deletion_grace_period_seconds
     limit = float(pod.spec.termination_grace_period_seconds if grace is None else grace)
-    wanted = stop_seconds if wishes.stop_after_seconds is None else wishes.stop_after_seconds
+    wanted = stop_seconds if overrides.stop_after_seconds is None else overrides.stop_after_seconds
     if not any(each.phase == "running" for each in (*run.containers, *run.inits)):
         wanted = 0.0
     at = now + min(wanted, limit)
@@ -139,7 +141,12 @@ def _stopped(run: PodRun, now: float, moment: str) -> PodRun:
 
 
 def _advance(
-    pod: SimulatedPod, run: PodRun, wishes: Steering, now: float, moment: str, fates: Fates
+    pod: SimulatedPod,
+    run: PodRun,
+    overrides: AnnotationOverrides,
+    now: float,
+    moment: str,
+    plan_start: StartPlanner,
 ) -> tuple[PodRun, float]:
     """Let each container go one step, the init containers one after the other before the rest."""
     times = [math.inf]
@@ -152,15 +159,19 @@ def _advance(
             continue
         at = math.inf
         if sidecar or not _is_done(each):
-            asked = msgspec.structs.replace(wishes, complete_after_seconds=None) if sidecar else Steering()
-            each, at = _one(pod, container, each, asked, now, moment, fates, init=True)
+            asked = (
+                msgspec.structs.replace(overrides, complete_after_seconds=None)
+                if sidecar
+                else AnnotationOverrides()
+            )
+            each, at = _one(pod, container, each, asked, now, moment, plan_start, init=True)
         inits.append(each)
         times.append(at)
         blocked = not (_is_up(each) if sidecar else _is_done(each))
     containers = list(run.containers)
     if not blocked:
         for index, (container, each) in enumerate(zip(pod.spec.containers, run.containers, strict=True)):
-            containers[index], at = _one(pod, container, each, wishes, now, moment, fates, init=False)
+            containers[index], at = _one(pod, container, each, overrides, now, moment, plan_start, init=False)
             times.append(at)
     return msgspec.structs.replace(run, inits=tuple(inits), containers=tuple(containers)), min(times)
 
@@ -175,10 +186,10 @@ def _one(
     pod: SimulatedPod,
     container: Container,
     run: ContainerRun,
-    wishes: Steering,
+    overrides: AnnotationOverrides,
     now: float,
     moment: str,
-    fates: Fates,
+    plan_start: StartPlanner,
     *,
     init: bool,
 ) -> tuple[ContainerRun, float]:
@@ -189,19 +200,19 @@ def _one(
             if is_terminating(pod):
                 return run, math.inf
             if run.reason == "PodInitializing":
-                return begin(run, now, fates(container, starts)), now
+                return begin(run, now, plan_start(container, starts)), now
             if run.until > now:
                 return run, run.until
             if run.reason == _CREATED:
                 return start(run, now, moment), now
-            fate = fates(container, starts)
+            start_plan = plan_start(container, starts)
             again = start(run, now, moment, again=True)
-            return msgspec.structs.replace(again, fate=fate), now
+            return msgspec.structs.replace(again, start_plan=start_plan), now
         case "running":
-            outcome = look(container, run, wishes, now)
+            outcome = look(container, run, overrides, now)
             if outcome.exit_code is None:
                 return outcome.run, outcome.look_again
-            seen = msgspec.structs.replace(outcome.run, crash_seen=wishes.crash or outcome.run.crash_seen)
+            seen = msgspec.structs.replace(outcome.run, crash_seen=overrides.crash or outcome.run.crash_seen)
             return end(seen, now, moment, outcome.exit_code), now
         case "ended":
             code = run.ended.exit_code if run.ended is not None else 0

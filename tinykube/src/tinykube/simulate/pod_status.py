@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tinykube.simulate.container_lifecycle import ContainerRun, Ended, Fate
+from tinykube.simulate.container_lifecycle import ContainerRun, Ended, StartPlan
 from tinykube.simulate.pod_lifecycle import PodRun, failed_init, is_initialized, is_over
 from tinykube.simulate.pods import (
     Container,
@@ -204,7 +204,7 @@ def run_of_status(
         for each in containers:
             run = _run_of(by_name.get(each.name, ContainerStatus()), now, elapsed, crash_seen)
             if init and each.restart_policy != "Always" and run.phase == "running":
-                run = msgspec.structs.replace(run, fate=Fate(complete_after_seconds=0.0))
+                run = msgspec.structs.replace(run, start_plan=StartPlan(complete_after_seconds=0.0))
             found.append(run)
         return tuple(found)
 

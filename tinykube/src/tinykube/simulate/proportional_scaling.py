@@ -1,12 +1,12 @@
-"""How a new total is shared out among several, each by its part of the old one."""
+"""Divides a new number of replicas among ReplicaSets in proportion to their size."""
 
 from collections.abc import Sequence
 
 
-def share_out(total: int, weights: Sequence[tuple[int, int]]) -> list[int]:
-    """Return each one's share of ``total``; ``weights`` are (what it has, the total when it got that).
+def proportional_shares(total: int, weights: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the shares of ``total``; ``weights`` are pairs of (current size, total at which it got that size).
 
-    Rounded, and what rounding leaves over goes to the largest (the last of equal ones); no share is below 0, and the
+    Shares are rounded, and the remainder goes to the largest (the last of equal ones). No share is below 0, and their
     sum is ``total``.
     """
     had = sum(has for has, _ in weights)

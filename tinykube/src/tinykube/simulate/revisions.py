@@ -9,19 +9,19 @@ from aiokube.runtime.errors import ReconcileError
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.pods import controller_of
 from tinykube.simulate.revision_plan import RevisionPlan, plan_revisions
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 
 
 class Revisions:
     """The revisions of one kind of owner."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState) -> None:
+        self._state = state
         self._collisions: dict[str, int] = {}  # by uid
 
     def of(self, owner: ObjectMeta) -> list[ControllerRevision]:
         """Return what an owner's template has been."""
-        found = self._world.revisions.store.in_namespace(owner.namespace)
+        found = self._state.revisions.store.in_namespace(owner.namespace)
         return [
             each
             for each in found
@@ -42,7 +42,7 @@ class Revisions:
         Raises what the client raises, and ReconcileError where a name is taken by another content: the next try uses
         another name.
         """
-        world, store = self._world, self._world.revisions.store
+        state, store = self._state, self._state.revisions.store
         plan = plan_revisions(
             owner,
             reference,
@@ -54,7 +54,7 @@ class Revisions:
         )
         if plan.create is not None:
             try:
-                made = await create(world.api, CONTROLLER_REVISIONS, plan.create, owner.namespace)
+                made = await create(state.api, CONTROLLER_REVISIONS, plan.create, owner.namespace)
             except AlreadyExistsError:
                 self._collisions[owner.uid] = self._collisions.get(owner.uid, 0) + 1
                 raise ReconcileError(f"the revision {plan.name} is there already") from None
@@ -62,12 +62,12 @@ class Revisions:
         if plan.renumber is not None:
             found, number = plan.renumber
             written = await merge(
-                world.api, CONTROLLER_REVISIONS, key_of(found), {"revision": number}, uid=found.metadata.uid
+                state.api, CONTROLLER_REVISIONS, key_of(found), {"revision": number}, uid=found.metadata.uid
             )
             store.record_write(written)
         for each in plan.deletes:
             try:
-                await world.api.delete(CONTROLLER_REVISIONS, key_of(each), uid=each.metadata.uid)
+                await state.api.delete(CONTROLLER_REVISIONS, key_of(each), uid=each.metadata.uid)
             except NotFoundError:
                 continue
             store.record_delete(key_of(each), each.metadata.uid)

@@ -17,7 +17,7 @@ from tinykube.simulate.pods import (
     is_terminating,
 )
 from tinykube.simulate.scheduler_plan import Load, choose_node, explain
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 
 NAME = "simulate-scheduler"
 
@@ -28,16 +28,16 @@ class Scheduler:
     Each placement sees those before it, though the server may not have answered, and the watch not told of them.
     """
 
-    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
+        self._state = state
         self._queue = queue
         self._pending: dict[ObjectKey, None] = {}
         self._assumed: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of what was bound just now
         self._pods: dict[str, int] = {}  # by node
         self._groups: dict[str, dict[str, int]] = {}  # by group and node
-        world.pods.store.subscribe(self._on_pod)
-        world.nodes.store.subscribe(self._on_node)
-        world.when_nodes_are_made.append(self._wake)
+        state.pods.store.subscribe(self._on_pod)
+        state.nodes.store.subscribe(self._on_node)
+        state.on_nodes_created.append(self._wake)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
@@ -84,14 +84,14 @@ class Scheduler:
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Place one pod. Raises what the client raises."""
-        world = self._world
-        pod = world.pods.store.get(key)
+        state = self._state
+        pod = state.pods.store.get(key)
         if pod is None or pod.spec.node_name or key in self._assumed or is_terminating(pod):
             return
-        if not world.nodes_made:
+        if not state.nodes_created:
             self._pending[key] = None
             return
-        nodes = sorted(world.nodes.store.values(), key=lambda node: node.metadata.name)
+        nodes = sorted(state.nodes.store.values(), key=lambda node: node.metadata.name)
         load = Load(self._pods, self._groups.get(_group(pod), {}))
         node = choose_node(pod, nodes, load)
         if node is None:
@@ -109,8 +109,8 @@ class Scheduler:
         self._count(pod, node, 1)
         try:
             path = SIMULATED_PODS.path(key.namespace, key.name, "binding")
-            await world.api.request("POST", path, body=msgspec.json.encode(binding))
-            world.tell(
+            await state.api.request("POST", path, body=msgspec.json.encode(binding))
+            state.record_event(
                 "scheduler", pod, PodEvent("Normal", "Scheduled", f"Successfully assigned {key} to {node}")
             )
         except (ConflictError, NotFoundError):
@@ -128,18 +128,18 @@ class Scheduler:
         before = condition_of(pod, "PodScheduled")
         if before is not None and before.message == message:
             return
-        self._world.tell("scheduler", pod, PodEvent("Warning", "FailedScheduling", message))
+        self._state.record_event("scheduler", pod, PodEvent("Warning", "FailedScheduling", message))
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": message,
             "lastTransitionTime": (before.last_transition_time if before is not None else None)
-            or self._world.moment(),
+            or self._state.moment(),
         }
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
-            written = await self._world.api.patch(
+            written = await self._state.api.patch(
                 SIMULATED_PODS,
                 key_of(pod),
                 msgspec.json.encode(body),
@@ -148,7 +148,7 @@ class Scheduler:
             )
         except (ConflictError, NotFoundError):
             return  # it is gone, or another: the watch will tell
-        self._world.pods.store.record_write(written)
+        self._state.pods.store.record_write(written)
 
 
 def _counts(pod: SimulatedPod) -> bool:

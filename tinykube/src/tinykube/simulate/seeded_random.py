@@ -1,33 +1,33 @@
-"""Chance that does not depend on who comes first: every draw is made from the seed and what it is for."""
+"""Random numbers that do not depend on order: each is drawn from the seed and its purpose."""
 
 import json
 import random
 from typing import Any
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # those of generated names: no vowels, nothing to be misread
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: no vowels, no look-alikes
 _FNV32_OFFSET, _FNV32_PRIME = 0x811C9DC5, 0x01000193
 
 
-class Chance:
-    """Draws that are equal whenever seed and purpose are, in whatever order they are made."""
+class SeededRandom:
+    """Draws that are equal for equal seeds and purposes, in any order."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def draw(self, *purpose: object) -> random.Random:
-        """Return a source of chance for one purpose."""
-        return random.Random("\0".join(map(str, (self._seed, *purpose))))  # noqa: S311 - a game, no secrets
+        """Return a random source for one purpose."""
+        return random.Random("\0".join(map(str, (self._seed, *purpose))))  # noqa: S311 - no secrets
 
     def around(self, mean: float, *purpose: object) -> float:
-        """Return a duration from half the mean to one and a half times it."""
+        """Return a duration between 0.5 and 1.5 times the mean."""
         return mean * self.draw(*purpose).uniform(0.5, 1.5) if mean else 0.0
 
     def until_crash(self, per_hour: float, *purpose: object) -> float | None:
-        """Return after how many seconds something happens that happens so often; None where it never does."""
+        """Return the seconds until the next crash at this average rate; None for a rate of 0."""
         return self.draw(*purpose).expovariate(per_hour / 3600.0) if per_hour else None
 
     def suffix(self, *purpose: object) -> str:
-        """Return five letters for the end of a name."""
+        """Return a five-letter name suffix."""
         return "".join(self.draw(*purpose).choices(_LETTERS, k=5))
 
 
@@ -40,9 +40,9 @@ def fnv1a_32(data: bytes) -> int:
 
 
 def template_hash(template: Any, collisions: int = 0) -> str:
-    """Return a short name for the content of a template: the same for equal ones, in whatever order their keys stand.
+    """Return a short hash of a template, independent of the order of its keys.
 
-    ``collisions`` gives another one, where a name is taken by another content.
+    Another number of ``collisions`` gives another hash, for a name that another template has taken.
     """
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     if collisions:

@@ -1,41 +1,41 @@
-"""What a simulation is told at its start."""
+"""The settings of a simulation."""
 
 import msgspec
 
 
 class SimulateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How many nodes there are, and how pods live on them. Raises ``ValueError``, in one line, for what cannot be.
+    """The number of nodes, and the behaviour of pods. Raises ``ValueError`` with one line for invalid values.
 
-    All durations are seconds of simulated time, which runs ``speed`` times as fast as the clock. Everything left to
-    chance is drawn from ``seed`` and the names of what it is for: the same seed gives the same run.
+    All durations are seconds of simulated time, which runs ``speed`` times as fast as the clock. Random values are drawn
+    from ``seed`` and the names of the objects: the same seed gives the same run.
     """
 
     nodes: int = 3
-    """Nodes made at the start; 0 leaves nodes to others. One that a user deletes stays deleted."""
+    """Nodes created at the start; 0 creates none. A node that a user deletes stays deleted."""
     zones: tuple[str, ...] = ("zone-a", "zone-b", "zone-c")
-    """Zones the nodes stand in, in turn."""
+    """Zones of the nodes, in turn."""
     region: str = "region-1"
     speed: float = 1.0
     seed: int = 0
     pods_per_node: int = 1000
     image_pull_seconds: float = 2.0
-    """How long the first pull of an image on a node takes, give or take a half; later ones take no time."""
+    """Duration of the first pull of an image on a node, plus or minus a half; later pulls take no time."""
     init_seconds: float = 1.0
-    """How long an init container runs."""
+    """How long an init container runs, plus or minus a half."""
     startup_seconds: float = 0.0
-    """How long after its start a container begins to answer its probes, give or take a half."""
+    """How long after its start a container begins to pass its probes, plus or minus a half."""
     stop_seconds: float = 2.0
-    """How long containers take to end, give or take a half; the grace period of the pod is the limit."""
+    """How long containers take to stop, plus or minus a half, within the pod's grace period."""
     ready_while_terminating: bool = True
-    """Whether a pod that is told to end stays ready until its containers have ended, as under a real kubelet."""
+    """Whether a deleted pod stays ready until its containers have stopped, as with a real kubelet."""
     crash_rate: float = 0.0
-    """Crashes of a container per hour of its running, on average."""
+    """Average crashes of a container per hour of running."""
 
     restarts: bool = True
-    """Whether Deployments with the annotation ``restart-every`` are rolled out again and again."""
+    """Whether Deployments with the annotation ``restart-every`` are restarted."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Reject invalid values."""
         if self.nodes < 0 or self.nodes > 2000:
             raise ValueError(f"nodes must be 0 to 2000, not {self.nodes}")
         if not self.zones or not all(self.zones):
@@ -49,5 +49,5 @@ class SimulateSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be 0 or more, not {getattr(self, name):g}")
 
     def real_seconds(self, simulated_seconds: float) -> float:
-        """Return how long a simulated duration takes by the clock."""
+        """Convert a simulated duration to seconds of the clock."""
         return simulated_seconds / self.speed

@@ -1,4 +1,4 @@
-"""A simulation as parts of a program, and as a program of its own."""
+"""Runs the simulation: on its own, or as runnables of a larger program."""
 
 import asyncio
 import random
@@ -25,28 +25,29 @@ from tinykube.simulate import (
 )
 from tinykube.simulate.api import Api
 from tinykube.simulate.settings import SimulateSettings
-from tinykube.simulate.simulation_state import PodEventRecorders, World
+from tinykube.simulate.simulation_state import PodEventRecorders, SimulationState
 
 K = TypeVar("K", bound=Hashable)
 
 _BUFFERED_EVENTS = 10_000
 
 
-class SimulationParts(NamedTuple):
-    """What a :class:`aiokube.runtime.manager.Manager` is to run."""
+class SimulationRunnables(NamedTuple):
+    """The informers and controllers for a :class:`aiokube.runtime.manager.Manager`."""
 
     informers: list[Informer[Any]]
     controllers: list[Part]
 
 
 class Simulation:
-    """Nodes, workloads and pods that live on one API server, without a machine.
+    """Simulates nodes, workloads and pods on one API server.
 
-    It needs the verbs of :class:`aiokube.client.rest.Client` alone, and writes nothing before its caches are filled.
-    Two simulations of the same server get in each other's way: run one. It leaves alone what a real kubelet runs.
+    It only uses the verbs of :class:`aiokube.client.rest.Client`, and writes nothing before its caches have synced. Run
+    one simulation per server. Nodes and pods of a real kubelet are left alone.
 
-    ``events`` writes Events about pods; without it there are none. ``rng`` is for jitter of watches; the simulated world depends on ``settings.seed``. On a virtual clock, and a server
-    that answers alike, the same seed gives the same history of writes.
+    ``events`` writes Events about pods; without it there are none. ``rng`` is for the jitter of watches; everything
+    simulated depends on ``settings.seed``. With a virtual clock and a deterministic server, the same seed gives the same
+    sequence of writes.
     """
 
     def __init__(
@@ -57,44 +58,44 @@ class Simulation:
         rng: random.Random,
         events: PodEventRecorders | None = None,
     ) -> None:
-        self._world = World(client, settings, clock, rng, events)
+        self._state = SimulationState(client, settings, clock, rng, events)
         self._clock = clock
 
-    def parts(self) -> SimulationParts:
-        """Return informers and controllers, for one manager, beside whatever else it runs. May be called once."""
-        world = self._world
+    def runnables(self) -> SimulationRunnables:
+        """Return the informers and controllers to run in one manager. May be called once."""
+        state = self._state
         nodes_queue: WorkQueue[str] = WorkQueue(node_controller.NAME, clock=self._clock)
-        nodes = node_controller.NodeController(world, nodes_queue)
+        nodes = node_controller.NodeController(state, nodes_queue)
         controllers: list[Part] = [
             _Starting(self._controller(nodes_queue, nodes.reconcile, 1), nodes.start),
-            self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(world, queue).reconcile, 8),
-            self._made(kubelet.NAME, lambda queue: kubelet.Kubelet(world, queue).reconcile, 8),
+            self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(state, queue).reconcile, 8),
+            self._made(kubelet.NAME, lambda queue: kubelet.Kubelet(state, queue).reconcile, 8),
             self._made(
                 replicaset_controller.NAME,
-                lambda queue: replicaset_controller.ReplicaSetController(world, queue).reconcile,
+                lambda queue: replicaset_controller.ReplicaSetController(state, queue).reconcile,
                 4,
             ),
             self._made(
                 deployment_controller.NAME,
-                lambda queue: deployment_controller.DeploymentController(world, queue).reconcile,
+                lambda queue: deployment_controller.DeploymentController(state, queue).reconcile,
                 4,
             ),
             self._made(
                 statefulset_controller.NAME,
-                lambda queue: statefulset_controller.StatefulSetController(world, queue).reconcile,
+                lambda queue: statefulset_controller.StatefulSetController(state, queue).reconcile,
                 2,
             ),
             self._made(
                 daemonset_controller.NAME,
-                lambda queue: daemonset_controller.DaemonSetController(world, queue).reconcile,
+                lambda queue: daemonset_controller.DaemonSetController(state, queue).reconcile,
                 2,
             ),
         ]
-        if world.settings.restarts:
+        if state.settings.restarts:
             controllers.append(
-                self._made(restarts.NAME, lambda queue: restarts.Restarts(world, queue).reconcile, 1)
+                self._made(restarts.NAME, lambda queue: restarts.Restarts(state, queue).reconcile, 1)
             )
-        return SimulationParts(world.informers(), controllers)
+        return SimulationRunnables(state.informers(), controllers)
 
     def _made(
         self,
@@ -112,7 +113,7 @@ class Simulation:
 
 
 class _Starting:
-    """A controller that has something to do before its first key."""
+    """A controller with a function that runs before its first key."""
 
     def __init__(self, controller: Controller[Any], start: Callable[[], None]) -> None:
         self._controller = controller
@@ -124,26 +125,26 @@ class _Starting:
         return self._controller.name
 
     async def run(self) -> None:
-        """Begin, then work until stopped."""
+        """Run the function, then work until stopped."""
         self._start()
         await self._controller.run()
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
-        """Stop as the controller does."""
+        """Stop the controller."""
         return await self._controller.stop(grace_seconds)
 
 
 async def run_simulation(
     client: Client, settings: SimulateSettings, stop: asyncio.Event, *, clock: Clock | None = None
 ) -> ManagerReport:
-    """Run a simulation, and nothing else, until ``stop`` is set.
+    """Run a simulation until ``stop`` is set.
 
-    Raises :class:`aiokube.runtime.manager.PartFailedError` where a part of it ends by itself.
+    Raises :class:`aiokube.runtime.manager.PartFailedError` if one of its tasks ends by itself.
     """
     used = clock or SystemClock()
     rng = random.Random(settings.seed)  # noqa: S311 - for jitter, no secrets
     writer = EventWriter(ClientEventSink(client), clock=used, rng=rng, capacity=_BUFFERED_EVENTS)
     events = PodEventRecorders(writer.recorder("default-scheduler"), writer.recorder("kubelet"))
-    informers, controllers = Simulation(client, settings, used, rng, events).parts()
+    informers, controllers = Simulation(client, settings, used, rng, events).runnables()
     manager = Manager(clock=used, services=[writer], informers=informers, controllers=controllers)
     return await manager.run(stop)

@@ -1,4 +1,4 @@
-"""What all controllers of a simulation share: the server, the caches, the clock, chance, and who belongs to whom."""
+"""The state that all controllers of a simulation share: caches, indexes of pods, clock and random source."""
 
 import contextlib
 import random
@@ -30,22 +30,21 @@ from tinykube.simulate.api import Api
 from tinykube.simulate.nodes import SIMULATED_NODES, SimulatedNode
 from tinykube.simulate.pod_events import PodEvent
 from tinykube.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of, is_terminating
-from tinykube.simulate.seeded_random import Chance
+from tinykube.simulate.seeded_random import SeededRandom
 from tinykube.simulate.settings import SimulateSettings
 
 
 class PodEventRecorders(NamedTuple):
-    """Who writes Events about pods, by component."""
+    """The recorders of Events about pods, by component."""
 
     scheduler: EventRecorder
     kubelet: EventRecorder
 
 
-class World:
-    """One server as one simulation sees it. Everything but :meth:`delete_pod` reads only.
+class SimulationState:
+    """One server as a simulation sees it. Only :meth:`delete_pod` writes.
 
-    ``rng`` is for the jitter of watches alone: what the simulation itself leaves to chance comes from the settings'
-    seed.
+    ``rng`` is for the jitter of watches; the simulation's own random values come from the settings' seed.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class World:
         self._events = events
         self.settings = settings
         self.clock = clock
-        self.chance = Chance(settings.seed)
+        self.seeded_random = SeededRandom(settings.seed)
 
         reachability = Reachability(clock=clock, rng=rng)
         self.nodes: Informer[SimulatedNode] = Informer(
@@ -111,22 +110,24 @@ class World:
         self._owned: dict[str, dict[ObjectKey, None]] = {}  # pods by the uid of their controller, "" for none
         self._by_node: dict[str, dict[ObjectKey, None]] = {}
         self.going: set[str] = set()
-        """Uids of pods whose deletion the server has accepted, and the watch has not told of."""
+        """Uids of pods whose deletion the server has accepted and the watch has not reported."""
         self.making: dict[str, int] = {}
-        """How many pods are just being created, by the uid of their owner."""
-        self.nodes_made = settings.nodes == 0
-        """Whether the nodes of the start are there; before that, pods would crowd on the first."""
-        self.when_nodes_are_made: list[Callable[[], None]] = []
+        """Pods being created, counted by the uid of their owner."""
+        self.nodes_created = settings.nodes == 0
+        """Whether the initial nodes exist; until then, all pods would be placed on the first."""
+        self.on_nodes_created: list[Callable[[], None]] = []
         self.pods.store.subscribe(self._on_pod)
 
-    def tell(self, component: Literal["scheduler", "kubelet"], pod: SimulatedPod, event: PodEvent) -> None:
-        """Have an Event written about a pod, where Events are written at all; returns at once."""
+    def record_event(
+        self, component: Literal["scheduler", "kubelet"], pod: SimulatedPod, event: PodEvent
+    ) -> None:
+        """Queue an Event about a pod, if there is a recorder."""
         if self._events is not None:
             about = msgspec.structs.replace(reference(SIMULATED_PODS, pod), field_path=event.field_path)
             getattr(self._events, component).event(about, event.type, event.reason, event.message)
 
     def informers(self) -> list[Informer[Any]]:
-        """Return all caches, to be kept running."""
+        """Return all informers."""
         return [
             self.nodes,
             self.pods,
@@ -140,43 +141,43 @@ class World:
     # ---------------------------------------------------------------------------------------------- time
 
     def now(self) -> float:
-        """Return the simulated time, in seconds that mean nothing by themselves."""
+        """Return the simulated monotonic time in seconds."""
         return self.clock.monotonic() * self.settings.speed
 
     def moment(self) -> str:
-        """Return the time of day as objects carry it."""
+        """Return the current time as an RFC 3339 timestamp."""
         return format_time(self.clock.wall())
 
     def elapsed(self, moment: str | None) -> float:
-        """Return the simulated seconds since a time of day, 0 where there is none."""
+        """Return the simulated seconds since a timestamp; 0 without one."""
         then = parse_time(moment)
         return 0.0 if then is None else (self.clock.wall() - then).total_seconds() * self.settings.speed
 
-    def tell_nodes_made(self) -> None:
-        """Take note that the nodes of the start are there."""
-        self.nodes_made = True
-        for told in self.when_nodes_are_made:
+    def mark_nodes_created(self) -> None:
+        """Record that the initial nodes exist, and call the subscribers."""
+        self.nodes_created = True
+        for told in self.on_nodes_created:
             told()
 
     # ---------------------------------------------------------------------------------------------- pods
 
     def pods_of(self, uid: str, namespace: str | None = None) -> list[SimulatedPod]:
-        """Return the pods that a controller owns, by its uid; ``""`` for those without one, of one namespace."""
+        """Return the pods that a controller owns, by its uid; ``""`` for pods without a controller."""
         pods = self.pods.store
         found = (pods.get(key) for key in self._owned.get(uid, ()) if namespace in (None, key.namespace))
         return [pod for pod in found if pod is not None]
 
     def count_of(self, uid: str) -> int:
-        """Return how many pods a controller owns."""
+        """Return the number of pods that a controller owns."""
         return len(self._owned.get(uid, ()))
 
     def pods_on(self, node: str) -> list[SimulatedPod]:
-        """Return the pods that are bound to a node."""
+        """Return the pods bound to a node."""
         found = (self.pods.store.get(key) for key in self._by_node.get(node, ()))
         return [pod for pod in found if pod is not None]
 
     async def delete_pod(self, pod: SimulatedPod, grace_period_seconds: int | None = None) -> None:
-        """Delete a pod; one that is gone, or another by now, is no error."""
+        """Delete a pod; ignore that it no longer exists or was replaced."""
         uid, key = pod.metadata.uid, key_of(pod)
         with contextlib.suppress(NotFoundError, ConflictError):
             await self.api.delete(SIMULATED_PODS, key, uid=uid, grace_period_seconds=grace_period_seconds)
@@ -203,7 +204,7 @@ class World:
 
 
 def _places(pod: SimulatedPod | None) -> tuple[str | None, str | None]:
-    """Return under which owner and which node a pod is filed."""
+    """Return the index keys of a pod: its owner and its node."""
     if pod is None:
         return None, None
     owner = controller_of(pod.metadata)

@@ -10,7 +10,7 @@ from aiokube.runtime.queue import WorkQueue
 from tinykube.simulate.pods import SimulatedPod
 from tinykube.simulate.revision_plan import template_of
 from tinykube.simulate.revisions import Revisions
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.statefulset_plan import NewPod, plan_stateful_set, pod_document, revision_of
 from tinykube.simulate.workloads import (
     at_once,
@@ -28,19 +28,19 @@ NAME = "simulate-statefulsets"
 class StatefulSetController:
     """Keys are StatefulSets."""
 
-    def __init__(self, world: World, queue: WorkQueue[ObjectKey]) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
+        self._state = state
         self._queue = queue
-        self._revisions = Revisions(world)
-        wake_owners(world, "StatefulSet", world.stateful_sets.store, queue)
+        self._revisions = Revisions(state)
+        wake_owners(state, "StatefulSet", state.stateful_sets.store, queue)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
         """Take the next step of one set. Raises what the client raises."""
-        world = self._world
-        item = world.stateful_sets.store.get(key)
+        state = self._state
+        item = state.stateful_sets.store.get(key)
         if item is None or item.spec.selector is None or item.metadata.deletion_timestamp is not None:
             return None
-        pods = world.pods_of(item.metadata.uid)
+        pods = state.pods_of(item.metadata.uid)
         owner = owner_reference(STATEFUL_SETS, item.metadata)
         try:
             revision = await self._revisions.keep(
@@ -58,27 +58,27 @@ class StatefulSetController:
         plan = plan_stateful_set(
             item,
             pods,
-            world.clock.wall(),
+            state.clock.wall(),
             update=revision.name,
             current=current,
-            going=world.going,
-            min_ready_seconds=world.settings.real_seconds(item.spec.min_ready_seconds),
+            going=state.going,
+            min_ready_seconds=state.settings.real_seconds(item.spec.min_ready_seconds),
         )
-        await at_once([partial(world.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
+        await at_once([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
         await at_once([partial(self._create, item, new) for new in plan.create], f"{NAME}-create")
-        await write_status(world, STATEFUL_SETS, world.stateful_sets.store, item, plan.status)
+        await write_status(state, STATEFUL_SETS, state.stateful_sets.store, item, plan.status)
         return None if plan.look_again_seconds is None else RequeueAfter(plan.look_again_seconds)
 
     async def _create(self, item: StatefulSet, new: NewPod) -> None:
         """Make a pod, or adopt the one of this name that nobody owns."""
-        world = self._world
+        state = self._state
         owner = owner_reference(STATEFUL_SETS, item.metadata)
         document = pod_document(item, new, self._template(item, new.revision), owner)
         namespace = item.metadata.namespace
-        there: SimulatedPod | None = world.pods.store.get(ObjectKey(namespace, document["metadata"]["name"]))
+        there: SimulatedPod | None = state.pods.store.get(ObjectKey(namespace, document["metadata"]["name"]))
         if there is not None and suits(item, there):
-            await own_pod(world, there, owner)
-        elif not await make_pod(world, document, namespace):
+            await own_pod(state, there, owner)
+        elif not await make_pod(state, document, namespace):
             self._queue.add_after(item.metadata.key, 1.0)
 
     def _template(self, item: StatefulSet, revision: str) -> dict[str, object]:

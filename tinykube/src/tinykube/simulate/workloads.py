@@ -20,7 +20,7 @@ from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
-from tinykube.simulate.simulation_state import World
+from tinykube.simulate.simulation_state import SimulationState
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -43,7 +43,7 @@ def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, 
     }
 
 
-def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]) -> None:
+def wake_owners(state: SimulationState, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]) -> None:
     """Have the owners of one kind looked at when they, or their pods, change; and those whom a lone pod would suit."""
 
     def on_owner(_old: Any, new: Any) -> None:
@@ -58,7 +58,7 @@ def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[Ob
             namespace = pod.metadata.namespace
             if owner is not None:
                 if owner.kind == kind:
-                    delay = _BATCH_SECONDS + _BATCH_SECONDS_PER_POD * world.count_of(owner.uid)
+                    delay = _BATCH_SECONDS + _BATCH_SECONDS_PER_POD * state.count_of(owner.uid)
                     queue.add_after(ObjectKey(namespace, owner.name), delay)
             elif pod is new and (old is None or old.metadata.labels != new.metadata.labels):
                 for each in owners.in_namespace(namespace):
@@ -66,7 +66,7 @@ def wake_owners(world: World, kind: str, owners: Store[Any], queue: WorkQueue[Ob
                         queue.add_after(key_of(each), _BATCH_SECONDS)
 
     owners.subscribe(on_owner)
-    world.pods.store.subscribe(on_pod)
+    state.pods.store.subscribe(on_pod)
 
 
 def suits(owner: Any, pod: SimulatedPod) -> bool:
@@ -94,20 +94,20 @@ async def _run(work: Callable[[], Awaitable[object]]) -> None:
 class PodNames:
     """Names for the pods of owners, drawn from the seed: the n-th of an owner is the same in each run."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, state: SimulationState) -> None:
+        self._state = state
         self._drawn: dict[ObjectKey, int] = {}
 
     def draw(self, owner: ObjectKey) -> str:
         """Return the next name that no pod has, as far as the cache knows."""
         while True:
             number = self._drawn[owner] = self._drawn.get(owner, 0) + 1
-            name = f"{owner.name[:_LONGEST_BASE]}-{self._world.chance.suffix('pod', *owner, number)}"
-            if self._world.pods.store.get(ObjectKey(owner.namespace, name)) is None:
+            name = f"{owner.name[:_LONGEST_BASE]}-{self._state.seeded_random.suffix('pod', *owner, number)}"
+            if self._state.pods.store.get(ObjectKey(owner.namespace, name)) is None:
                 return name
 
 
-async def own_pod(world: World, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
+async def own_pod(state: SimulationState, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
     """Adopt a pod, or let it go; one that has changed meanwhile is looked at again when the watch tells."""
     others = [
         {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
@@ -117,7 +117,7 @@ async def own_pod(world: World, pod: SimulatedPod, owner: dict[str, object] | No
     references = [*others, *([owner] if owner is not None else [])]
     try:
         written = await merge(
-            world.api,
+            state.api,
             SIMULATED_PODS,
             key_of(pod),
             {"metadata": {"ownerReferences": references or None}},
@@ -126,32 +126,32 @@ async def own_pod(world: World, pod: SimulatedPod, owner: dict[str, object] | No
         )
     except (ConflictError, NotFoundError):
         return
-    world.pods.store.record_write(written)
+    state.pods.store.record_write(written)
 
 
-async def make_pod(world: World, document: dict[str, Any], namespace: str) -> bool:
+async def make_pod(state: SimulationState, document: dict[str, Any], namespace: str) -> bool:
     """Create a pod and know of it; False where its name is taken, or its namespace is going."""
     try:
-        pod = await create(world.api, SIMULATED_PODS, document, namespace)
+        pod = await create(state.api, SIMULATED_PODS, document, namespace)
     except AlreadyExistsError:
         return False
     except ForbiddenError as error:
         if is_namespace_terminating(error):
             return False
         raise
-    world.pods.store.record_write(pod)
+    state.pods.store.record_write(pod)
     return True
 
 
 async def write_status(
-    world: World, resource: Resource[T], store: Store[T], item: Any, status: msgspec.Struct
+    state: SimulationState, resource: Resource[T], store: Store[T], item: Any, status: msgspec.Struct
 ) -> None:
     """Write a status where another one stands; an object that is gone, or another by now, is no error."""
     if item.status == status:
         return
     try:
         written = await merge(
-            world.api,
+            state.api,
             resource,
             key_of(item),
             {"status": msgspec.to_builtins(status)},

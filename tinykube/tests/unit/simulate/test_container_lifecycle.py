@@ -5,24 +5,24 @@ import math
 import msgspec
 import pytest
 
-from tinykube.simulate.annotations import Steering
-from tinykube.simulate.container_lifecycle import ContainerRun, Fate, backoff, crossing, end, look, start
+from tinykube.simulate.annotations import AnnotationOverrides
+from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, backoff, crossing, end, look, start
 from tinykube.simulate.pods import Container, Probe
 
 MOMENT = "2026-01-01T00:00:00Z"
 
 
-def started(at: float = 100.0, **fate: float) -> ContainerRun:
-    return start(ContainerRun(fate=Fate(**fate)), at, MOMENT)
+def started(at: float = 100.0, **start_plan: float) -> ContainerRun:
+    return start(ContainerRun(start_plan=StartPlan(**start_plan)), at, MOMENT)
 
 
 def ready_times(
-    container: Container, run: ContainerRun, wishes: Steering, until: float
+    container: Container, run: ContainerRun, overrides: AnnotationOverrides, until: float
 ) -> list[tuple[float, bool]]:
     """Follow a container from one moment it names to the next; return when its readiness changed."""
     now, changes, ready = run.since, [], run.ready
     while now <= until:
-        outcome = look(container, run, wishes, now)
+        outcome = look(container, run, overrides, now)
         run = outcome.run
         if run.ready != ready:
             ready = run.ready
@@ -35,7 +35,7 @@ def ready_times(
 
 
 def test_a_container_without_probes_is_ready_as_it_starts() -> None:
-    outcome = look(Container("main"), started(), Steering(), 100.0)
+    outcome = look(Container("main"), started(), AnnotationOverrides(), 100.0)
     assert outcome.run.ready
     assert outcome.run.passed
     assert outcome.look_again == math.inf
@@ -56,61 +56,63 @@ def test_it_is_ready_when_its_probe_has_had_enough_good_answers(
 ) -> None:
     container = Container("main", readiness_probe=probe)
     run = started(startup_seconds=startup_seconds)
-    assert ready_times(container, run, Steering(), 1000.0) == [(ready_at, True)]
+    assert ready_times(container, run, AnnotationOverrides(), 1000.0) == [(ready_at, True)]
 
 
 def test_it_stops_being_ready_after_as_many_bad_answers_as_the_probe_forgives() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
-    run = look(container, started(), Steering(), 100.0).run
+    run = look(container, started(), AnnotationOverrides(), 100.0).run
     assert run.ready
-    outcome = look(container, run, Steering(ready=False), 112.0)
+    outcome = look(container, run, AnnotationOverrides(ready=False), 112.0)
     assert outcome.run.ready
     assert outcome.look_again == 140.0, "asked at 120, 130 and 140"
-    assert not look(container, outcome.run, Steering(ready=False), 140.0).run.ready
+    assert not look(container, outcome.run, AnnotationOverrides(ready=False), 140.0).run.ready
 
 
 def test_bad_answers_that_end_in_time_change_nothing() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
-    run = look(container, started(), Steering(), 100.0).run
-    run = look(container, run, Steering(ready=False), 112.0).run
-    outcome = look(container, run, Steering(), 135.0)
+    run = look(container, started(), AnnotationOverrides(), 100.0).run
+    run = look(container, run, AnnotationOverrides(ready=False), 112.0).run
+    outcome = look(container, run, AnnotationOverrides(), 135.0)
     assert outcome.run.ready
     assert outcome.look_again == math.inf
 
 
 def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up() -> None:
     container = Container("main", startup_probe=Probe(0, 10, 1, 3), readiness_probe=Probe(0, 1, 1, 1))
-    assert ready_times(container, started(startup_seconds=15.0), Steering(), 1000.0) == [(120.0, True)]
+    assert ready_times(container, started(startup_seconds=15.0), AnnotationOverrides(), 1000.0) == [
+        (120.0, True)
+    ]
     slow = started(startup_seconds=25.0)
-    first = look(container, slow, Steering(), 100.0)
+    first = look(container, slow, AnnotationOverrides(), 100.0)
     assert first.look_again == 120.0
-    assert look(container, first.run, Steering(), 120.0).exit_code == 137
+    assert look(container, first.run, AnnotationOverrides(), 120.0).exit_code == 137
 
 
 def test_a_liveness_probe_kills_after_as_many_bad_answers_as_it_forgives() -> None:
     container = Container("main", liveness_probe=Probe(0, 10, 1, 2))
-    run = look(container, started(), Steering(), 100.0).run
-    outcome = look(container, run, Steering(live=False), 105.0)
+    run = look(container, started(), AnnotationOverrides(), 100.0).run
+    outcome = look(container, run, AnnotationOverrides(live=False), 105.0)
     assert outcome.look_again == 120.0
-    assert look(container, outcome.run, Steering(live=False), 120.0).exit_code == 137
-    without = look(Container("main"), run, Steering(live=False), 500.0)
+    assert look(container, outcome.run, AnnotationOverrides(live=False), 120.0).exit_code == 137
+    without = look(Container("main"), run, AnnotationOverrides(live=False), 500.0)
     assert without.exit_code is None
 
 
 def test_a_crash_that_is_asked_for_happens_once() -> None:
-    run = look(Container("main"), started(), Steering(), 100.0).run
-    assert look(Container("main"), run, Steering(crash="a"), 101.0).exit_code == 1
+    run = look(Container("main"), started(), AnnotationOverrides(), 100.0).run
+    assert look(Container("main"), run, AnnotationOverrides(crash="a"), 101.0).exit_code == 1
     seen = msgspec.structs.replace(run, crash_seen="a")
-    assert look(Container("main"), seen, Steering(crash="a"), 101.0).exit_code is None
-    assert look(Container("main"), seen, Steering(crash="b"), 101.0).exit_code == 1
+    assert look(Container("main"), seen, AnnotationOverrides(crash="a"), 101.0).exit_code is None
+    assert look(Container("main"), seen, AnnotationOverrides(crash="b"), 101.0).exit_code == 1
 
 
 def test_it_ends_when_its_time_has_come_with_the_code_asked_for() -> None:
-    wishes = Steering(complete_after_seconds=5.0, exit_code=3)
-    assert look(Container("main"), started(), wishes, 104.0).look_again == 105.0
-    assert look(Container("main"), started(), wishes, 105.0).exit_code == 3
+    overrides = AnnotationOverrides(complete_after_seconds=5.0, exit_code=3)
+    assert look(Container("main"), started(), overrides, 104.0).look_again == 105.0
+    assert look(Container("main"), started(), overrides, 105.0).exit_code == 3
     drawn = started(crash_after_seconds=2.0)
-    assert look(Container("main"), drawn, wishes, 105.0).exit_code == 1, "the crash came first"
+    assert look(Container("main"), drawn, overrides, 105.0).exit_code == 1, "the crash came first"
 
 
 def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to_five_minutes() -> None:

@@ -17,8 +17,8 @@ from tinykube.simulate.deployment_plan import (
     plan_deployment,
     set_document,
 )
-from tinykube.simulate.int_or_percent import amount, surge_and_unavailable
-from tinykube.simulate.proportional_scaling import share_out
+from tinykube.simulate.int_or_percent import scaled_value, surge_and_unavailable
+from tinykube.simulate.proportional_scaling import proportional_shares
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -210,16 +210,16 @@ def test_the_deadline_runs_from_the_last_progress() -> None:
 
 
 def test_amounts_are_numbers_or_percentages() -> None:
-    assert amount("30%", 0, 10, round_up=False) == 3
-    assert amount("25%", 0, 10, round_up=True) == 3
-    assert amount(None, "25%", 8, round_up=False) == 2
-    assert amount("many", 0, 10, round_up=True) == 0
+    assert scaled_value("30%", 0, 10, round_up=False) == 3
+    assert scaled_value("25%", 0, 10, round_up=True) == 3
+    assert scaled_value(None, "25%", 8, round_up=False) == 2
+    assert scaled_value("many", 0, 10, round_up=True) == 0
     assert surge_and_unavailable(0, 0, 4) == (0, 1)
     assert surge_and_unavailable("0%", 9, 4) == (0, 4)
 
 
 def test_a_total_is_shared_out_by_what_each_had() -> None:
-    assert share_out(20, [(5, 10), (5, 10)]) == [10, 10]
-    assert share_out(5, [(8, 10), (2, 10)]) == [4, 1]
-    assert share_out(0, [(3, 10), (7, 10)]) == [0, 0]
-    assert sum(share_out(11, [(3, 7), (3, 7), (1, 7)])) == 11
+    assert proportional_shares(20, [(5, 10), (5, 10)]) == [10, 10]
+    assert proportional_shares(5, [(8, 10), (2, 10)]) == [4, 1]
+    assert proportional_shares(0, [(3, 10), (7, 10)]) == [0, 0]
+    assert sum(proportional_shares(11, [(3, 7), (3, 7), (1, 7)])) == 11

@@ -1,4 +1,4 @@
-"""Nodes, their networks, addresses, the scheduler's choice, annotations, settings and chance."""
+"""Nodes, their networks, addresses, the scheduler's choice, annotations, settings and randomness."""
 
 from typing import Any
 
@@ -6,11 +6,18 @@ import msgspec
 import pytest
 
 from tinykube.simulate.addresses import Addresses, AddressesExhaustedError
-from tinykube.simulate.annotations import Steering, seconds, steering, truth
+from tinykube.simulate.annotations import (
+    CRASH,
+    AnnotationOverrides,
+    annotation,
+    annotation_overrides,
+    seconds,
+    truth,
+)
 from tinykube.simulate.nodes import SimulatedNode, free_index, node_document, pod_networks
 from tinykube.simulate.pods import SimulatedPod
 from tinykube.simulate.scheduler_plan import Load, choose_node, explain
-from tinykube.simulate.seeded_random import Chance, fnv1a_32, template_hash
+from tinykube.simulate.seeded_random import SeededRandom, fnv1a_32, template_hash
 from tinykube.simulate.settings import SimulateSettings
 
 MOMENT = "2026-01-01T00:00:00Z"
@@ -139,11 +146,11 @@ def test_addresses_that_somebody_has_already_are_passed_over() -> None:
     assert addresses.assign("new", ("10.0.0.0/29",)) == ("10.0.0.3",)
 
 
-# ------------------------------------------------------------------------------- what people say, chance
+# ------------------------------------------------------------------------- annotations, settings, randomness
 
 
-def test_annotations_say_what_they_say_and_nonsense_says_nothing() -> None:
-    prefix = "simulate.endpointd.dev/"
+@pytest.mark.parametrize("prefix", ["simulate.tinykube.dev/", "simulate.endpointd.dev/"])
+def test_annotations_are_read_under_both_prefixes_and_invalid_values_are_ignored(prefix: str) -> None:
     given = {
         "ready": "False",
         "ready-after": "3s",
@@ -152,7 +159,7 @@ def test_annotations_say_what_they_say_and_nonsense_says_nothing() -> None:
         "exit-code": "3",
         "stop-after": "500ms",
     }
-    assert steering({prefix + key: value for key, value in given.items()}) == Steering(
+    assert annotation_overrides({prefix + key: value for key, value in given.items()}) == AnnotationOverrides(
         ready=False,
         ready_after_seconds=3.0,
         crash="1",
@@ -161,9 +168,19 @@ def test_annotations_say_what_they_say_and_nonsense_says_nothing() -> None:
         stop_after_seconds=0.5,
     )
     nonsense = {"ready": "maybe", "ready-after": "soon", "complete-after": "-1s", "exit-code": "x"}
-    assert steering({prefix + key: value for key, value in nonsense.items()}) == Steering()
+    assert (
+        annotation_overrides({prefix + key: value for key, value in nonsense.items()})
+        == AnnotationOverrides()
+    )
     assert (seconds("1.5h"), seconds("4"), seconds(None)) == (5400.0, 4.0, None)
     assert (truth(" TRUE "), truth("no")) == (True, None)
+
+
+def test_an_annotation_wins_over_the_same_one_with_the_former_prefix() -> None:
+    both = {"simulate.endpointd.dev/crash": "1", "simulate.tinykube.dev/crash": "2"}
+    assert annotation_overrides(both).crash == "2"
+    assert annotation(both, CRASH) == "2"
+    assert annotation(None, CRASH) is None
 
 
 @pytest.mark.parametrize(
@@ -178,18 +195,18 @@ def test_annotations_say_what_they_say_and_nonsense_says_nothing() -> None:
         {"crash_rate": -1},
     ],
 )
-def test_settings_that_cannot_be_are_refused_in_one_line(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected_in_one_line(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))) as caught:
         SimulateSettings(**wrong)
     assert "\n" not in str(caught.value)
 
 
-def test_chance_depends_on_the_seed_and_the_purpose_not_on_the_order() -> None:
-    one, other = Chance(1), Chance(1)
+def test_random_values_depend_on_seed_and_purpose_and_not_on_order() -> None:
+    one, other = SeededRandom(1), SeededRandom(1)
     first = one.around(10.0, "pull", "a"), one.around(10.0, "pull", "b")
     second = other.around(10.0, "pull", "b"), other.around(10.0, "pull", "a")
     assert first == (second[1], second[0])
-    assert first[0] != first[1] != Chance(2).around(10.0, "pull", "b")
+    assert first[0] != first[1] != SeededRandom(2).around(10.0, "pull", "b")
     assert all(5.0 <= value <= 15.0 for value in first)
     assert one.around(0.0, "x") == 0.0
     assert one.until_crash(0.0, "x") is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tinykube.simulate.container_lifecycle import Fate, end
+from tinykube.simulate.container_lifecycle import StartPlan, end
 from tinykube.simulate.pod_lifecycle import PodRun, new_run, step
 from tinykube.simulate.pod_status import pod_status, run_of_status
 from tinykube.simulate.pods import Container, PodStatus, SimulatedPod
@@ -30,15 +30,19 @@ class Life:
         self.run = run or new_run(pod, 0.0, MOMENT)
         self.next = 0.0
 
-    def fate(self, container: Container, starts: int) -> Fate:
+    def start_plan(self, container: Container, starts: int) -> StartPlan:
         inits = self.pod.spec.init_containers or ()
         is_init = container in inits and container.restart_policy != "Always"
-        return Fate(pull_seconds=2.0 if starts == 0 else 0.0, complete_after_seconds=1.0 if is_init else None)
+        return StartPlan(
+            pull_seconds=2.0 if starts == 0 else 0.0, complete_after_seconds=1.0 if is_init else None
+        )
 
     def at(self, now: float) -> PodStatus:
         """Let time pass up to ``now``, waking as it asks to be woken."""
         while True:
-            self.run, self.next = step(self.pod, self.run, self.now, MOMENT, self.fate, stop_seconds=5.0)
+            self.run, self.next = step(
+                self.pod, self.run, self.now, MOMENT, self.start_plan, stop_seconds=5.0
+            )
             if self.next > now:
                 break
             assert self.next > self.now, "a pod that asks for itself again at once never rests"
@@ -110,8 +114,8 @@ def test_init_containers_run_one_after_the_other_and_sidecars_go_on() -> None:
 def test_a_pod_that_is_never_restarted_succeeds_or_fails_and_its_sidecars_end_with_it() -> None:
     for code, phase in (("0", "Succeeded"), ("4", "Failed")):
         annotations = {
-            "simulate.endpointd.dev/complete-after": "3s",
-            "simulate.endpointd.dev/exit-code": code,
+            "simulate.tinykube.dev/complete-after": "3s",
+            "simulate.tinykube.dev/exit-code": code,
         }
         side = {"name": "side", "restartPolicy": "Always"}
         life = Life(make({"annotations": annotations}, restartPolicy="Never", initContainers=[side]))
@@ -123,7 +127,7 @@ def test_a_pod_that_is_never_restarted_succeeds_or_fails_and_its_sidecars_end_wi
 
 
 def test_on_failure_is_tried_again_and_always_too() -> None:
-    annotations = {"simulate.endpointd.dev/complete-after": "3s", "simulate.endpointd.dev/exit-code": "1"}
+    annotations = {"simulate.tinykube.dev/complete-after": "3s", "simulate.tinykube.dev/exit-code": "1"}
     for policy in ("OnFailure", "Always"):
         life = Life(make({"annotations": annotations}, restartPolicy=policy))
         status = life.at(9.0)  # 2 s pull, ends at 5, starts at once, ends at 8, waits for 10 s
@@ -206,7 +210,7 @@ def test_a_pod_is_taken_up_where_its_status_left_it() -> None:
 
 
 def test_a_pod_that_is_born_with_a_crash_crashes_once_and_one_that_loops_again_and_again() -> None:
-    prefix = "simulate.endpointd.dev/"
+    prefix = "simulate.tinykube.dev/"
     once = Life(make({"annotations": {f"{prefix}crash": "1"}}))
     status = once.at(100.0)
     assert (status.container_statuses or ())[0].restart_count == 1
