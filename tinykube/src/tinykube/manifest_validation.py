@@ -113,7 +113,7 @@ async def _refusal(backend: Backend, definition: Any, manifest: Manifest, defaul
     request = new_request(backend, Caller("endpointd"), dry_run=True)
     options = WriteOptions(dry_run=("All",), field_validation="Strict")
     try:
-        if namespace and backend.storage.latest(StorageKey(NAMESPACES, "", namespace)) is None:
+        if namespace and backend.storage.head(StorageKey(NAMESPACES, "", namespace)) is None:
             await _create_namespace(backend, namespace)
         await create(backend, target, request, options, body)
     except StatusError as error:

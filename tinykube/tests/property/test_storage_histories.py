@@ -314,7 +314,7 @@ class StorageMachine(RuleBasedStateMachine):
             assert change.after.decode() == with_revision(event.content, event.revision)
             self.check_before(change)
             told = frame(change, change.type)
-            assert told is frame(change, change.type) or not change.frames.kept
+            assert told is frame(change, change.type) or not change.encoded_events.kept
             assert change.after.encoded in told
         watcher.seen = max(watcher.seen, batch[-1].revision)
 
@@ -364,7 +364,7 @@ class StorageMachine(RuleBasedStateMachine):
         for key in KEYS:
             stored, event = self.storage.get(key), state.get(key)
             assert (stored.revision if stored else None) == (event.revision if event else None)
-            latest, wanted = self.storage.latest(key), self.latest(key)
+            latest, wanted = self.storage.head(key), self.latest(key)
             assert (latest.revision if latest else None) == (wanted.revision if wanted else None)
             if latest is not None and wanted is not None:
                 assert latest.decode() == with_revision(wanted.content, wanted.revision)
@@ -375,9 +375,7 @@ class StorageMachine(RuleBasedStateMachine):
         for resource in RESOURCES:
             self.check_snapshot(self.storage.snapshot(resource), state, resource, "")
             for namespace in ("", "one"):
-                found = {
-                    stored.key: stored.revision for stored in self.storage.latest_in(resource, namespace)
-                }
+                found = {stored.key: stored.revision for stored in self.storage.heads_in(resource, namespace)}
                 assert found == {
                     key: event.revision
                     for key in KEYS

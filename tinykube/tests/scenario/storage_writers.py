@@ -22,7 +22,7 @@ async def write(storage: ObjectStorage, name: str) -> None:
     number = 0
     while True:
         number += 1
-        stored = storage.latest(key)
+        stored = storage.head(key)
         document = {
             "kind": "ConfigMap",
             "apiVersion": "v1",

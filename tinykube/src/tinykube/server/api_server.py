@@ -30,9 +30,9 @@ from tinykube.server.http.openapi import OpenApi
 from tinykube.server.http.pod_logs import LogSource
 from tinykube.server.http.resources import Resources
 from tinykube.server.http.streams import Streams
-from tinykube.server.lifecycle.crd_controller import DefinitionLoop
+from tinykube.server.lifecycle.crd_controller import CrdController
 from tinykube.server.lifecycle.manager import Lifecycle
-from tinykube.server.loopback_client import Housekeeping
+from tinykube.server.loopback_client import LoopbackClient
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import TypedPatches
 from tinykube.server.registry.definition import Registry, Strategy
@@ -144,9 +144,9 @@ class ApiServer:
 
     async def _start_lifecycle(self, backend: Backend) -> None:
         """Start the server's own loops; should one of them fail, whoever runs the server is cancelled with its error."""
-        verbs = Housekeeping(backend)
+        verbs = LoopbackClient(backend)
         group = await self._closing.enter_async_context(asyncio.TaskGroup())
-        definitions = DefinitionLoop(
+        definitions = CrdController(
             backend.storage, self._custom, self._clock, delete=verbs.delete, update=verbs.update
         )
         task = group.create_task(definitions.run(), name="API server custom resource definitions")
@@ -199,7 +199,7 @@ class ApiServer:
             if definition.view is not None or type(strategy).after_create is Strategy.after_create:
                 continue
             request = new_request(backend, _START, dry_run=False)
-            for stored in backend.storage.latest_in(definition.storage_resource):
+            for stored in backend.storage.heads_in(definition.storage_resource):
                 strategy.after_create(request, stored.decode())
 
     def _serving_certificate(self) -> ServingCertificate:

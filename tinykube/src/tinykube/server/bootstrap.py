@@ -79,7 +79,7 @@ async def _create(backend: Backend, group: str, plural: str, body: JsonObject, n
     request = new_request(backend, _SERVER, dry_run=False)
     name = body["metadata"]["name"]
     target = Target(definition, namespace)
-    if backend.storage.latest(target.key(name)) is not None:
+    if backend.storage.head(target.key(name)) is not None:
         return
     try:
         await create(backend, target, request, WriteOptions(), body)
@@ -93,7 +93,7 @@ async def _put(backend: Backend, group: str, plural: str, body: JsonObject) -> N
     if definition is None:
         return
     target = Target(definition, "default", _NAME)
-    if backend.storage.latest(target.key()) is None:
+    if backend.storage.head(target.key()) is None:
         await _create(backend, group, plural, body, "default")
         return
     request = new_request(backend, _SERVER, dry_run=False)

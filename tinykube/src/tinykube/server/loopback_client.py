@@ -1,4 +1,4 @@
-"""The deletions and updates of the server's own loops, by the same verbs as everyone's."""
+"""The API client of the server's own controllers: the same verbs that HTTP requests use."""
 
 from tinykube.server.errors import conflict, not_found
 from tinykube.server.lifecycle.interfaces import Make, PropagationPolicy
@@ -7,14 +7,14 @@ from tinykube.server.registry.definition import Subresource
 from tinykube.server.verbs.context import Backend, Caller, Target, new_request
 from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.options import DeleteOptions
-from tinykube.server.verbs.subresources import modify_door
+from tinykube.server.verbs.subresources import modify_subresource
 from tinykube.server.verbs.update import modify
 
 _LOOPS = Caller("system:kube-controller-manager", "endpointd-lifecycle", ("system:masters",))
 
 
-class Housekeeping:
-    """Satisfies the ports of :mod:`tinykube.server.lifecycle.interfaces`."""
+class LoopbackClient:
+    """The :mod:`~tinykube.server.lifecycle.interfaces` of the lifecycle controllers, without HTTP."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -37,11 +37,11 @@ class Housekeeping:
         await delete(self._backend, self._target(key), request, options)
 
     async def update(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
-        """Replace an object, or what a door of it leads to, by what ``make`` makes of it."""
+        """Update an object or subresource with ``make(current)``."""
         target = self._target(key, subresource)
         request = new_request(self._backend, _LOOPS, dry_run=False)
         if target.subresource is not None and target.subresource.handler is not None:
-            await modify_door(self._backend, target, request, target.subresource, make)
+            await modify_subresource(self._backend, target, request, target.subresource, make)
         else:
             await modify(self._backend, target, request, make)
 
@@ -49,9 +49,9 @@ class Housekeeping:
         definition = self._backend.registry.stored_at(key.resource)
         if definition is None:
             raise not_found(key.resource, key.name)
-        door: Subresource | None = None
+        found: Subresource | None = None
         if subresource:
-            door = next((one for one in definition.subresources if one.name == subresource), None)
-            if door is None:
+            found = next((one for one in definition.subresources if one.name == subresource), None)
+            if found is None:
                 raise conflict(key.resource, key.name, f"there is no {subresource} to write to")
-        return Target(definition, key.namespace, key.name, door)
+        return Target(definition, key.namespace, key.name, found)

@@ -106,7 +106,7 @@ def test_a_strategic_patch_merges_containers_by_name(k8s: Any, connected: Any, n
     assert apps.read_namespaced_deployment_scale("a", namespace).spec.replicas == 3
 
 
-def test_a_status_is_patched_through_its_door(k8s: Any, core: Any, namespace: str) -> None:
+def test_a_status_is_patched_through_its_subresource(k8s: Any, core: Any, namespace: str) -> None:
     core.create_namespaced_pod(namespace, a_pod(k8s, "p"))
     status = {"status": {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}}
     patched = core.patch_namespaced_pod_status("p", namespace, status)

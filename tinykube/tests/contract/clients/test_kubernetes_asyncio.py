@@ -66,7 +66,7 @@ async def test_a_watch_tells_of_changes(k8s: Any, core: Any, namespace: str) -> 
     assert seen == [("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_a_status_is_written_through_its_door(core: Any, namespace: str) -> None:
+async def test_a_status_is_written_through_its_subresource(core: Any, namespace: str) -> None:
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "registry.invalid/none"}]}
     made = await core.create_namespaced_pod(namespace, {"metadata": {"name": "p"}, "spec": spec})
     made.status.phase = "Running"

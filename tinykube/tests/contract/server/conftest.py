@@ -79,8 +79,10 @@ class _Compaction:
         self._send("compaction", {"revision": revision, "physical": True})
         await api.delete(f"{CONFIG_MAPS}/compaction")
 
-    def _send(self, door: str, body: object) -> None:
-        with urllib.request.urlopen(f"{self._url}/{door}", json.dumps(body).encode(), timeout=5) as answer:
+    def _send(self, endpoint: str, body: object) -> None:
+        with urllib.request.urlopen(
+            f"{self._url}/{endpoint}", json.dumps(body).encode(), timeout=5
+        ) as answer:
             answer.read()
 
 

@@ -137,7 +137,7 @@ async def test_the_list_of_the_core_group_has_no_api_version(api: Api) -> None:
     assert (await api.get("/apis/apps/v1"))["apiVersion"] == "v1"
 
 
-async def test_doors_are_listed_as_resources(api: Api) -> None:
+async def test_subresources_are_listed_as_resources(api: Api) -> None:
     core = {resource["name"]: resource for resource in (await api.get("/api/v1"))["resources"]}
     assert sorted(core["pods/status"]["verbs"]) == ["get", "patch", "update"]
     assert (core["pods/status"]["kind"], core["pods/status"]["singularName"]) == ("Pod", "")

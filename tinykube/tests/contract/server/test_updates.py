@@ -181,7 +181,7 @@ async def test_the_generation_of_a_deployment_grows_with_its_spec(api: Api) -> N
 # ------------------------------------------------------------------------------------------------- status
 
 
-async def test_the_main_door_leaves_the_status_alone(api: Api) -> None:
+async def test_the_main_resource_leaves_the_status_alone(api: Api) -> None:
     made = await api.post(PODS, pod("a", nodeName="n"))
     patched = await api.patch(f"{PODS}/a", {"status": {"phase": "Running"}})
     assert patched["status"] == made["status"]
@@ -194,7 +194,7 @@ async def test_a_new_pod_has_no_status_of_its_clients(api: Api) -> None:
     assert "podIP" not in made["status"]
 
 
-async def test_the_door_of_the_status_leaves_all_else_alone(api: Api) -> None:
+async def test_the_status_subresource_changes_the_status_only(api: Api) -> None:
     made = await api.post(PODS, pod("a", {"app": "x"}, nodeName="n"))
     body = {**made, "status": {"phase": "Running"}, "spec": {**made["spec"], "nodeName": "m"}}
     body["metadata"] = {**made["metadata"], "labels": {"app": "y"}}
@@ -205,7 +205,7 @@ async def test_the_door_of_the_status_leaves_all_else_alone(api: Api) -> None:
     assert read == put == await api.get(f"{PODS}/a")
 
 
-async def test_a_kind_without_a_status_has_no_door_for_it(api: Api) -> None:
+async def test_a_kind_without_a_status_has_no_status_subresource(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("GET", f"{A}/status")
     assert refusal == (404, "NotFound", "the server could not find the requested resource", {})
@@ -433,7 +433,7 @@ async def test_containers_merge_by_name(api: Api) -> None:
     assert container["image"] == "registry.invalid/other"
 
 
-async def test_a_status_is_patched_through_its_door(api: Api) -> None:
+async def test_a_status_is_patched_through_its_subresource(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n"))
     conditions = [{"type": "Ready", "status": "False"}, {"type": "Initialized", "status": "True"}]
     await api.patch(f"{PODS}/a/status", {"status": {"conditions": conditions}}, STRATEGIC)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinykube.server.custom.jsonpath import JsonPathError, json_path
-from tinykube.server.json_access import number, text
+from tinykube.server.json_access import get_int, get_str
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Column
 from tinykube.server.registry.printing import NAME, UNKNOWN, since
@@ -33,15 +33,15 @@ def columns_of(version: JsonObject) -> tuple[Column, ...]:
 
 
 def _column(wanted: JsonObject) -> Column:
-    path, type_name = text(wanted, "jsonPath"), text(wanted, "type")
+    path, type_name = get_str(wanted, "jsonPath"), get_str(wanted, "type")
     return Column(
-        name=text(wanted, "name"),
+        name=get_str(wanted, "name"),
         cell=_cell(path, type_name),
         type=type_name,
-        format=text(wanted, "format"),
-        description=text(wanted, "description")
+        format=get_str(wanted, "format"),
+        description=get_str(wanted, "description")
         or f"Custom resource definition column (in JSONPath format): {path}",
-        priority=number(wanted, "priority"),
+        priority=get_int(wanted, "priority"),
     )
 
 

@@ -9,14 +9,14 @@ import msgspec
 from tinykube.server.custom.columns import columns_of
 from tinykube.server.custom.jsonpath import json_path
 from tinykube.server.custom.names import ESTABLISHED, TERMINATING, is_true
-from tinykube.server.custom.scale import path_names, path_scale_door
+from tinykube.server.custom.scale import path_names, path_scale_subresource
 from tinykube.server.custom.strategy import CustomStrategy, VersionView
 from tinykube.server.custom.structural_schema import Schema
 from tinykube.server.fields.kinds import CustomTypes, CustomVersion
-from tinykube.server.json_access import items, member, number, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Verb
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _VERBS: tuple[Verb, ...] = (
@@ -44,56 +44,56 @@ def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
     """Return what a definition has served, none before its names are accepted."""
     if not is_true(crd, ESTABLISHED):
         return ()
-    versions, types = items(member(crd, "spec"), "versions"), _types(crd)
+    versions, types = get_list(get_object(crd, "spec"), "versions"), _types(crd)
     return tuple(_kind(crd, version, types) for version in versions if version.get("served"))
 
 
 def resource_of(crd: JsonObject) -> GroupResource:
     """Return the collection that a definition's objects are kept in."""
-    spec = member(crd, "spec")
-    return GroupResource(text(spec, "group"), text(member(spec, "names"), "plural"))
+    spec = get_object(crd, "spec")
+    return GroupResource(get_str(spec, "group"), get_str(get_object(spec, "names"), "plural"))
 
 
 def _types(crd: JsonObject) -> CustomTypes:
     """Return how the parts of a definition's objects are owned: one answer for all of its versions."""
     known = {}
-    for version in items(member(crd, "spec"), "versions"):
-        doors = member(version, "subresources")
-        replicas = text(member(doors, "scale"), "specReplicasPath")
-        known[text(version, "name")] = CustomVersion(
+    for version in get_list(get_object(crd, "spec"), "versions"):
+        declared = get_object(version, "subresources")
+        replicas = get_str(get_object(declared, "scale"), "specReplicasPath")
+        known[get_str(version, "name")] = CustomVersion(
             _schema(version),
-            doors.get("status") is not None,
+            declared.get("status") is not None,
             tuple(f"f:{name}" for name in path_names(replicas)) if replicas else None,
         )
     return CustomTypes(resource_of(crd).group, known)
 
 
 def _schema(version: JsonObject) -> Schema:
-    return member(version, "schema").get("openAPIV3Schema") or {}
+    return get_object(version, "schema").get("openAPIV3Schema") or {}
 
 
 def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKind:
-    spec, resource = member(crd, "spec"), resource_of(crd)
-    names = member(member(crd, "status"), "acceptedNames")
+    spec, resource = get_object(crd, "spec"), resource_of(crd)
+    names = get_object(get_object(crd, "status"), "acceptedNames")
     schema = _schema(version)
-    subresources = member(version, "subresources")
-    has_status, scale = subresources.get("status") is not None, subresources.get("scale")
-    kind, version_name = text(names, "kind"), text(version, "name")
-    selectable = [text(one, "jsonPath") for one in items(version, "selectableFields")]
-    doors = [status_door(kind)] if has_status else []
+    declared = get_object(version, "subresources")
+    has_status, scale = declared.get("status") is not None, declared.get("scale")
+    kind, version_name = get_str(names, "kind"), get_str(version, "name")
+    selectable = [get_str(one, "jsonPath") for one in get_list(version, "selectableFields")]
+    subresources = [status_subresource(kind)] if has_status else []
     if isinstance(scale, dict):
-        doors.append(path_scale_door(resource, kind, scale))
+        subresources.append(path_scale_subresource(resource, kind, scale))
     view = _view(crd, version_name)
     definition = Definition(
         group=resource.group,
         version=version_name,
         plural=resource.plural,
         kind=kind,
-        list_kind=text(names, "listKind"),
-        singular=text(names, "singular"),
-        namespaced=text(spec, "scope") == "Namespaced",
-        short_names=tuple(items(names, "shortNames")),
-        categories=tuple(items(names, "categories")),
+        list_kind=get_str(names, "listKind"),
+        singular=get_str(names, "singular"),
+        namespaced=get_str(spec, "scope") == "Namespaced",
+        short_names=tuple(get_list(names, "shortNames")),
+        categories=tuple(get_list(names, "categories")),
         strategy=CustomStrategy(
             resource,
             schema,
@@ -102,7 +102,7 @@ def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKin
             scale=scale if isinstance(scale, dict) else None,
             is_terminating=is_true(crd, TERMINATING),
         ),
-        subresources=tuple(doors),
+        subresources=tuple(subresources),
         columns=columns_of(version),
         fields=_fields(selectable),
         field_names=tuple(path.removeprefix(".") for path in selectable),
@@ -118,13 +118,13 @@ def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKin
 
 def _view(crd: JsonObject, version_name: str) -> VersionView | None:
     """Return how what is stored becomes this version's; ``None`` where it is as it is stored, for certain."""
-    spec, group = member(crd, "spec"), resource_of(crd).group
-    versions = items(spec, "versions")
-    if len(versions) == 1 and number(metadata_of(crd), "generation") == 1:
+    spec, group = get_object(crd, "spec"), resource_of(crd).group
+    versions = get_list(spec, "versions")
+    if len(versions) == 1 and get_int(metadata_of(crd), "generation") == 1:
         return None
-    stored = next(text(version, "name") for version in versions if version.get("storage"))
+    stored = next(get_str(version, "name") for version in versions if version.get("storage"))
     schemas: dict[str, Schema] = {
-        f"{group}/{text(version, 'name')}": _schema(version) for version in versions
+        f"{group}/{get_str(version, 'name')}": _schema(version) for version in versions
     }
     return VersionView(f"{group}/{version_name}", f"{group}/{stored}", schemas)
 
@@ -151,12 +151,12 @@ def _deprecation(crd: JsonObject, kind: str, version: JsonObject) -> str:
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning"):
-        return text(version, "deprecationWarning")
-    group, name = resource_of(crd).group, text(version, "name")
+        return get_str(version, "deprecationWarning")
+    group, name = resource_of(crd).group, get_str(version, "name")
     better = sorted(
         (
-            text(one, "name")
-            for one in items(member(crd, "spec"), "versions")
+            get_str(one, "name")
+            for one in get_list(get_object(crd, "spec"), "versions")
             if one.get("served") and not one.get("deprecated")
         ),
         key=version_order,

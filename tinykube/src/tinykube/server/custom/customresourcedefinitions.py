@@ -20,10 +20,18 @@ from tinykube.server.custom.names import (
 )
 from tinykube.server.custom.structural_schema import nodes
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value
-from tinykube.server.json_access import fill, items, keep_only_status, made, member, number, text
+from tinykube.server.json_access import (
+    ensure_object,
+    get_int,
+    get_list,
+    get_object,
+    get_str,
+    keep_only_status,
+    set_if_empty,
+)
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Request, Strategy
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _RULES = "x-kubernetes-validations"
@@ -55,13 +63,13 @@ class _DefinitionStrategy(Strategy):
         self._kinds = kinds
 
     def default(self, obj: JsonObject) -> None:
-        names = made(made(obj, "spec"), "names")
-        kind = text(names, "kind")
+        names = ensure_object(ensure_object(obj, "spec"), "names")
+        kind = get_str(names, "kind")
         if kind:
-            fill(names, "singular", kind.lower())
-            fill(names, "listKind", f"{kind}List")
-        status = made(obj, "status")
-        if not items(status, "storedVersions"):
+            set_if_empty(names, "singular", kind.lower())
+            set_if_empty(names, "listKind", f"{kind}List")
+        status = ensure_object(obj, "status")
+        if not get_list(status, "storedVersions"):
             status["storedVersions"] = _storage_versions(obj)[:1]
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
@@ -74,13 +82,13 @@ class _DefinitionStrategy(Strategy):
         self._grant(request, obj)
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        status = obj["status"] = copy.deepcopy(member(old, "status"))
-        stored = items(status, "storedVersions")
+        status = obj["status"] = copy.deepcopy(get_object(old, "status"))
+        stored = get_list(status, "storedVersions")
         status["storedVersions"] = stored + [
             name for name in _storage_versions(obj)[:1] if name not in stored
         ]
         changed = obj["spec"] != old["spec"]
-        metadata_of(obj)["generation"] = number(metadata_of(old), "generation") + changed
+        metadata_of(obj)["generation"] = get_int(metadata_of(old), "generation") + changed
         if "deletionTimestamp" not in metadata_of(old):
             self._grant(request, obj)
         self._refresh_after(request, obj)
@@ -90,23 +98,25 @@ class _DefinitionStrategy(Strategy):
         self._refresh_after(request, obj)
 
     def _grant(self, request: Request, obj: JsonObject) -> None:
-        others = self._kinds.others(text(metadata_of(obj), "name"), text(member(obj, "spec"), "group"))
+        others = self._kinds.others(
+            get_str(metadata_of(obj), "name"), get_str(get_object(obj, "spec"), "group")
+        )
         now = format_time(request.clock.wall())
         grant_names(obj, taken_names(others), now)
         set_approval(obj, now)
 
     def _refresh_after(self, request: Request, obj: JsonObject) -> None:
-        name = text(metadata_of(obj), "name")
+        name = get_str(metadata_of(obj), "name")
         request.on_commit.append(lambda: self._kinds.refresh(name))
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
         errors: list[FieldError] = []
         if "resourceVersion" not in metadata_of(obj):
             if problem := definition_name_problem(obj):
-                errors.append(invalid_value("metadata.name", text(metadata_of(obj), "name"), problem))
+                errors.append(invalid_value("metadata.name", get_str(metadata_of(obj), "name"), problem))
             errors += definition_errors(obj)
-        spec = member(obj, "spec")
-        group, plural = text(spec, "group"), text(member(spec, "names"), "plural")
+        spec = get_object(obj, "spec")
+        group, plural = get_str(spec, "group"), get_str(get_object(spec, "names"), "plural")
         if self._kinds.is_builtin(group, plural):
             detail = f"{plural}.{group} is a resource of the server itself: choose another name or group"
             errors.append(forbidden_field("spec.names.plural", detail))
@@ -118,8 +128,8 @@ class _DefinitionStrategy(Strategy):
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
         told: list[str] = []
         has_rules = False
-        for version in items(member(obj, "spec"), "versions"):
-            for one in nodes(member(version, "schema").get("openAPIV3Schema")):
+        for version in get_list(get_object(obj, "spec"), "versions"):
+            for one in nodes(get_object(version, "schema").get("openAPIV3Schema")):
                 format_name = one.get("format") or ""
                 if format_name and not is_known(format_name, one.get("type") or ""):
                     told.append(f'unrecognized format "{format_name}"')
@@ -128,13 +138,13 @@ class _DefinitionStrategy(Strategy):
 
     def is_held(self, obj: JsonObject) -> bool:
         """Keep a definition until its objects have been looked for."""
-        return CLEANUP not in items(metadata_of(obj), "finalizers") and condition(obj, TERMINATING) is None
+        return CLEANUP not in get_list(metadata_of(obj), "finalizers") and condition(obj, TERMINATING) is None
 
     def mark_deleted(self, request: Request, obj: JsonObject) -> None:
         metadata = metadata_of(obj)
         if metadata.get("generation"):
             metadata["generation"] -= 1  # a deletion is no change of the spec, for these
-        metadata["finalizers"] = [*items(metadata, "finalizers"), CLEANUP]
+        metadata["finalizers"] = [*get_list(metadata, "finalizers"), CLEANUP]
         text_of = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
         set_condition(
             obj, TERMINATING, True, "InstanceDeletionPending", text_of, format_time(request.clock.wall())
@@ -142,15 +152,15 @@ class _DefinitionStrategy(Strategy):
         self._refresh_after(request, obj)
 
     def after_create(self, request: Request, obj: JsonObject) -> None:
-        self._kinds.refresh(text(metadata_of(obj), "name"))
+        self._kinds.refresh(get_str(metadata_of(obj), "name"))
 
     def after_delete(self, request: Request, obj: JsonObject) -> None:
-        self._kinds.refresh(text(metadata_of(obj), "name"))
+        self._kinds.refresh(get_str(metadata_of(obj), "name"))
 
 
 def _storage_versions(obj: JsonObject) -> list[str]:
-    versions = items(member(obj, "spec"), "versions")
-    return [text(version, "name") for version in versions if version.get("storage")]
+    versions = get_list(get_object(obj, "spec"), "versions")
+    return [get_str(version, "name") for version in versions if version.get("storage")]
 
 
 def custom_resource_definitions(kinds: Kinds) -> Definition:
@@ -165,6 +175,6 @@ def custom_resource_definitions(kinds: Kinds) -> Definition:
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         strategy=_DefinitionStrategy(kinds),
-        subresources=(status_door("CustomResourceDefinition"),),
+        subresources=(status_subresource("CustomResourceDefinition"),),
         allows_unconditional_update=False,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tinykube.server.custom.structural_schema import Schema
 from tinykube.server.errors import FieldError, invalid_value, too_many
-from tinykube.server.json_access import items, member
+from tinykube.server.json_access import get_list, get_object
 from tinykube.server.objects import JsonObject
 
 MAX_VERSIONS = 100
@@ -21,12 +21,12 @@ _OF_SEVERAL = ("allOf", "anyOf", "oneOf")
 def limit_errors(definition: JsonObject) -> list[FieldError]:
     """Return which limits a definition exceeds. Does not recurse, so that it can be asked of any definition."""
     field = "spec.versions"
-    versions = items(member(definition, "spec"), "versions")
+    versions = get_list(get_object(definition, "spec"), "versions")
     if len(versions) > MAX_VERSIONS:
         return [too_many(field, len(versions), MAX_VERSIONS)]
     errors: list[FieldError] = []
     for index, version in enumerate(versions):
-        schema = member(version, "schema").get("openAPIV3Schema")
+        schema = get_object(version, "schema").get("openAPIV3Schema")
         if isinstance(schema, dict):
             errors += _schema_errors(f"{field}[{index}].schema.openAPIV3Schema", schema)
     return errors

@@ -20,9 +20,9 @@ from tinykube.server.errors import (
     too_long,
     too_many,
 )
-from tinykube.server.json_access import items, member, raw, text
+from tinykube.server.json_access import get_list, get_object, get_str, raw_json
 from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.names import dns_subdomain_problem
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -41,17 +41,19 @@ _NO_WEBHOOK = "conversion by webhook is not served here: have one version, or us
 
 def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
     """Return what is wrong with a definition, or with what an update makes of it."""
-    spec = member(definition, "spec")
+    spec = get_object(definition, "spec")
     if (old is None or spec != old.get("spec")) and (over_limits := limit_errors(definition)):
         return over_limits  # all that follows assumes a schema within its limits
     errors = _spec_errors(spec, "spec")
     if old is not None:
         errors += _step_errors(definition, old)
-        accepted = member(member(definition, "status"), "acceptedNames")
+        accepted = get_object(get_object(definition, "status"), "acceptedNames")
         errors += name_errors("status.acceptedNames", accepted)
     errors += _stored_errors(definition)
     errors += _approval_errors(definition, old)
-    if spec.get("preserveUnknownFields") and not (old and member(old, "spec").get("preserveUnknownFields")):
+    if spec.get("preserveUnknownFields") and not (
+        old and get_object(old, "spec").get("preserveUnknownFields")
+    ):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         errors.append(invalid_value("spec.preserveUnknownFields", True, detail))
     return errors
@@ -59,33 +61,35 @@ def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> 
 
 def definition_name_problem(definition: JsonObject) -> str:
     """Return what keeps a definition's name from being its own, ``""`` where nothing does."""
-    spec = member(definition, "spec")
-    name = f"{text(member(spec, 'names'), 'plural')}.{text(spec, 'group')}"
+    spec = get_object(definition, "spec")
+    name = f"{get_str(get_object(spec, 'names'), 'plural')}.{get_str(spec, 'group')}"
     return "" if metadata_of(definition).get("name") == name else 'must be spec.names.plural+"."+spec.group'
 
 
 def _step_errors(definition: JsonObject, old: JsonObject) -> list[FieldError]:
-    spec, before = member(definition, "spec"), member(old, "spec")
-    names, names_before = member(spec, "names"), member(before, "names")
+    spec, before = get_object(definition, "spec"), get_object(old, "spec")
+    names, names_before = get_object(spec, "names"), get_object(before, "names")
     errors: list[FieldError] = []
-    conditions = items(member(old, "status"), "conditions")
+    conditions = get_list(get_object(old, "status"), "conditions")
     if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
-        errors += checks.immutable("spec.scope", text(spec, "scope"), text(before, "scope"))
-        errors += checks.immutable("spec.names.kind", text(names, "kind"), text(names_before, "kind"))
-    errors += checks.immutable("spec.group", text(spec, "group"), text(before, "group"))
-    plural, plural_before = text(names, "plural"), text(names_before, "plural")
-    return errors + checks.immutable("spec.names.plural", plural, plural_before)
+        errors += validation.immutable("spec.scope", get_str(spec, "scope"), get_str(before, "scope"))
+        errors += validation.immutable(
+            "spec.names.kind", get_str(names, "kind"), get_str(names_before, "kind")
+        )
+    errors += validation.immutable("spec.group", get_str(spec, "group"), get_str(before, "group"))
+    plural, plural_before = get_str(names, "plural"), get_str(names_before, "plural")
+    return errors + validation.immutable("spec.names.plural", plural, plural_before)
 
 
 def _stored_errors(definition: JsonObject) -> list[FieldError]:
-    field, stored = "status.storedVersions", items(member(definition, "status"), "storedVersions")
+    field, stored = "status.storedVersions", get_list(get_object(definition, "status"), "storedVersions")
     if not stored:
         return [invalid_value(field, [], "must have at least one stored version")]
     errors = []
-    known = {text(version, "name") for version in items(member(definition, "spec"), "versions")}
-    for version in items(member(definition, "spec"), "versions"):
-        if version.get("storage") and text(version, "name") not in stored:
-            detail = f"must have the storage version {text(version, 'name')}"
+    known = {get_str(version, "name") for version in get_list(get_object(definition, "spec"), "versions")}
+    for version in get_list(get_object(definition, "spec"), "versions"):
+        if version.get("storage") and get_str(version, "name") not in stored:
+            detail = f"must have the storage version {get_str(version, 'name')}"
             errors.append(invalid_value(field, stored, detail))
     for index, name in enumerate(stored):
         if name not in known:
@@ -104,7 +108,7 @@ def is_protected(group: str) -> bool:
 
 
 def _approval_errors(definition: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    if not is_protected(text(member(definition, "spec"), "group")):
+    if not is_protected(get_str(get_object(definition, "spec"), "group")):
         return []
     value = (metadata_of(definition).get("annotations") or {}).get(_APPROVED, "")
     if old is not None and _approval(value) == _approval(
@@ -123,7 +127,7 @@ def _approval_errors(definition: JsonObject, old: JsonObject | None) -> list[Fie
 
 def set_approval(definition: JsonObject, now: str) -> None:
     """Set the condition that says whether a definition of the community's own groups is approved, in place."""
-    if not is_protected(text(member(definition, "spec"), "group")):
+    if not is_protected(get_str(get_object(definition, "spec"), "group")):
         return
     value = (metadata_of(definition).get("annotations") or {}).get(_APPROVED, "")
     state = _approval(value)
@@ -155,43 +159,43 @@ def _approval(value: str) -> str:
 
 
 def _spec_errors(spec: JsonObject, field: str) -> list[FieldError]:
-    errors = _group_errors(f"{field}.group", text(spec, "group"))
-    scope = text(spec, "scope")
+    errors = _group_errors(f"{field}.group", get_str(spec, "group"))
+    scope = get_str(spec, "scope")
     if not scope:
         errors.append(required(f"{field}.scope"))
     elif scope not in _SCOPES:
         errors.append(not_supported(f"{field}.scope", scope, _SCOPES))
-    versions = items(spec, "versions")
+    versions = get_list(spec, "versions")
     for index, version in enumerate(versions):
-        if not member(version, "schema").get("openAPIV3Schema"):
+        if not get_object(version, "schema").get("openAPIV3Schema"):
             errors.append(required(f"{field}.versions[{index}].schema.openAPIV3Schema"))
     hoisted = tuple(part for part in _PARTS if _is_shared(versions, part))
     for index, version in enumerate(versions):
         where = f"{field}.versions[{index}]"
-        if problem := dns1035_problem(text(version, "name")):
-            errors.append(invalid_value(f"{where}.name", text(version, "name"), problem))
+        if problem := dns1035_problem(get_str(version, "name")):
+            errors.append(invalid_value(f"{where}.name", get_str(version, "name"), problem))
         errors += _warning_errors(f"{where}.deprecationWarning", version)
         for part in _PARTS:
             if part not in hoisted:
                 errors += _part_errors(part, f"{where}.{part}", version)
-    names = [text(version, "name") for version in versions]
-    shown = raw(versions)
+    names = [get_str(version, "name") for version in versions]
+    shown = raw_json(versions)
     if len(set(names)) != len(names):
         errors.append(invalid_value(f"{field}.versions", shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         errors.append(invalid_value(f"{field}.versions", shown, detail))
-    named = member(spec, "names")
+    named = get_object(spec, "names")
     errors += [
         required(f"{field}.names.{name}")
         for name in ("plural", "singular", "kind", "listKind")
-        if not text(named, name)
+        if not get_str(named, name)
     ]
     errors += name_errors(f"{field}.names", named)
     for part in hoisted:
         errors += _part_errors(part, f"{field}.{_HOISTED.get(part, part)}", versions[0])
     needed = len(versions) > 1
-    return errors + _conversion_errors(f"{field}.conversion", member(spec, "conversion"), needed=needed)
+    return errors + _conversion_errors(f"{field}.conversion", get_object(spec, "conversion"), needed=needed)
 
 
 def _group_errors(field: str, group: str) -> list[FieldError]:
@@ -206,7 +210,7 @@ def _group_errors(field: str, group: str) -> list[FieldError]:
 
 def _conversion_errors(field: str, conversion: JsonObject, *, needed: bool) -> list[FieldError]:
     """Check how versions become each other; ``needed``: there is more than one, so that a webhook would be asked."""
-    strategy = text(conversion, "strategy")
+    strategy = get_str(conversion, "strategy")
     if not conversion or strategy == "None":
         if conversion.get("webhook") is not None:
             detail = "should not be set when strategy is not set to Webhook"
@@ -222,7 +226,7 @@ def _conversion_errors(field: str, conversion: JsonObject, *, needed: bool) -> l
 
 
 def _webhook_errors(field: str, webhook: JsonObject | None) -> list[FieldError]:
-    config = member(webhook or {}, "clientConfig")
+    config = get_object(webhook or {}, "clientConfig")
     if not config:
         detail = "required when strategy is set to Webhook"
         return [required(f"{field}.webhookClientConfig", detail)]
@@ -230,7 +234,7 @@ def _webhook_errors(field: str, webhook: JsonObject | None) -> list[FieldError]:
     if (config.get("url") is None) == (config.get("service") is None):
         detail = "exactly one of url or service is required"
         errors.append(required(f"{field}.webhookClientConfig", detail))
-    if not items(webhook or {}, "conversionReviewVersions"):
+    if not get_list(webhook or {}, "conversionReviewVersions"):
         errors.append(required(f"{field}.conversionReviewVersions"))
     return errors
 
@@ -246,7 +250,10 @@ def _is_shared(versions: Sequence[JsonObject], part: str) -> bool:
 
 
 def _part_errors(part: str, field: str, version: JsonObject) -> list[FieldError]:
-    schema, subresources = member(version, "schema").get("openAPIV3Schema"), member(version, "subresources")
+    schema, subresources = (
+        get_object(version, "schema").get("openAPIV3Schema"),
+        get_object(version, "subresources"),
+    )
     errors: list[FieldError] = []
     if part == "schema" and isinstance(schema, dict):
         has_status = subresources.get("status") is not None
@@ -254,13 +261,13 @@ def _part_errors(part: str, field: str, version: JsonObject) -> list[FieldError]
     if part == "subresources" and isinstance(subresources.get("scale"), dict):
         return _scale_errors(f"{field}.scale", subresources["scale"])
     if part == "additionalPrinterColumns":
-        columns = items(version, part)
+        columns = get_list(version, part)
         if len(columns) > _MOST_COLUMNS:
             return [too_many(field, len(columns), _MOST_COLUMNS)]
         for index, column in enumerate(columns):
             errors += _column_errors(f"{field}[{index}]", column)
     if part == "selectableFields":
-        errors += _selectable_errors(field, items(version, part), schema or {})
+        errors += _selectable_errors(field, get_list(version, part), schema or {})
     return errors
 
 
@@ -289,14 +296,14 @@ def _warning_errors(field: str, version: JsonObject) -> list[FieldError]:
 def _scale_errors(field: str, scale: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-        path, where = text(scale, name), f"{field}.{name}"
+        path, where = get_str(scale, name), f"{field}.{name}"
         if not path:
             errors.append(required(where))
         elif found := _path_errors(where, path):
             errors += found
         elif not path.startswith(root):
             errors.append(invalid_value(where, path, f"should be a json path under {root[:-1]}"))
-    path, where = text(scale, "labelSelectorPath"), f"{field}.labelSelectorPath"
+    path, where = get_str(scale, "labelSelectorPath"), f"{field}.labelSelectorPath"
     if path:
         if found := _path_errors(where, path):
             errors += found
@@ -315,8 +322,12 @@ def _path_errors(field: str, path: str) -> list[FieldError]:
 
 def _column_errors(field: str, column: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
-    type_name, format_name, path = text(column, "type"), text(column, "format"), text(column, "jsonPath")
-    if not text(column, "name"):
+    type_name, format_name, path = (
+        get_str(column, "type"),
+        get_str(column, "format"),
+        get_str(column, "jsonPath"),
+    )
+    if not get_str(column, "name"):
         errors.append(required(f"{field}.name"))
     known = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not type_name:
@@ -337,7 +348,7 @@ def _selectable_errors(field: str, selectable: Sequence[JsonObject], schema: Sch
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, one in enumerate(selectable):
-        where, path = f"{field}[{index}].jsonPath", text(one, "jsonPath")
+        where, path = f"{field}[{index}].jsonPath", get_str(one, "jsonPath")
         if not path:
             errors.append(required(where))
             continue

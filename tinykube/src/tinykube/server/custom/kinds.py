@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from tinykube.server.custom.crd_definitions import CustomKind, kinds_of, resource_of, version_order
-from tinykube.server.json_access import member, text
+from tinykube.server.json_access import get_object, get_str
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Registry
 from tinykube.server.storage.store import ObjectStorage
@@ -30,7 +30,7 @@ class CustomKinds:
     def attach(self, storage: ObjectStorage) -> None:
         """Begin with what is stored; before anything is read or listed."""
         self._storage = storage
-        for stored in storage.latest_in(CRDS):
+        for stored in storage.heads_in(CRDS):
             self.refresh(stored.key.name)
 
     def refresh(self, name: str) -> None:
@@ -38,7 +38,7 @@ class CustomKinds:
         storage = self._storage
         if storage is None:
             raise RuntimeError("custom resources need a storage first: attach one")
-        stored = storage.latest(StorageKey(CRDS, "", name))
+        stored = storage.head(StorageKey(CRDS, "", name))
         before = self._by_name.pop(name, ())
         for one in before:
             definition = one.definition
@@ -104,8 +104,8 @@ class CustomKinds:
         """Return the other definitions of a group, as they were accepted last."""
         if self._storage is None:
             return
-        for stored in self._storage.latest_in(CRDS):
+        for stored in self._storage.heads_in(CRDS):
             if stored.key.name != name:
                 crd = stored.decode()
-                if text(member(crd, "spec"), "group") == group:
+                if get_str(get_object(crd, "spec"), "group") == group:
                     yield crd

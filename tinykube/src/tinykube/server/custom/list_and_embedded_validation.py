@@ -13,7 +13,7 @@ from tinykube.server.custom.structural_schema import (
     properties,
 )
 from tinykube.server.errors import FieldError, duplicate, invalid_value, required
-from tinykube.server.json_access import raw
+from tinykube.server.json_access import raw_json
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.metadata_validation import metadata_errors
 from tinykube.server.schema.conform import conform
@@ -65,7 +65,7 @@ def _twice(path: str, value: list[Any], keys: list[Any]) -> list[FieldError]:
         text = json.dumps(key, sort_keys=True)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:
-            shown = raw(dict(sorted(key.items()))) if isinstance(key, dict) else key
+            shown = raw_json(dict(sorted(key.items()))) if isinstance(key, dict) else key
             errors.append(duplicate(f"{path}[{index}]", shown))
     return errors
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tinykube.server.errors import FieldError, invalid_value
-from tinykube.server.json_access import items, member, text
+from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
 
 NAMES_ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
@@ -35,19 +35,19 @@ def name_errors(field: str, names: JsonObject) -> list[FieldError]:
     """Check the names of a definition, of its spec or its status; those that are not given are none of this one's."""
     errors = []
     for name in _RESOURCES:
-        value = text(names, name)
+        value = get_str(names, name)
         if value and (problem := dns1035_problem(value)):
             errors.append(invalid_value(f"{field}.{name}", value, problem))
     for name in _KINDS:
-        value = text(names, name)
+        value = get_str(names, name)
         if value and (problem := dns1035_problem(value.lower())):
             detail = f"may have mixed case, but should otherwise match: {problem}"
             errors.append(invalid_value(f"{field}.{name}", value, detail))
-    errors += _each(f"{field}.shortNames", items(names, "shortNames"))
+    errors += _each(f"{field}.shortNames", get_list(names, "shortNames"))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         detail = "kind and listKind may not be the same"
         errors.append(invalid_value(f"{field}.listKind", names["kind"], detail))
-    return errors + _each(f"{field}.categories", items(names, "categories"))
+    return errors + _each(f"{field}.categories", get_list(names, "categories"))
 
 
 def _each(field: str, values: Sequence[str]) -> list[FieldError]:
@@ -70,10 +70,10 @@ def taken_names(others: Iterable[JsonObject]) -> Taken:
     resources: set[str] = set()
     kinds: set[str] = set()
     for one in others:
-        names = member(member(one, "status"), "acceptedNames")
-        resources.update(text(names, name) for name in _RESOURCES)
-        resources.update(items(names, "shortNames"))
-        kinds.update(text(names, name) for name in _KINDS)
+        names = get_object(get_object(one, "status"), "acceptedNames")
+        resources.update(get_str(names, name) for name in _RESOURCES)
+        resources.update(get_list(names, "shortNames"))
+        kinds.update(get_str(names, name) for name in _KINDS)
     return Taken(frozenset(resources - {""}), frozenset(kinds - {""}))
 
 
@@ -84,7 +84,7 @@ def grant_names(definition: JsonObject, taken: Taken, now: str) -> None:
     before all are. Doing it again changes nothing.
     """
     status = definition.setdefault("status", {})
-    wanted, held = member(member(definition, "spec"), "names"), member(status, "acceptedNames")
+    wanted, held = get_object(get_object(definition, "spec"), "names"), get_object(status, "acceptedNames")
     if wanted == held and condition(definition, ESTABLISHED) is not None:
         return
     granted, reason, message = _granted(wanted, held, taken)
@@ -112,13 +112,13 @@ def _granted(wanted: JsonObject, held: JsonObject, taken: Taken) -> tuple[JsonOb
     granted: JsonObject = dict(held)
     reason = message = ""
     for name, used in (("plural", taken.resources), ("singular", taken.resources)):
-        value = text(wanted, name)
-        if value != text(held, name) and value in used:
+        value = get_str(wanted, name)
+        if value != get_str(held, name) and value in used:
             reason, message = f"{name.capitalize()}Conflict", f'"{value}" is already in use'
         else:
             granted[name] = value
-    short = items(wanted, "shortNames")
-    used_short = [one for one in short if one not in items(held, "shortNames") and one in taken.resources]
+    short = get_list(wanted, "shortNames")
+    used_short = [one for one in short if one not in get_list(held, "shortNames") and one in taken.resources]
     if used_short:
         told = [f'"{one}" is already in use' for one in dict.fromkeys(used_short)]
         message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
@@ -126,12 +126,12 @@ def _granted(wanted: JsonObject, held: JsonObject, taken: Taken) -> tuple[JsonOb
     else:
         _put(granted, "shortNames", short)
     for name, kind_reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
-        value = text(wanted, name)
-        if value != text(held, name) and value in taken.kinds:
+        value = get_str(wanted, name)
+        if value != get_str(held, name) and value in taken.kinds:
             reason, message = kind_reason, f'"{value}" is already in use'
         else:
             granted[name] = value
-    _put(granted, "categories", items(wanted, "categories"))
+    _put(granted, "categories", get_list(wanted, "categories"))
     for name in ("plural", "kind"):
         granted.setdefault(name, "")
     return granted, reason, message
@@ -149,7 +149,7 @@ def _put(names: JsonObject, name: str, values: list[Any]) -> None:
 
 def condition(definition: Mapping[str, Any], kind: str) -> JsonObject | None:
     """Return a condition of a definition."""
-    for one in items(member(definition, "status"), "conditions"):
+    for one in get_list(get_object(definition, "status"), "conditions"):
         if one.get("type") == kind:
             found: JsonObject = one
             return found
@@ -166,7 +166,7 @@ def set_condition(
 ) -> None:
     """Set a condition, in place; its time is that of the last change of its status."""
     status = definition.setdefault("status", {})
-    conditions = items(status, "conditions")
+    conditions = get_list(status, "conditions")
     value = "True" if holds else "False"
     found = condition(definition, kind)
     if found is None:

@@ -1,9 +1,9 @@
-"""The door ``scale`` of custom resources: replicas stand where the definition says."""
+"""The ``scale`` subresource of custom resources: replicas stand where the definition says."""
 
 from typing import Any
 
 from tinykube.server.errors import FieldError, bad_request, invalid, invalid_value, stale
-from tinykube.server.json_access import member, number, text
+from tinykube.server.json_access import get_int, get_object, get_str
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Request, Subresource
 
@@ -44,9 +44,9 @@ class PathScale:
     def __init__(self, resource: GroupResource, kind: str, scale: JsonObject) -> None:
         self._resource = resource
         self._kind = kind
-        self._spec_path = text(scale, "specReplicasPath")
-        self._status_path = text(scale, "statusReplicasPath")
-        self._selector_path = text(scale, "labelSelectorPath")
+        self._spec_path = get_str(scale, "specReplicasPath")
+        self._status_path = get_str(scale, "statusReplicasPath")
+        self._selector_path = get_str(scale, "labelSelectorPath")
 
     def read(self, obj: JsonObject) -> JsonObject:
         """Return the Scale; where the object does not say how many replicas there are to be, it is none of them."""
@@ -74,18 +74,18 @@ class PathScale:
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
         """Set the replicas; the generation grows where they change. Raises 400, 409 and 422."""
         metadata = metadata_of(obj)
-        replicas = number(member(body, "spec"), "replicas")
+        replicas = get_int(get_object(body, "spec"), "replicas")
         if replicas == _UNSAID:
             raise bad_request(f'the spec replicas field "{self._spec_path}" cannot be empty')
         if replicas < 0:
             error = invalid_value(self._spec_path, replicas, "should be a non-negative integer")
-            raise invalid(self._resource.group, self._kind, text(metadata, "name"), [error])
-        version = text(metadata_of(body), "resourceVersion")
+            raise invalid(self._resource.group, self._kind, get_str(metadata, "name"), [error])
+        version = get_str(metadata_of(body), "resourceVersion")
         if version not in ("", "0", metadata.get("resourceVersion")):
-            raise stale(self._resource, text(metadata, "name"))
+            raise stale(self._resource, get_str(metadata, "name"))
         if value_at(obj, self._spec_path) != replicas:
             self._put(obj, replicas)
-            metadata["generation"] = number(metadata, "generation") + 1
+            metadata["generation"] = get_int(metadata, "generation") + 1
         return self.read(obj)
 
     def _put(self, obj: JsonObject, replicas: int) -> None:
@@ -99,7 +99,7 @@ class PathScale:
         holder[last] = replicas
 
 
-def path_scale_door(resource: GroupResource, kind: str, scale: JsonObject) -> Subresource:
+def path_scale_subresource(resource: GroupResource, kind: str, scale: JsonObject) -> Subresource:
     """Return the ``scale`` subresource of a custom resource."""
     handler = PathScale(resource, kind, scale)
     return Subresource(
@@ -117,7 +117,7 @@ def scale_errors(obj: JsonObject, scale: JsonObject) -> list[FieldError]:
     """Check what stands where an object says its replicas and its selector."""
     errors: list[FieldError] = []
     for name in ("specReplicasPath", "statusReplicasPath"):
-        path = text(scale, name)
+        path = get_str(scale, name)
         value = value_at(obj, path)
         obstacle = _obstacle(obj, path)
         if obstacle is not None:
@@ -130,7 +130,7 @@ def scale_errors(obj: JsonObject, scale: JsonObject) -> list[FieldError]:
             errors.append(invalid_value(path, value, "should be a non-negative integer"))
         elif value > _MOST:
             errors.append(invalid_value(path, value, f"should be less than or equal to {_MOST}"))
-    path = text(scale, "labelSelectorPath")
+    path = get_str(scale, "labelSelectorPath")
     selector = value_at(obj, path) if path else None
     if selector is not None and not isinstance(selector, str):
         errors.append(invalid_value(path, "", _wrong_type(path, selector, "string")))

@@ -15,7 +15,7 @@ from tinykube.server.custom.structural_schema import META_FIELDS, Schema, is_emb
 from tinykube.server.custom.structural_validation import structural_errors
 from tinykube.server.custom.values import value_errors
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, not_supported, required
-from tinykube.server.json_access import raw
+from tinykube.server.json_access import raw_json
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _EMBEDDED = "x-kubernetes-embedded-resource"
@@ -58,7 +58,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 def schema_errors(field: str, schema: Schema, *, has_status: bool) -> list[FieldError]:
-    """Return what is wrong with the schema of a version. ``has_status``: its status is a door of its own."""
+    """Return what is wrong with the schema of a version. ``has_status``: status is a subresource."""
     errors = _root_errors(field, schema) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden_field(f"{field}.nullable", "nullable cannot be true at the root"))
@@ -76,7 +76,7 @@ def _root_errors(field: str, schema: Schema) -> list[FieldError]:
         f"only [{' '.join(_ROOT_FIELDS.values())}] fields are allowed at the root of the schema if the status "
         "subresource is enabled"
     )
-    return [invalid_value(field, raw(schema), detail)]
+    return [invalid_value(field, raw_json(schema), detail)]
 
 
 def _node_errors(field: str, schema: Schema, place: _Place, *, is_root: bool = False) -> list[FieldError]:
@@ -281,7 +281,7 @@ def _default_errors(field: str, schema: Schema, *, in_metadata: bool, is_resourc
 
 def _one_default(field: str, schema: Schema, default: Any) -> list[FieldError]:
     errors: list[FieldError] = []
-    shown = raw(default) if isinstance(default, dict | list) else default
+    shown = raw_json(default) if isinstance(default, dict | list) else default
     pruned = copy.deepcopy(default)
     if isinstance(pruned, dict | list):
         prune({"": pruned} if isinstance(pruned, list) else pruned, _within(schema, pruned), is_root=False)

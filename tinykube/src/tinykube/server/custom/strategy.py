@@ -19,7 +19,7 @@ from tinykube.server.custom.structural_schema import (
 from tinykube.server.custom.validation_result import NEW
 from tinykube.server.custom.values import value_errors
 from tinykube.server.errors import FieldError, forbidden
-from tinykube.server.json_access import items, number, text
+from tinykube.server.json_access import get_int, get_list, get_str
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
 from tinykube.server.registry.definition import Request, Strategy
 
@@ -81,17 +81,17 @@ class CustomStrategy(Strategy):
         self._has_embedded = any(is_embedded(one) for one in nodes(schema))
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
-        """Drop the status where it has a door of its own. Raises 403 while the definition is going."""
+        """Drop the status where status is a subresource. Raises 403 while the definition is going."""
         if self._is_terminating:
             why = "create not allowed while custom resource definition is terminating"
-            raise forbidden(self._resource, text(metadata_of(obj), "name"), why)
+            raise forbidden(self._resource, get_str(metadata_of(obj), "name"), why)
         if self._has_status:
             obj.pop("status", None)
         self._leave_out(obj)
         metadata_of(obj)["generation"] = 1
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Keep the status where it has a door of its own; the generation grows with all but metadata."""
+        """Keep the status where status is a subresource; the generation grows with all but metadata."""
         self._leave_out(obj)
         before = self._shaped(old)
         if self._has_status:
@@ -100,7 +100,7 @@ class CustomStrategy(Strategy):
             else:
                 obj.pop("status", None)
         metadata = metadata_of(obj)
-        metadata["generation"] = number(metadata_of(old), "generation")
+        metadata["generation"] = get_int(metadata_of(old), "generation")
         if _content(obj) != _content(before):
             metadata["generation"] += 1
 
@@ -155,7 +155,7 @@ class CustomStrategy(Strategy):
         return errors
 
     def _status_errors(self, obj: JsonObject, before: JsonObject) -> list[FieldError] | None:
-        """Return what is wrong with a status that has come through its own door; ``None`` for other updates."""
+        """Return what is wrong with a status that was written through the status subresource; ``None`` for other updates."""
         if not self._has_status or obj.get("status", NEW) == before.get("status", NEW):
             return None
         schema = properties(self._schema).get("status")
@@ -166,7 +166,7 @@ class CustomStrategy(Strategy):
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
         """Warn of finalizers that say not whose they are."""
         told = []
-        for name in items(metadata_of(obj), "finalizers"):
+        for name in get_list(metadata_of(obj), "finalizers"):
             if "/" not in name and name not in _STANDARD_FINALIZERS:
                 path = " including a path (/)" if "." in name else ""
                 told.append(

@@ -15,18 +15,18 @@ class _New:
 NEW: Final = _New()
 
 
-class Outcome(msgspec.Struct):
+class ValidationResult(msgspec.Struct):
     """Errors so far. ``matches`` counts what was met."""
 
     errors: list[FieldError] = msgspec.field(default_factory=list)
     matches: int = 0
 
     @staticmethod
-    def of(error: FieldError, *, reason: str = "") -> "Outcome":
-        """Return an outcome with one error."""
-        outcome = Outcome()
-        outcome.add(error, reason=reason)
-        return outcome
+    def of(error: FieldError, *, reason: str = "") -> "ValidationResult":
+        """Return a result with one error."""
+        result = ValidationResult()
+        result.add(error, reason=reason)
+        return result
 
     def add(self, error: FieldError, *, reason: str = "") -> None:
         """Note an error, for another reason than the usual one where one is given."""
@@ -36,7 +36,7 @@ class Outcome(msgspec.Struct):
         """Note an error that has no field of its own."""
         self.errors.append(FieldError("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}'))
 
-    def merge(self, other: "Outcome") -> None:
+    def merge(self, other: "ValidationResult") -> None:
         """Take in what another has found."""
         self.errors += other.errors
         self.matches += other.matches

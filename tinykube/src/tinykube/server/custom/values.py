@@ -11,7 +11,7 @@ from typing import Any
 from tinykube.server.custom.formats import is_known, text_matches
 from tinykube.server.custom.patterns import PatternError, go_pattern, search_microseconds
 from tinykube.server.custom.structural_schema import Schema
-from tinykube.server.custom.validation_result import NEW, Outcome, number_text, told_error
+from tinykube.server.custom.validation_result import NEW, ValidationResult, number_text, told_error
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required, too_long, too_many
 
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -69,47 +69,47 @@ def value_errors(
     ``field``: where it stands; ``old``: what stood there before an update. What takes more work than the budget is wrong.
     """
     try:
-        outcome = _judge(value, schema, "", old, budget or JudgementBudget())
+        result = _judge(value, schema, "", old, budget or JudgementBudget())
     except TooExpensiveError as error:
         return [FieldError("FieldValueInvalid", field, f"Invalid value: {error}")]
-    return [told_error(error, field) for error in outcome.errors[:_MOST_ERRORS]]
+    return [told_error(error, field) for error in result.errors[:_MOST_ERRORS]]
 
 
-def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    outcome = Outcome()
+def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> ValidationResult:
+    result = ValidationResult()
     budget.spend(_UNITS_PER_NODE)
     if value is None:
-        outcome.merge(_type_outcome(value, schema, path))
-        outcome.merge(_enum_outcome(value, schema, path, budget))
+        result.merge(_type_result(value, schema, path))
+        result.merge(_enum_result(value, schema, path, budget))
     else:
         for judge in _judges(value, schema):
-            outcome.merge(judge(value, schema, path, old, budget))
-            outcome.matches += 1
-        outcome.matches += 1
-    if outcome.errors and old is not NEW and old == value and type(old) is type(value):
-        return Outcome(matches=outcome.matches)
-    return outcome
+            result.merge(judge(value, schema, path, old, budget))
+            result.matches += 1
+        result.matches += 1
+    if result.errors and old is not NEW and old == value and type(old) is type(value):
+        return ValidationResult(matches=result.matches)
+    return result
 
 
-_Judge = Callable[[Any, Schema, str, Any, JudgementBudget], Outcome]
+_Judge = Callable[[Any, Schema, str, Any, JudgementBudget], ValidationResult]
 
 
 def _judges(value: Any, schema: Schema) -> list[_Judge]:
     """Return what looks at a value of this type, in order."""
     judges: list[_Judge] = []
     if schema.get("type") or _format_of(schema) or schema.get(_INT_OR_STRING):
-        judges.append(lambda value, schema, path, old, budget: _type_outcome(value, schema, path))
-    judges.append(_combined_outcome)
+        judges.append(lambda value, schema, path, old, budget: _type_result(value, schema, path))
+    judges.append(_combined_result)
     if isinstance(value, str):
-        judges.append(_text_outcome)
+        judges.append(_text_result)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        judges.append(_number_outcome)
+        judges.append(_number_result)
     elif isinstance(value, list):
-        judges.append(_list_outcome)
+        judges.append(_list_result)
     if schema.get("enum"):
-        judges.append(lambda value, schema, path, old, budget: _enum_outcome(value, schema, path, budget))
+        judges.append(lambda value, schema, path, old, budget: _enum_result(value, schema, path, budget))
     if isinstance(value, dict):
-        judges.append(_object_outcome)
+        judges.append(_object_result)
     return judges
 
 
@@ -121,18 +121,18 @@ def _format_of(schema: Schema) -> str:
 # ------------------------------------------------------------------------------------------------ types
 
 
-def _type_outcome(value: Any, schema: Schema, path: str) -> Outcome:
+def _type_result(value: Any, schema: Schema, path: str) -> ValidationResult:
     wanted, found = _wanted_types(schema), _TYPES.get(type(value), "object")
     if value is None and (schema.get("nullable") or not wanted):
-        return Outcome(matches=1)
+        return ValidationResult(matches=1)
     if not wanted or found in wanted:
-        return Outcome(matches=1)
+        return ValidationResult(matches=1)
     if found == "integer" and "number" in wanted:
-        return Outcome(matches=1)
+        return ValidationResult(matches=1)
     if found == "number" and "integer" in wanted and float(value).is_integer():
-        return Outcome(matches=1)
+        return ValidationResult(matches=1)
     detail = f'{path} in body must be of type {",".join(wanted)}: "{found}"'
-    return Outcome.of(invalid_value(path, found, detail), reason="FieldValueTypeInvalid")
+    return ValidationResult.of(invalid_value(path, found, detail), reason="FieldValueTypeInvalid")
 
 
 def _wanted_types(schema: Schema) -> tuple[str, ...]:
@@ -142,13 +142,13 @@ def _wanted_types(schema: Schema) -> tuple[str, ...]:
     return (wanted,) if wanted else ()
 
 
-def _enum_outcome(value: Any, schema: Schema, path: str, budget: JudgementBudget) -> Outcome:
+def _enum_result(value: Any, schema: Schema, path: str, budget: JudgementBudget) -> ValidationResult:
     allowed = schema.get("enum")
     if not allowed or _is_among(value, allowed):
-        return Outcome(matches=0)
+        return ValidationResult(matches=0)
     budget.spend(len(allowed))
     told = [one if isinstance(one, str) else number_text(one) for one in allowed]
-    return Outcome.of(not_supported(path, value, [text.replace('"', '\\"') for text in told]))
+    return ValidationResult.of(not_supported(path, value, [text.replace('"', '\\"') for text in told]))
 
 
 _enums: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
@@ -178,21 +178,23 @@ def _equal(value: Any, allowed: Any) -> bool:
 # ----------------------------------------------------------------------------------------------- scalars
 
 
-def _text_outcome(value: str, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
+def _text_result(
+    value: str, schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
-    outcome = Outcome()
+    result = ValidationResult()
     if longest is not None and len(value) > longest:
-        outcome.errors.append(too_long(path, longest))
+        result.errors.append(too_long(path, longest))
     elif shortest is not None and len(value) < shortest:
         detail = f"{path} in body should be at least {shortest} chars long"
-        outcome.errors.append(invalid_value(path, value, detail))
+        result.errors.append(invalid_value(path, value, detail))
     elif pattern and not _matches(pattern, value, budget):
-        outcome.errors.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
+        result.errors.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
     format_name = _format_of(schema)
     if format_name and not text_matches(format_name, value):
         detail = f'{path} in body must be of type {format_name}: "{value}"'
-        outcome.add(invalid_value(path, value, detail), reason="FieldValueTypeInvalid")
-    return outcome
+        result.add(invalid_value(path, value, detail), reason="FieldValueTypeInvalid")
+    return result
 
 
 def _matches(pattern: str, value: str, budget: JudgementBudget) -> bool:
@@ -204,23 +206,25 @@ def _matches(pattern: str, value: str, budget: JudgementBudget) -> bool:
     return compiled.search(value) is not None
 
 
-def _number_outcome(value: float, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    outcome = Outcome(matches=1)
+def _number_result(
+    value: float, schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
+    result = ValidationResult(matches=1)
     type_name, format_name = schema.get("type") or "", _format_of(schema)
     if type_name == "integer":
         smallest, largest = _RANGES.get(format_name, _INT64)
         if not smallest <= value <= largest or value != int(value):
             of_format = f"with format {format_name}" if format_name else "(default format)"
-            outcome.errors.append(
+            result.errors.append(
                 invalid_value("<nil>", "", f"Checked value must be of type integer {of_format} in {path}")
             )
     factor = _like(value, schema.get("multipleOf"), type_name)
     if factor is not None and factor <= 0:
         detail = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
-        outcome.errors.append(invalid_value(path, factor, detail))
+        result.errors.append(invalid_value(path, factor, detail))
     elif factor and (value / factor) != int(value / factor):
         detail = f"{path} in body should be a multiple of {number_text(factor)}"
-        outcome.errors.append(invalid_value(path, value, detail))
+        result.errors.append(invalid_value(path, value, detail))
     least = _like(value, schema.get("minimum"), type_name)
     most = _like(value, schema.get("maximum"), type_name)
     if least is not None:
@@ -228,14 +232,14 @@ def _number_outcome(value: float, schema: Schema, path: str, old: Any, budget: J
         if value < least or (exclusive and value == least):
             words = "greater than" if exclusive else "greater than or equal to"
             detail = f"{path} in body should be {words} {number_text(least)}"
-            outcome.errors.append(invalid_value(path, value, detail))
+            result.errors.append(invalid_value(path, value, detail))
     if most is not None:
         exclusive = bool(schema.get("exclusiveMaximum"))
         if value > most or (exclusive and value == most):
             words = "less than" if exclusive else "less than or equal to"
             detail = f"{path} in body should be {words} {number_text(most)}"
-            outcome.errors.append(invalid_value(path, value, detail))
-    return outcome
+            result.errors.append(invalid_value(path, value, detail))
+    return result
 
 
 def _like(value: float, bound: float | None, type_name: str) -> float | None:
@@ -248,21 +252,23 @@ def _like(value: float, bound: float | None, type_name: str) -> float | None:
 # -------------------------------------------------------------------------------------- lists and objects
 
 
-def _list_outcome(value: list[Any], schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    outcome = Outcome(matches=1)
+def _list_result(
+    value: list[Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
+    result = ValidationResult(matches=1)
     items = schema.get("items")
     if isinstance(items, dict):
         items_before = _ItemsBefore(schema, old)
         for index, item in enumerate(value):
             before = items_before.of(item)
-            outcome.merge(_judge(item, items, f"{path}[{index}]", before, budget))
+            result.merge(_judge(item, items, f"{path}[{index}]", before, budget))
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     if fewest is not None and len(value) < fewest:
         detail = f"{path} in body should have at least {fewest} items"
-        outcome.errors.append(invalid_value(path, len(value), detail))
+        result.errors.append(invalid_value(path, len(value), detail))
     if most is not None and len(value) > most:
-        outcome.errors.append(too_many(path, len(value), most))
-    return outcome
+        result.errors.append(too_many(path, len(value), most))
+    return result
 
 
 class _ItemsBefore:
@@ -290,16 +296,16 @@ def _hashable(value: Any) -> Hashable:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
-def _object_outcome(
+def _object_result(
     value: dict[str, Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
-) -> Outcome:
-    outcome = Outcome()
+) -> ValidationResult:
+    result = ValidationResult()
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
     if fewest is not None and len(value) < fewest:
         detail = f"{path} in body should have at least {fewest} properties"
-        outcome.errors.append(invalid_value(path, len(value), detail))
+        result.errors.append(invalid_value(path, len(value), detail))
     if most is not None and len(value) > most:
-        outcome.errors.append(too_many(path, len(value), most))
+        result.errors.append(too_many(path, len(value), most))
     named, free = schema.get("properties") or {}, schema.get("additionalProperties")
     before = old if isinstance(old, dict) else {}
     for name, member in value.items():
@@ -308,56 +314,62 @@ def _object_outcome(
         if inner is None and isinstance(free, dict):
             inner, where = free, f"{path}.{name}"
         elif inner is None and free is False:
-            outcome.errors.append(invalid_value(path, "", f"{path}.{name} in body is a forbidden property"))
+            result.errors.append(invalid_value(path, "", f"{path}.{name} in body is a forbidden property"))
         if inner is not None:
-            outcome.merge(_judge(member, inner, where, before.get(name, NEW), budget))
+            result.merge(_judge(member, inner, where, before.get(name, NEW), budget))
     for name in schema.get("required") or ():
         if name not in value:
-            outcome.errors.append(required(f"{path}.{name}" if path else name))
-    return outcome
+            result.errors.append(required(f"{path}.{name}" if path else name))
+    return result
 
 
 # ---------------------------------------------------------------------------------------- combinations
 
 
-def _combined_outcome(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    outcome = Outcome(matches=1)
+def _combined_result(
+    value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
+    result = ValidationResult(matches=1)
     if any_of := schema.get("anyOf"):
-        outcome.merge(_any_of(value, any_of, path, old, budget))
+        result.merge(_any_of(value, any_of, path, old, budget))
     if one_of := schema.get("oneOf"):
-        outcome.merge(_one_of(value, one_of, path, old, budget))
+        result.merge(_one_of(value, one_of, path, old, budget))
     if all_of := schema.get("allOf"):
         results = [_judge(value, one, path, old, budget) for one in all_of]
-        for result in results:
-            outcome.merge(result)
-        valid = sum(not result.errors for result in results)
+        for one in results:
+            result.merge(one)
+        valid = sum(not one.errors for one in results)
         if valid != len(results):
             none = "" if valid else ". None validated"
-            outcome.whole(f'"{path}" must validate all the schemas (allOf){none}')
+            result.whole(f'"{path}" must validate all the schemas (allOf){none}')
     negated = schema.get("not")
     if isinstance(negated, dict) and not _judge(value, negated, path, old, budget).errors:
-        outcome.whole(f'"{path}" must not validate the schema (not)')
-    return outcome
+        result.whole(f'"{path}" must not validate the schema (not)')
+    return result
 
 
-def _any_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    best: Outcome | None = None
+def _any_of(
+    value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
+    best: ValidationResult | None = None
     for one in schemas:
         result = _judge(value, one, path, old, budget)
         if not result.errors:
             return result
         if best is None or result.matches > best.matches:
             best = result
-    outcome = Outcome()
-    outcome.whole(f'"{path}" must validate at least one schema (anyOf)')
+    result = ValidationResult()
+    result.whole(f'"{path}" must validate at least one schema (anyOf)')
     if best is not None:
-        outcome.merge(best)
-    return outcome
+        result.merge(best)
+    return result
 
 
-def _one_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget) -> Outcome:
-    best: Outcome | None = None
-    valid: list[Outcome] = []
+def _one_of(
+    value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget
+) -> ValidationResult:
+    best: ValidationResult | None = None
+    valid: list[ValidationResult] = []
     for one in schemas:
         result = _judge(value, one, path, old, budget)
         if not result.errors:
@@ -368,8 +380,8 @@ def _one_of(value: Any, schemas: list[Schema], path: str, old: Any, budget: Judg
     if len(valid) == 1:
         return valid[0]
     found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
-    outcome = Outcome()
-    outcome.whole(f'"{path}" must validate one and only one schema (oneOf). {found}')
+    result = ValidationResult()
+    result.whole(f'"{path}" must validate one and only one schema (oneOf). {found}')
     if best is not None:
-        outcome.merge(best)
-    return outcome
+        result.merge(best)
+    return result

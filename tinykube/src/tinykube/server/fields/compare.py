@@ -72,7 +72,7 @@ def _part(element: str, node: Node, old: Any, new: Any, found: Comparison) -> No
         if not (old or new):
             found.modified[element] = MEMBER
             return
-        if node.is_whole_for(old) or node.is_whole_for(new):
+        if node.is_atomic_for(old) or node.is_atomic_for(new):
             _whole(element, node, old, new, found)
             return
         below = Comparison({}, {}, {})
@@ -87,7 +87,7 @@ def _part(element: str, node: Node, old: Any, new: Any, found: Comparison) -> No
 
 def _whole(element: str, node: Node, old: Any, new: Any, found: Comparison) -> None:
     """Compare two values that differ, one of which has one owner; where any is allowed, the other may be an object."""
-    if node.is_free and not node.is_whole:
+    if node.is_untyped and not node.is_atomic:
         one, other = isinstance(old, dict) and old, isinstance(new, dict) and new
         if one:
             found.removed[element] = _members(node, one)
@@ -124,7 +124,7 @@ def _entries(node: ListNode, old: Any, new: Any, found: Comparison) -> None:
 
 def everything(node: Node, value: Any) -> FieldSet:
     """Return what stands under the element of a value that is wholly new (or wholly gone)."""
-    if not value or node.is_whole_for(value):
+    if not value or node.is_atomic_for(value):
         return MEMBER
     found: FieldSet = {SELF: MEMBER}
     if isinstance(node, MapNode):
@@ -132,9 +132,9 @@ def everything(node: Node, value: Any) -> FieldSet:
         for name, inner in value.items():
             known = fields.get(name)
             if known is not None:
-                found[known[0]] = MEMBER if known[1].is_whole else everything(known[1], inner)
+                found[known[0]] = MEMBER if known[1].is_atomic else everything(known[1], inner)
             elif free is not None:
-                found["f:" + name] = MEMBER if free.is_whole else everything(free, inner)
+                found["f:" + name] = MEMBER if free.is_atomic else everything(free, inner)
     elif isinstance(node, ListNode):
         for element, entries in node.grouped(value).items():
             found[element] = everything(node.entry, entries[0]) if len(entries) == 1 else MEMBER

@@ -1,4 +1,4 @@
-"""Of each kind: the versions it can be owned in, what its doors do not write, and what it is when it is empty."""
+"""Of each kind: the versions it can be owned in, what its subresources do not write, and what it is when it is empty."""
 
 import contextlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tinykube.server.schema.loader import UnknownTypeError, kind_type
 _SPEC: tuple[Path, ...] = (("f:spec",),)
 _STATUS: tuple[Path, ...] = (("f:status",),)
 _NOTHING: tuple[Path, ...] = ()
-# Kinds whose door for the status leaves more alone than the spec.
+# Kinds whose status subresource leaves more alone than the spec.
 _LEFT_BY_STATUS: Mapping[str, tuple[Path, ...]] = {
     "Pod": (*_SPEC, ("f:metadata", "f:deletionTimestamp"), ("f:metadata", "f:ownerReferences")),
     "Deployment": (*_SPEC, ("f:metadata", "f:labels")),
@@ -32,7 +32,7 @@ WORKLOADS: ReplicasPaths = {f"apps/{version}": REPLICAS for version in ("v1beta1
 
 @cache
 def version_of(group: str, version: str, kind: str, subresource: str, has_status: bool) -> Version:
-    """Return a version of a kind as a door writes it: the main one (``""``) leaves the status alone where it has its own.
+    """Return a version of a kind as a subresource writes it: the main one (``""``) leaves the status alone where it has its own.
 
     Raises UnknownTypeError never: of a kind that is not described, nothing is known but its metadata.
     """
@@ -83,32 +83,32 @@ class CustomTypes:
         """Where each version says how many replicas there are to be."""
         return {name: version.replicas for name, version in self._versions.items()}
 
-    def known(self, door: str, asked: str, api_version: str) -> Version | None:
-        """Return a version as a door of the version that is asked for writes it; None where there is no such version.
+    def known(self, subresource: str, asked: str, api_version: str) -> Version | None:
+        """Return a version as a subresource of the version that is asked for writes it; None where there is no such version.
 
-        As on a real server the object itself is written past the status in the asked version's words alone; the door
+        As on a real server the object itself is written past the status in the asked version's words alone; the subresource
         ``status`` leaves the rest alone in the words of all.
         """
         version = self._versions.get(api_version)
         if version is None:
             return None
         reset = _NOTHING
-        if door == "status":
+        if subresource == "status":
             reset = _LEFT_BY_CUSTOM_STATUS if version.has_status else _NOTHING
         elif version.has_status and asked == api_version:
             reset = _STATUS
         return Version(api_version, self._node(api_version, version), _set(reset))
 
-    def own(self, door: str, api_version: str) -> Version:
-        """Return a version as one of its own doors writes it. Raises KeyError for one that the kind does not have."""
-        version = self.known(door, api_version, api_version)
+    def own(self, subresource: str, api_version: str) -> Version:
+        """Return a version as one of its own subresources writes it. Raises KeyError for one that the kind does not have."""
+        version = self.known(subresource, api_version, api_version)
         if version is None:
             raise KeyError(api_version)
         return version
 
-    def others(self, door: str, asked: str) -> "partial[Version | None]":
+    def others(self, subresource: str, asked: str) -> "partial[Version | None]":
         """Return what finds the versions that managers' entries are in (:data:`~.updater.Others`)."""
-        return partial(self.known, door, asked)
+        return partial(self.known, subresource, asked)
 
     def _node(self, api_version: str, version: CustomVersion) -> MapNode:
         node = self._nodes.get(api_version)

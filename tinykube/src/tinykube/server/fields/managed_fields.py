@@ -47,7 +47,7 @@ _LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes: a name, the door that is used (``""``: the object itself), the time as metadata has it."""
+    """Who writes: a name, the subresource (``""``: the object itself), the time as metadata has it."""
 
     manager: str
     subresource: str
@@ -55,7 +55,7 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """One kind, as one door writes it. ``empty``: an object of it before anything is written.
+    """One kind, as one subresource writes it. ``empty``: an object of it before anything is written.
 
     ``others``: the kind's other versions, where entries made in them are kept (custom resources).
     """
@@ -97,7 +97,7 @@ def after_writing(
     """Return the managedFields after an update (or a patch that is no apply); the very old ones where they stand.
 
     ``given``: those of the body, which a client may edit: what cannot be read, or is empty, leaves the old ones; an
-    empty entry drops them all, and then nobody is tracked until the first apply. Doors do not let them be edited.
+    empty entry drops them all, and then nobody is tracked until the first apply. Subresources cannot edit them.
     """
     before = metadata_of(old).get("managedFields")
     if given is not None and given != before and not writer.subresource:
@@ -112,7 +112,7 @@ def after_writing(
     if not managed:
         return None
     after = _updated(tracked, writer, managed, old, new)
-    # What has come through the door scale may have told of one manager twice; the later entry counts.
+    # What has come through the scale subresource may have told of one manager twice; the later entry counts.
     stands = after is managed and isinstance(before, list) and len(before) == len(managed)
     return before if stands else _entries(after)
 

@@ -75,7 +75,7 @@ def decode(entries: Any, *, is_canonical: bool = False) -> Managed:
 
 
 def encode(managed: Mapping[ManagerId, Owned]) -> list[JsonObject]:
-    """Return the entries, in the order that clients see: applies first, then by time, name, version and door."""
+    """Return the entries, in the order that clients see: applies first, then by time, name, version and subresource."""
     ordered = sorted(
         managed.items(),
         key=lambda pair: (
@@ -134,7 +134,7 @@ def capped(managed: Managed) -> Managed:
 
 
 def identity_order(who: ManagerId) -> str:
-    """Return what managers are sorted by wherever a client sees it: their identity's JSON, in which a door comes before none."""
+    """Return what managers are sorted by wherever a client sees it: their identity's JSON, in which a subresource sorts before none."""
     parts = [f'"operation":{go_json(who.operation)}']
     if who.manager:
         parts.insert(0, f'"manager":{go_json(who.manager)}')

@@ -11,9 +11,9 @@ def merged(node: Node, live: Any, applied: Any) -> Any:
 
     Neither is changed; the result shares parts with both. Raises EntryError for an entry without a key.
     """
-    if not (_content(live) or _content(applied)) or node.is_whole:
+    if not (_content(live) or _content(applied)) or node.is_atomic:
         return live if applied is MISSING else applied
-    if node.is_free and not (isinstance(live, dict) and isinstance(applied, dict)):
+    if node.is_untyped and not (isinstance(live, dict) and isinstance(applied, dict)):
         # A null says nothing against an object, as among the types that are known to be objects.
         return live if applied is MISSING or (applied is None and isinstance(live, dict)) else applied
     if isinstance(node, MapNode):
@@ -95,9 +95,9 @@ def _merged_list(node: ListNode, live: list[Any], applied: list[Any]) -> Any:
 def without(node: Node, value: Any, fields: FieldSet) -> Any:
     """Return a value without some of its fields; None where nothing is left of it. It is not changed itself."""
     if isinstance(node, MapNode):
-        if node.is_free and not isinstance(value, dict):
+        if node.is_untyped and not isinstance(value, dict):
             return None if isinstance(value, list) else value
-        if not value or node.is_whole:
+        if not value or node.is_atomic:
             return None
         left: dict[str, Any] = {}
         for name, inner in value.items():
@@ -108,7 +108,7 @@ def without(node: Node, value: Any, fields: FieldSet) -> Any:
             left[name] = without(known[1], inner, below) if below and known else inner
         return left or None
     if isinstance(node, ListNode):
-        if not value or node.is_whole:
+        if not value or node.is_atomic:
             return None
         kept: list[Any] = []
         for entry in value:
@@ -150,5 +150,5 @@ def reconciled(node: Node, fields: FieldSet) -> FieldSet:
 def _is_closed(node: Node) -> bool:
     """Tell whether nothing below a part is owned by itself."""
     if isinstance(node, MapNode):
-        return node.is_whole and not node.is_undescribed
-    return node.is_whole and isinstance(node, ListNode)
+        return node.is_atomic and not node.is_undescribed
+    return node.is_atomic and isinstance(node, ListNode)

@@ -36,17 +36,17 @@ class EntryError(ValueError):
 
 
 class Node:
-    """One type. ``is_whole``: it has one owner, whatever is in it (scalars, and what is called atomic).
+    """One type. ``is_atomic``: it has one owner, whatever is in it (scalars, and what is called atomic).
 
-    ``is_free``: nothing is known of it; objects are owned member by member, all else as a whole.
+    ``is_untyped``: nothing is known of it; objects are owned member by member, all else as a whole.
     """
 
-    is_whole: bool = True
-    is_free: bool = False
+    is_atomic: bool = True
+    is_untyped: bool = False
 
-    def is_whole_for(self, value: Any) -> bool:
+    def is_atomic_for(self, value: Any) -> bool:
         """Tell whether a value of this type has one owner."""
-        return self.is_whole or (self.is_free and not isinstance(value, dict))
+        return self.is_atomic or (self.is_untyped and not isinstance(value, dict))
 
     def inner(self, element: str) -> "Node | None":
         """Return the node under a path element, None where there is none."""
@@ -70,9 +70,11 @@ class MapNode(Node):
     is_undescribed: bool = False
     """Nothing is known of what it holds: what is owned in it stays as it is when it becomes one with a single owner."""
 
-    def __init__(self, value: Node | None = None, *, is_whole: bool = False, is_free: bool = False) -> None:
-        self.is_whole = is_whole
-        self.is_free = is_free
+    def __init__(
+        self, value: Node | None = None, *, is_atomic: bool = False, is_untyped: bool = False
+    ) -> None:
+        self.is_atomic = is_atomic
+        self.is_untyped = is_untyped
         self.value = value
         self.fields: dict[str, tuple[str, Node]] = {}
         """By name: the path element and the node. Filled in after the node is made: types hold themselves."""
@@ -99,9 +101,9 @@ class MapNode(Node):
 class ListNode(Node):
     """A list: owned as a whole, or entry by entry, which are known by some of their fields or by their value."""
 
-    def __init__(self, entry: Node, *, is_whole: bool, keys: tuple[str, ...] = ()) -> None:
+    def __init__(self, entry: Node, *, is_atomic: bool, keys: tuple[str, ...] = ()) -> None:
         self.entry = entry
-        self.is_whole = is_whole
+        self.is_atomic = is_atomic
         self.keys = tuple(sorted(keys))
         self.told_keys = keys
 
@@ -155,7 +157,7 @@ class FreeNode(MapNode):
     is_undescribed = True
 
     def __init__(self) -> None:
-        super().__init__(is_free=True)
+        super().__init__(is_untyped=True)
         self.value = self
 
 
@@ -189,7 +191,7 @@ def _object_node(ref: ObjectRef) -> MapNode:
     if known is not None:
         return known
     described = object_type(ref)
-    node = _nodes[ref] = MapNode(is_whole=described.atomic)
+    node = _nodes[ref] = MapNode(is_atomic=described.atomic)
     _fill(node, described)
     return node
 
@@ -206,10 +208,10 @@ def _field_node(field: Field) -> Node:
     if isinstance(ref, ListRef):
         return _list_node(field, ref)
     if isinstance(ref, MapRef):
-        return MapNode(_type_node(ref.value), is_whole=field.map_type == "atomic")
+        return MapNode(_type_node(ref.value), is_atomic=field.map_type == "atomic")
     node = _type_node(ref)
-    if field.map_type and isinstance(node, MapNode) and node.is_whole != (field.map_type == "atomic"):
-        other = MapNode(is_whole=field.map_type == "atomic")
+    if field.map_type and isinstance(node, MapNode) and node.is_atomic != (field.map_type == "atomic"):
+        other = MapNode(is_atomic=field.map_type == "atomic")
         other.fields, other.defaults = node.fields, node.defaults
         return other
     return node
@@ -218,17 +220,17 @@ def _field_node(field: Field) -> Node:
 def _list_node(field: Field, ref: ListRef) -> ListNode:
     entry = _type_node(ref.item)
     if field.list_type:
-        return ListNode(entry, is_whole=field.list_type == "atomic", keys=field.list_keys)
+        return ListNode(entry, is_atomic=field.list_type == "atomic", keys=field.list_keys)
     if ",".join(field.patch_strategies) in _MERGED:
-        return ListNode(entry, is_whole=False, keys=(field.merge_key,) if field.merge_key else ())
-    return ListNode(entry, is_whole=True)
+        return ListNode(entry, is_atomic=False, keys=(field.merge_key,) if field.merge_key else ())
+    return ListNode(entry, is_atomic=True)
 
 
 def _type_node(ref: TypeRef) -> Node:
     if isinstance(ref, ObjectRef):
         return _object_node(ref)
     if isinstance(ref, ListRef):
-        return ListNode(_type_node(ref.item), is_whole=True)
+        return ListNode(_type_node(ref.item), is_atomic=True)
     if isinstance(ref, MapRef):
         return MapNode(_type_node(ref.value))
     return SCALARS[_scalar_kind(ref)]
@@ -265,7 +267,7 @@ def field_set(node: Node, value: Any) -> FieldSet:
 
 def _fields(node: Node, value: Any) -> FieldSet | None:
     """Return what stands under the element of a value, None where nothing of it counts by itself."""
-    if node.is_whole_for(value):
+    if node.is_atomic_for(value):
         return MEMBER
     found: FieldSet = {}
     if isinstance(node, MapNode):

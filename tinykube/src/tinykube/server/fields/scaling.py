@@ -1,8 +1,8 @@
-"""Who owns the replicas of an object, seen through its door ``scale``, and what a write through that door makes of it.
+"""Who owns the replicas of an object, seen through its ``scale`` subresource, and what a write through that subresource makes of it.
 
 A Scale has managed fields while it is written and at no other time: those of the object that own its replicas, told in the
 Scale's own words. What the write makes of them is told in the object's words again. As on a real server what was owned by
-an update goes into an entry of its own by that, and none that comes through the door bears a time.
+an update goes into an entry of its own by that, and none that comes through the subresource bears a time.
 """
 
 from functools import cache
@@ -82,9 +82,9 @@ def applied(
 def owners_of_parent(
     entries: Any, scale: Entries | None, api_version: str, paths: ReplicasPaths
 ) -> Entries | None:
-    """Return the managed fields of an object (``entries`` before) after a write through its door ``scale``.
+    """Return the managed fields of an object (``entries`` before) after a write through its ``scale`` subresource.
 
-    ``scale``: those of the Scale; ``api_version``: of the object, as the door's path names it. Entries of versions that the
+    ``scale``: those of the Scale; ``api_version``: of the object, as the subresource's path names it. Entries of versions that the
     kind does not have go.
     """
     seen, before = decode(scale, is_canonical=True), decode(entries, is_canonical=True)

@@ -48,7 +48,7 @@ def _list_node(schema: StructuralSchema, *, preserves: bool) -> ListNode:
     items, list_type = schema.get("items"), schema.get(_LIST_TYPE) or _ATOMIC
     entry = _node(items, preserves=preserves) if isinstance(items, Mapping) else SCALARS["free"]
     keys = tuple(schema.get(_LIST_KEYS) or ()) if list_type == "map" else ()
-    return ListNode(entry, is_whole=list_type == _ATOMIC, keys=keys)
+    return ListNode(entry, is_atomic=list_type == _ATOMIC, keys=keys)
 
 
 def _object_node(schema: StructuralSchema, *, preserves: bool) -> MapNode:
@@ -60,8 +60,8 @@ def _object_node(schema: StructuralSchema, *, preserves: bool) -> MapNode:
         fields |= {"apiVersion": SCALARS["string"], "kind": SCALARS["string"], "metadata": metadata_node()}
     node = MapNode(
         _free_value(schema, preserves=preserves, is_bare=not fields),
-        is_whole=schema.get(_MAP_TYPE) == _ATOMIC,
-        is_free=not schema.get("type") and not schema.get(_EMBEDDED),
+        is_atomic=schema.get(_MAP_TYPE) == _ATOMIC,
+        is_untyped=not schema.get("type") and not schema.get(_EMBEDDED),
     )
     node.fields = {name: ("f:" + name, inner) for name, inner in fields.items()}
     node.defaults = {
@@ -82,4 +82,4 @@ def _free_value(schema: StructuralSchema, *, preserves: bool, is_bare: bool) -> 
 
 
 def _says_nothing(value: Node | None) -> bool:
-    return value is not None and (value.is_free or value is SCALARS["untyped"])
+    return value is not None and (value.is_untyped or value is SCALARS["untyped"])

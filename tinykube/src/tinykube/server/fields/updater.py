@@ -60,7 +60,7 @@ class NotTypedError(ValueError):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A version of a kind: how its parts are owned, and what the request's door does not write (``reset``)."""
+    """A version of a kind: how its parts are owned, and what the request's subresource does not write (``reset``)."""
 
     api_version: str
     node: MapNode

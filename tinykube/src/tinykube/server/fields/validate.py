@@ -41,7 +41,7 @@ def _check(node: Node, value: Any, path: str, found: _Found) -> None:
         text = _scalar_problem(node.kind, value)
         if text:
             found.append(_tell(path, text))
-    elif node.is_free and not isinstance(value, dict):
+    elif node.is_untyped and not isinstance(value, dict):
         return
     elif isinstance(node, MapNode):
         if not isinstance(value, dict):
@@ -63,7 +63,7 @@ def _check(node: Node, value: Any, path: str, found: _Found) -> None:
 def _check_entries(node: ListNode, entries: list[Any], path: str, found: _Found) -> None:
     seen: set[str] = set()
     for index, entry in enumerate(entries):
-        if node.is_whole:
+        if node.is_atomic:
             step = f"[{index}]"
         else:
             try:

@@ -14,7 +14,7 @@ from tinykube.server.http.negotiation import NO_TRANSFORM
 from tinykube.server.http.openapi import OpenApi
 from tinykube.server.http.paths import parse_resource_path, segments_of
 from tinykube.server.http.query import NO_QUERY, boolean, parse_query
-from tinykube.server.http.request_info import Asked, form_of_refusal
+from tinykube.server.http.request_info import RequestInfo, error_form
 from tinykube.server.http.resources import Resources, no_such_resource
 from tinykube.server.http.responses import refuse, respond, text
 from tinykube.server.objects import GroupResource, JsonObject
@@ -60,10 +60,10 @@ class Dispatcher:
         try:
             return await self._answer(request, audit_id, warnings)
         except StatusError as error:
-            return refuse(error, audit_id=audit_id, form=form_of_refusal(request), warnings=warnings)
+            return refuse(error, audit_id=audit_id, form=error_form(request), warnings=warnings)
         except RecursionError:
             refusal = bad_request("the body, or an object that it changes, is nested too deeply")
-            return refuse(refusal, audit_id=audit_id, form=form_of_refusal(request), warnings=warnings)
+            return refuse(refusal, audit_id=audit_id, form=error_form(request), warnings=warnings)
         except ConnectionError:
             raise  # the client is gone: nobody to answer
         except Exception:  # noqa: BLE001 - the log is told, and the client
@@ -85,7 +85,7 @@ class Dispatcher:
             if not is_open(path):
                 raise unauthorized()
             caller = _NOBODY
-        asked = Asked(
+        info = RequestInfo(
             request=request,
             method=request.method,
             path=path,
@@ -98,38 +98,38 @@ class Dispatcher:
         resource = parse_resource_path(segments)
         if resource is not None:
             if not self._has_version(resource.group, resource.version):
-                return self._unknown_version(asked, resource.group)
-            return await self._resources.answer(asked, resource)
-        return self._answer_other(asked, segments)
+                return self._unknown_version(info, resource.group)
+            return await self._resources.answer(info, resource)
+        return self._answer_other(info, segments)
 
     def _has_version(self, group: str, version: str) -> bool:
         return version in self._registry.versions().get(group, ())
 
-    def _unknown_version(self, asked: Asked, group: str) -> web.Response:
+    def _unknown_version(self, info: RequestInfo, group: str) -> web.Response:
         """Answer for a version that is not there: with a Status where the group is, else with a plain text."""
         if group in self._registry.versions():
             raise no_such_resource()
-        return text(404, "404 page not found\n", audit_id=asked.audit_id)
+        return text(404, "404 page not found\n", audit_id=info.audit_id)
 
-    def _answer_other(self, asked: Asked, segments: list[str]) -> web.Response:
-        if asked.method not in ("GET", "HEAD"):
+    def _answer_other(self, info: RequestInfo, segments: list[str]) -> web.Response:
+        if info.method not in ("GET", "HEAD"):
             raise method_not_allowed(GroupResource("", ""))
         match segments:
             case ["version"]:
-                return respond(200, self._version, "application/json", audit_id=asked.audit_id)
+                return respond(200, self._version, "application/json", audit_id=info.audit_id)
             case [check, *names] if check in _CHECKS:
-                return self._health(asked, check, names)
+                return self._health(info, check, names)
             case ["openapi", "v3", *rest]:
-                return self._openapi.answer(asked, rest)
+                return self._openapi.answer(info, rest)
             case ["openapi", "v2"]:
-                return self._openapi.answer_v2(asked)
+                return self._openapi.answer_v2(info)
             case ["api", *_] | ["apis", *_]:
-                return self._discover(asked, segments)
+                return self._discover(info, segments)
             case [""]:
-                return self._paths(asked)
-        return text(404, "404 page not found\n", audit_id=asked.audit_id)
+                return self._paths(info)
+        return text(404, "404 page not found\n", audit_id=info.audit_id)
 
-    def _health(self, asked: Asked, check: str, names: list[str]) -> web.Response:
+    def _health(self, info: RequestInfo, check: str, names: list[str]) -> web.Response:
         """Answer ``ok`` or what is not; ``?verbose`` lists the checks, a name below the path asks for one of them."""
         results = {"ping": ""}
         if check != "livez":
@@ -138,31 +138,31 @@ class Dispatcher:
             results["serving"] = "" if self._is_ready() else "the server is starting, or stopping"
         if names:
             if len(names) > 1 or names[0] not in results:
-                return text(404, "404 page not found\n", audit_id=asked.audit_id)
+                return text(404, "404 page not found\n", audit_id=info.audit_id)
             results = {names[0]: results[names[0]]}
         passed = not any(results.values())
-        if passed and (names or not boolean(asked.query, "verbose")):
-            return text(200, "ok", audit_id=asked.audit_id)
+        if passed and (names or not boolean(info.query, "verbose")):
+            return text(200, "ok", audit_id=info.audit_id)
         lines = [
             f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
             for name, problem in results.items()
         ]
         lines.append(f"{check} check {'passed' if passed else 'failed'}\n")
-        return text(200 if passed else 500, "\n".join(lines), audit_id=asked.audit_id)
+        return text(200 if passed else 500, "\n".join(lines), audit_id=info.audit_id)
 
-    def _discover(self, asked: Asked, segments: list[str]) -> web.Response:
-        found = self._discovery.roots(segments, asked.request.headers.get("Accept", ""))
+    def _discover(self, info: RequestInfo, segments: list[str]) -> web.Response:
+        found = self._discovery.roots(segments, info.request.headers.get("Accept", ""))
         if found is None:
-            return self._unknown_version(asked, "" if segments[0] == "api" else segments[1])
+            return self._unknown_version(info, "" if segments[0] == "api" else segments[1])
         headers = {"Etag": found.etag, "Vary": "Accept"}
-        unchanged = asked.request.headers.get("If-None-Match", "")
+        unchanged = info.request.headers.get("If-None-Match", "")
         cache_control = "public"
         if unchanged == found.etag:
             return respond(
                 304,
                 b"",
                 found.content_type,
-                audit_id=asked.audit_id,
+                audit_id=info.audit_id,
                 headers=headers,
                 cache_control=cache_control,
             )
@@ -170,17 +170,17 @@ class Dispatcher:
             200,
             found.body,
             found.content_type,
-            audit_id=asked.audit_id,
+            audit_id=info.audit_id,
             headers=headers,
             cache_control=cache_control,
         )
 
-    def _paths(self, asked: Asked) -> web.Response:
-        asked.form(NO_TRANSFORM)
+    def _paths(self, info: RequestInfo) -> web.Response:
+        info.form(NO_TRANSFORM)
         paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         for group, versions in self._registry.versions().items():
             root = f"/apis/{group}" if group else "/api"
             paths += [root, *(f"{root}/{version}" for version in versions)]
         return respond(
-            200, encode_json({"paths": sorted(set(paths))}), "application/json", audit_id=asked.audit_id
+            200, encode_json({"paths": sorted(set(paths))}), "application/json", audit_id=info.audit_id
         )

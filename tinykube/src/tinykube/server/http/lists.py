@@ -7,7 +7,7 @@ from tinykube.server.http.negotiation import Form
 from tinykube.server.http.tables import partial_list, table
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition
-from tinykube.server.storage.model import Stored
+from tinykube.server.storage.model import StoredObject
 from tinykube.server.verbs.context import shown
 from tinykube.server.verbs.read import Page
 
@@ -55,7 +55,7 @@ def typed_list(definition: Definition, documents: list[JsonObject], metadata: Js
     }
 
 
-def item_of(stored: Stored) -> bytes:
+def item_of(stored: StoredObject) -> bytes:
     """Return an object as an item of a list."""
     return b"{" + stored.encoded[stored.item_offset :]
 

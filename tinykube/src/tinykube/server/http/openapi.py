@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tinykube.server.http.codec import encode_json
 from tinykube.server.http.query import first
-from tinykube.server.http.request_info import Asked
+from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.http.responses import NOT_CACHED, respond, text
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Registry
@@ -51,31 +51,31 @@ class OpenApi:
         self._revision = -1
         self._documents: dict[str, _Document] = {}
 
-    def answer(self, asked: Asked, rest: list[str]) -> web.Response:
+    def answer(self, info: RequestInfo, rest: list[str]) -> web.Response:
         """Return the index, or one document."""
         self._forget_what_is_old()
         if not [part for part in rest if part]:
-            return self._index(asked)
+            return self._index(info)
         found = self._document("/".join(rest))
         if found is None:
-            return text(404, "404 page not found\n", audit_id=asked.audit_id)
-        is_named = first(asked.query, "hash") == found.digest
+            return text(404, "404 page not found\n", audit_id=info.audit_id)
+        is_named = first(info.query, "hash") == found.digest
         cache_control = "public, immutable" if is_named else NOT_CACHED
-        return _kept(asked, found, "application/json", cache_control)
+        return _kept(info, found, "application/json", cache_control)
 
-    def answer_v2(self, asked: Asked) -> web.Response:
+    def answer_v2(self, info: RequestInfo) -> web.Response:
         """Return the document of version 2: all groups in one, as JSON or protobuf.
 
         kubectl asks for the latter, for kinds that version 3 does not know (a ``List``, say, or one that is misspelt) and
         for ``explain --output=plaintext-openapiv2``.
         """
         self._forget_what_is_old()
-        for media_range in asked.request.headers.get("Accept", "").split(","):
+        for media_range in info.request.headers.get("Accept", "").split(","):
             if media_range.partition(";")[0].strip() in _V2_PROTOBUF_TYPES:
                 found = self._made(_V2_PROTOBUF, lambda: swagger_protobuf(self._swagger()))
-                return _kept(asked, found, _V2_PROTOBUF_TYPES[0], NOT_CACHED)
+                return _kept(info, found, _V2_PROTOBUF_TYPES[0], NOT_CACHED)
         found = self._made(_V2, lambda: encode_json(self._swagger()))
-        return _kept(asked, found, "application/json", NOT_CACHED)
+        return _kept(info, found, "application/json", NOT_CACHED)
 
     def _swagger(self) -> JsonObject:
         return swagger(
@@ -89,7 +89,7 @@ class OpenApi:
             self._documents.clear()
             self._revision = self._registry.revision
 
-    def _index(self, asked: Asked) -> web.Response:
+    def _index(self, info: RequestInfo) -> web.Response:
         paths = {}
         for group, versions in self._registry.versions().items():
             for version in versions:
@@ -97,7 +97,7 @@ class OpenApi:
                 found = self._document(name)
                 if found is not None:
                     paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={found.digest}"}
-        return _kept(asked, _packed(encode_json({"paths": paths})), "text/plain; charset=utf-8", NOT_CACHED)
+        return _kept(info, _packed(encode_json({"paths": paths})), "text/plain; charset=utf-8", NOT_CACHED)
 
     def _document(self, name: str) -> _Document | None:
         """Return the document of a group version, named as in its URL; ``None`` where there is no such group version."""
@@ -124,19 +124,19 @@ def _packed(body: bytes) -> _Document:
     return _Document(zlib.compress(body, _GZIP_LEVEL, wbits=_GZIP), digest)
 
 
-def _kept(asked: Asked, document: _Document, content_type: str, cache_control: str) -> web.Response:
+def _kept(info: RequestInfo, document: _Document, content_type: str, cache_control: str) -> web.Response:
     etag = f'"{document.digest}"'
     headers = {"Etag": etag, "Vary": "Accept, Accept-Encoding"}
     code, body = 200, b""
-    if asked.request.headers.get("If-None-Match", "") == etag:
+    if info.request.headers.get("If-None-Match", "") == etag:
         code = 304
-    elif takes_gzip(asked.request.headers.get("Accept-Encoding", "")):
+    elif takes_gzip(info.request.headers.get("Accept-Encoding", "")):
         body = document.packed
         headers["Content-Encoding"] = "gzip"
     else:
         body = zlib.decompress(document.packed, wbits=_GZIP)
     return respond(
-        code, body, content_type, audit_id=asked.audit_id, headers=headers, cache_control=cache_control
+        code, body, content_type, audit_id=info.audit_id, headers=headers, cache_control=cache_control
     )
 
 

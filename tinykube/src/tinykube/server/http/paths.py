@@ -7,7 +7,7 @@ _OF_A_NAMESPACE = frozenset({"status", "finalize"})
 
 
 class ResourcePath(NamedTuple):
-    """A collection, an object, or a door of an object. ``watches``: by the old ``/watch/`` paths."""
+    """A collection, an object, or a subresource. ``watches``: by the old ``/watch/`` paths."""
 
     group: str
     version: str

@@ -11,9 +11,9 @@ from aiohttp import web
 
 from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.http import query as parameters
-from tinykube.server.http.request_info import Asked
+from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.http.responses import NOT_CACHED
-from tinykube.server.json_access import items, member, text
+from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
 from tinykube.server.verbs.context import Backend, Target
 from tinykube.server.verbs.read import get
@@ -37,11 +37,13 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
 
 
-async def serve_log(backend: Backend, target: Target, asked: Asked, source: LogSource) -> web.StreamResponse:
+async def serve_log(
+    backend: Backend, target: Target, info: RequestInfo, source: LogSource
+) -> web.StreamResponse:
     """Send a log, and with ``follow`` what is added to it until the container ends. Raises StatusErrors."""
     pod = (await get(backend, target)).decode()
     now = backend.clock.wall()
-    options = _options(asked, pod, now)
+    options = _options(info, pod, now)
     _check_started(pod, options)
     lines = list(source(pod, options.container, options.previous, now))
     last = lines[-1] if lines else (now, "")
@@ -51,25 +53,25 @@ async def serve_log(backend: Backend, target: Target, asked: Asked, source: LogS
         lines = lines[len(lines) - min(options.tail_lines, len(lines)) :]
     response = web.StreamResponse()
     response.headers.update(
-        {"Content-Type": "text/plain", "Audit-Id": asked.audit_id, "Cache-Control": NOT_CACHED}
+        {"Content-Type": "text/plain", "Audit-Id": info.audit_id, "Cache-Control": NOT_CACHED}
     )
     with contextlib.suppress(ConnectionResetError):  # the client has left
-        await response.prepare(asked.request)
+        await response.prepare(info.request)
         body = _encoded(lines, timestamps=options.timestamps)
         await response.write(body if options.limit_bytes is None else body[: options.limit_bytes])
         if options.follow and not options.previous:
-            async for more in _followed(backend, target, asked, source, options, last):
+            async for more in _followed(backend, target, info, source, options, last):
                 await response.write(_encoded(more, timestamps=options.timestamps))
         await response.write_eof()
     return response
 
 
 async def _followed(
-    backend: Backend, target: Target, asked: Asked, source: LogSource, options: _Options, last: LogLine
+    backend: Backend, target: Target, info: RequestInfo, source: LogSource, options: _Options, last: LogLine
 ) -> AsyncIterator[Sequence[LogLine]]:
     while True:
         await asyncio.sleep(_FOLLOW_SECONDS)
-        transport = asked.request.transport
+        transport = info.request.transport
         if transport is None or transport.is_closing():
             return
         try:
@@ -93,8 +95,8 @@ def _encoded(lines: Sequence[LogLine], *, timestamps: bool) -> bytes:
     return "".join(form.format(*line) for line in lines).encode()
 
 
-def _options(asked: Asked, pod: JsonObject, now: datetime) -> _Options:
-    query = asked.query
+def _options(info: RequestInfo, pod: JsonObject, now: datetime) -> _Options:
+    query = info.query
     seconds, moment = parameters.integer(query, "sinceSeconds"), parameters.first(query, "sinceTime")
     since = now - timedelta(seconds=seconds) if seconds is not None else None
     if moment:
@@ -115,9 +117,9 @@ def _options(asked: Asked, pod: JsonObject, now: datetime) -> _Options:
 
 def _container(pod: JsonObject, asked: str) -> str:
     """Return the container that is meant. Raises 400 in the words of a kubelet."""
-    spec, name = member(pod, "spec"), text(member(pod, "metadata"), "name")
-    own = [text(each, "name") for each in items(spec, "containers")]
-    init = [text(each, "name") for each in items(spec, "initContainers")]
+    spec, name = get_object(pod, "spec"), get_str(get_object(pod, "metadata"), "name")
+    own = [get_str(each, "name") for each in get_list(spec, "containers")]
+    init = [get_str(each, "name") for each in get_list(spec, "initContainers")]
     if asked:
         if asked not in (*own, *init):
             raise bad_request(f"container {asked} is not valid for pod {name}")
@@ -131,23 +133,25 @@ def _container(pod: JsonObject, asked: str) -> str:
 
 
 def _state(pod: JsonObject, container: str, name: str = "state") -> JsonObject:
-    status = member(pod, "status")
-    for each in (*items(status, "containerStatuses"), *items(status, "initContainerStatuses")):
-        if text(each, "name") == container:
-            return member(each, name)
+    status = get_object(pod, "status")
+    for each in (*get_list(status, "containerStatuses"), *get_list(status, "initContainerStatuses")):
+        if get_str(each, "name") == container:
+            return get_object(each, name)
     return {}
 
 
 def _is_running(pod: JsonObject, container: str) -> bool:
-    return bool(member(_state(pod, container), "running"))
+    return bool(get_object(_state(pod, container), "running"))
 
 
 def _check_started(pod: JsonObject, options: _Options) -> None:
     """Refuse the log of a container that has not run, in the words of a kubelet."""
-    name = text(member(pod, "metadata"), "name")
+    name = get_str(get_object(pod, "metadata"), "name")
     state, last = _state(pod, options.container), _state(pod, options.container, "lastState")
-    if options.previous and not member(last, "terminated"):
+    if options.previous and not get_object(last, "terminated"):
         raise bad_request(f'previous terminated container "{options.container}" in pod "{name}" not found')
-    if not options.previous and not (state.keys() & {"running", "terminated"} or member(last, "terminated")):
-        reason = text(member(state, "waiting"), "reason") or "ContainerCreating"
+    if not options.previous and not (
+        state.keys() & {"running", "terminated"} or get_object(last, "terminated")
+    ):
+        reason = get_str(get_object(state, "waiting"), "reason") or "ContainerCreating"
         raise bad_request(f'container "{options.container}" in pod "{name}" is waiting to start: {reason}')

@@ -13,7 +13,7 @@ from tinykube.server.verbs.context import Caller
 _BODY_SECONDS = 60.0
 
 
-class Asked(msgspec.Struct, kw_only=True):
+class RequestInfo(msgspec.Struct, kw_only=True):
     """What is known of a request before its verb is. ``warnings`` go out with the answer, a refusal, too."""
 
     request: web.BaseRequest
@@ -51,7 +51,7 @@ class Asked(msgspec.Struct, kw_only=True):
             ) from None
 
 
-def form_of_refusal(request: web.BaseRequest) -> Form:
+def error_form(request: web.BaseRequest) -> Form:
     """Return the form of a refusal: whatever the request may have been, this never fails."""
     try:
         form = negotiate(request.headers.get("Accept", ""), NO_TRANSFORM)

@@ -29,7 +29,7 @@ from tinykube.server.http.negotiation import (
 )
 from tinykube.server.http.paths import ResourcePath
 from tinykube.server.http.pod_logs import LogSource, serve_log
-from tinykube.server.http.request_info import Asked
+from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.http.responses import respond
 from tinykube.server.http.streams import Streams
 from tinykube.server.http.tables import partial, table
@@ -45,7 +45,12 @@ from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptio
 from tinykube.server.verbs.patch import patch
 from tinykube.server.verbs.read import get, list_page
 from tinykube.server.verbs.selection import parse_selection
-from tinykube.server.verbs.subresources import apply_door, patch_door, read_door, write_door
+from tinykube.server.verbs.subresources import (
+    apply_subresource,
+    patch_subresource,
+    read_subresource,
+    write_subresource,
+)
 from tinykube.server.verbs.update import update
 from tinykube.server.verbs.watch import open_watch
 
@@ -74,38 +79,38 @@ class Resources:
         self._decoder = decoder
         self._streams = streams
 
-    async def answer(self, asked: Asked, path: ResourcePath) -> web.StreamResponse:
+    async def answer(self, info: RequestInfo, path: ResourcePath) -> web.StreamResponse:
         """Return the answer. Raises a StatusError for every refusal."""
-        if self._pod_logs is not None and path.subresource == "log" and asked.method == "GET":
+        if self._pod_logs is not None and path.subresource == "log" and info.method == "GET":
             target = self._target(path._replace(subresource=""))
             if target.definition.graceful:  # a pod
-                return await serve_log(self._backend, target, asked, self._pod_logs)
+                return await serve_log(self._backend, target, info, self._pod_logs)
         target = self._target(path)
         definition = target.definition
         if definition.deprecation:
-            asked.warnings.append(definition.deprecation)
-        verb = self._verb(asked, path, target)
+            info.warnings.append(definition.deprecation)
+        verb = self._verb(info, path, target)
         if target.subresource is not None:
-            return await self._answer_door(asked, target, target.subresource, verb)
+            return await self._answer_subresource(info, target, target.subresource, verb)
         match verb:
             case "get":
-                form = asked.form(OF_AN_OBJECT)
-                stored = await get(self._backend, target, parameters.first(asked.query, "resourceVersion"))
-                return self._object(asked, definition, answer(200, definition, stored), form)
+                form = info.form(OF_AN_OBJECT)
+                stored = await get(self._backend, target, parameters.first(info.query, "resourceVersion"))
+                return self._object(info, definition, answer(200, definition, stored), form)
             case "list":
-                return await self._list(asked, target)
+                return await self._list(info, target)
             case "watch":
-                return await self._watch(asked, target)
+                return await self._watch(info, target)
             case "create":
-                return await self._create(asked, target)
+                return await self._create(info, target)
             case "update":
-                return await self._update(asked, target)
+                return await self._update(info, target)
             case "patch":
-                return await self._patch(asked, target)
+                return await self._patch(info, target)
             case "delete":
-                return await self._delete(asked, target)
+                return await self._delete(info, target)
             case "deletecollection":
-                return await self._delete_collection(asked, target)
+                return await self._delete_collection(info, target)
 
     # ------------------------------------------------------------------------------------ what is asked for
 
@@ -122,11 +127,11 @@ class Resources:
                 raise no_such_resource()
         return Target(definition, path.namespace, path.name, subresource)
 
-    def _verb(self, asked: Asked, path: ResourcePath, target: Target) -> Verb:
+    def _verb(self, info: RequestInfo, path: ResourcePath, target: Target) -> Verb:
         verb: Verb
-        match asked.method:
+        match info.method:
             case "GET":
-                if path.watches or (not target.name and parameters.boolean(asked.query, "watch")):
+                if path.watches or (not target.name and parameters.boolean(info.query, "watch")):
                     verb = "watch"
                 else:
                     verb = "get" if target.name else "list"
@@ -149,10 +154,10 @@ class Resources:
 
     # -------------------------------------------------------------------------------------------- reading
 
-    async def _list(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_A_LIST)
-        include = self._include_object(asked, form)
-        page = await list_page(self._backend, target, parameters.list_options(asked.query))
+    async def _list(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_A_LIST)
+        include = self._include_object(info, form)
+        page = await list_page(self._backend, target, parameters.list_options(info.query))
         encode = functools.partial(
             encode_page,
             target.definition,
@@ -165,36 +170,36 @@ class Resources:
             body = encode()
         else:
             body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
-        return respond(200, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+        return respond(200, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
 
-    async def _watch(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_A_WATCH)
+    async def _watch(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_A_WATCH)
         if form.is_yaml:
             raise StatusError(
                 406,
                 "NotAcceptable",
                 "only the following media types are accepted: application/json;stream=watch",
             )
-        include = self._include_object(asked, form)
-        options = parameters.list_options(asked.query)
+        include = self._include_object(info, form)
+        options = parameters.list_options(info.query)
         if target.name:
             options = _for_one(options, target.name)
             target = Target(target.definition, target.namespace)
         opened = await open_watch(self._backend, target, options)
         framer = Framer(target.definition, form, self._backend.clock.wall, include_object=include)
         return await self._streams.serve(
-            asked.request,
+            info.request,
             opened,
             framer,
             form.content_type,
-            audit_id=asked.audit_id,
-            warnings=asked.warnings,
+            audit_id=info.audit_id,
+            warnings=info.warnings,
         )
 
-    def _include_object(self, asked: Asked, form: Form) -> str:
+    def _include_object(self, info: RequestInfo, form: Form) -> str:
         if form.transform != "Table":
             return "Metadata"
-        include = parameters.first(asked.query, "includeObject")
+        include = parameters.first(info.query, "includeObject")
         if include not in _INCLUDES:
             raise bad_request(
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
@@ -204,19 +209,19 @@ class Resources:
 
     # -------------------------------------------------------------------------------------------- writing
 
-    def _rules(self, asked: Asked, *, dry_run: bool) -> Request:
-        request = new_request(self._backend, asked.caller, dry_run=dry_run)
-        request.warnings = asked.warnings
-        request.body_bytes = asked.request.content_length or LARGEST_BODY_BYTES
+    def _new_request(self, info: RequestInfo, *, dry_run: bool) -> Request:
+        request = new_request(self._backend, info.caller, dry_run=dry_run)
+        request.warnings = info.warnings
+        request.body_bytes = info.request.content_length or LARGEST_BODY_BYTES
         return request
 
-    async def _decoded(self, asked: Asked, definition: Definition) -> tuple[JsonObject, tuple[str, ...]]:
-        body = await asked.body()
+    async def _decoded(self, info: RequestInfo, definition: Definition) -> tuple[JsonObject, tuple[str, ...]]:
+        body = await info.body()
         return await _off_loop(
             body,
             self._decode,
             body,
-            asked.content_type,
+            info.content_type,
             definition.group,
             definition.version,
             definition.kind,
@@ -227,71 +232,69 @@ class Resources:
     ) -> tuple[JsonObject, tuple[str, ...]]:
         return decode_object(self._decoder, body, content_type, group, version, kind)
 
-    async def _create(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_AN_OBJECT)
-        options = parameters.write_options(asked.query, "CreateOptions")
+    async def _create(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_AN_OBJECT)
+        options = parameters.write_options(info.query, "CreateOptions")
         options.check()
-        request = self._rules(asked, dry_run=options.is_dry_run)
-        document, problems = await self._decoded(asked, target.definition)
+        request = self._new_request(info, dry_run=options.is_dry_run)
+        document, problems = await self._decoded(info, target.definition)
         result = await create(self._backend, target, request, options, document, problems)
-        return self._object(asked, target.definition, result, form)
+        return self._object(info, target.definition, result, form)
 
-    async def _update(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_AN_OBJECT)
-        options = parameters.write_options(asked.query, "UpdateOptions")
+    async def _update(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_AN_OBJECT)
+        options = parameters.write_options(info.query, "UpdateOptions")
         options.check()
-        request = self._rules(asked, dry_run=options.is_dry_run)
-        document, problems = await self._decoded(asked, target.definition)
+        request = self._new_request(info, dry_run=options.is_dry_run)
+        document, problems = await self._decoded(info, target.definition)
         result = await update(self._backend, target, request, options, document, problems)
-        return self._object(asked, target.definition, result, form)
+        return self._object(info, target.definition, result, form)
 
-    async def _patch(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_AN_OBJECT)
-        if media_type(asked.content_type) == _APPLY_TYPE:
-            return await self._apply(asked, target, form)
-        patch_type = _patch_type(asked.content_type)
-        options = parameters.write_options(asked.query, "PatchOptions")
+    async def _patch(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_AN_OBJECT)
+        if media_type(info.content_type) == _APPLY_TYPE:
+            return await self._apply(info, target, form)
+        patch_type = _patch_type(info.content_type)
+        options = parameters.write_options(info.query, "PatchOptions")
         options.check()
-        request = self._rules(asked, dry_run=options.is_dry_run)
-        body = await asked.body()
+        request = self._new_request(info, dry_run=options.is_dry_run)
+        body = await info.body()
         value, problems = await _off_loop(body, self._decoder.patch, body)
         result = await patch(self._backend, target, request, options, patch_type, value, problems)
-        return self._object(asked, target.definition, result, form)
+        return self._object(info, target.definition, result, form)
 
-    async def _apply(self, asked: Asked, target: Target, form: Form) -> web.StreamResponse:
-        options = self._apply_options(asked)
-        request = self._rules(asked, dry_run=options.is_dry_run)
-        value, problems = await self._applied(asked)
+    async def _apply(self, info: RequestInfo, target: Target, form: Form) -> web.StreamResponse:
+        options = self._apply_options(info)
+        request = self._new_request(info, dry_run=options.is_dry_run)
+        value, problems = await self._applied(info)
         result = await apply(self._backend, target, request, options, value, problems)
-        return self._object(asked, target.definition, result, form)
+        return self._object(info, target.definition, result, form)
 
-    def _apply_options(self, asked: Asked) -> WriteOptions:
-        options = parameters.write_options(asked.query, "PatchOptions")
+    def _apply_options(self, info: RequestInfo) -> WriteOptions:
+        options = parameters.write_options(info.query, "PatchOptions")
         options.check(is_apply=True)
         return options
 
-    async def _applied(self, asked: Asked) -> tuple[object, Sequence[str]]:
-        body = await asked.body()
+    async def _applied(self, info: RequestInfo) -> tuple[object, Sequence[str]]:
+        body = await info.body()
         try:
             return await _off_loop(body, self._decoder.yaml, body) if body else (None, ())
         except StatusError as error:
             why = error.message.rpartition(" (")[0] or error.message
             raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
 
-    async def _delete(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(OF_AN_OBJECT)
-        options = await self._delete_options(asked)
-        request = self._rules(asked, dry_run=options.is_dry_run)
+    async def _delete(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(OF_AN_OBJECT)
+        options = await self._delete_options(info)
+        request = self._new_request(info, dry_run=options.is_dry_run)
         result = await delete(self._backend, target, request, options)
-        return self._object(asked, target.definition, result, form)
+        return self._object(info, target.definition, result, form)
 
-    async def _delete_options(self, asked: Asked) -> DeleteOptions:
-        body = await asked.body()
+    async def _delete_options(self, info: RequestInfo) -> DeleteOptions:
+        body = await info.body()
         document: JsonObject | None = None
         if body:
-            given, _ = await _off_loop(
-                body, self._decode, body, asked.content_type, "", "v1", "DeleteOptions"
-            )
+            given, _ = await _off_loop(body, self._decode, body, info.content_type, "", "v1", "DeleteOptions")
             document = given
             if document.get("kind", "DeleteOptions") != "DeleteOptions":
                 raise bad_request(
@@ -299,98 +302,100 @@ class Resources:
                     'in scheme "pkg/runtime/scheme.go:111"'
                 )
             self._backend.schema.conform("", "v1", "DeleteOptions", document)
-        return parameters.delete_options(asked.query, document)
+        return parameters.delete_options(info.query, document)
 
-    async def _delete_collection(self, asked: Asked, target: Target) -> web.StreamResponse:
-        form = asked.form(NO_TRANSFORM)
+    async def _delete_collection(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+        form = info.form(NO_TRANSFORM)
         definition = target.definition
-        wanted = parameters.list_options(asked.query)
+        wanted = parameters.list_options(info.query)
         selection = parse_selection(definition, wanted.label_selector, wanted.field_selector)
-        options = await self._delete_options(asked)
-        gone = await delete_collection(self._backend, target, asked.caller, options, selection)
+        options = await self._delete_options(info)
+        gone = await delete_collection(self._backend, target, info.caller, options, selection)
         revision = str(self._backend.storage.revision)
         document = typed_list(
             definition, [shown(definition, stored.decode()) for stored in gone], {"resourceVersion": revision}
         )
-        return self._document(asked, 200, document, form)
+        return self._document(info, 200, document, form)
 
-    # ---------------------------------------------------------------------------------------------- doors
+    # ---------------------------------------------------------------------------------------------- subresources
 
-    async def _answer_door(
-        self, asked: Asked, target: Target, door: Subresource, verb: Verb
+    async def _answer_subresource(
+        self, info: RequestInfo, target: Target, subresource: Subresource, verb: Verb
     ) -> web.StreamResponse:
         """Answer for ``status``, ``scale`` and the like."""
-        form = asked.form(OF_AN_OBJECT)
+        form = info.form(OF_AN_OBJECT)
         backend, definition = self._backend, target.definition
         if verb == "get":
-            if door.handler is None:
+            if subresource.handler is None:
                 stored = await get(backend, target)
-                return self._object(asked, definition, answer(200, definition, stored), form)
-            document = read_door(backend, target, door.handler)
-            if form.transform == "Table" and door.columns:
-                document = self._table(asked, door, document, form)
-            return self._document(asked, 200, document, form)
-        if door.handler is None:
-            return await (self._patch if verb == "patch" else self._update)(asked, target)
-        if verb == "patch" and media_type(asked.content_type) == _APPLY_TYPE:
-            options = self._apply_options(asked)
-            request = self._rules(asked, dry_run=options.is_dry_run)
-            value, twice = await self._applied(asked)
-            document = await apply_door(backend, target, request, door, value, options, twice)
-            return self._document(asked, 200, document, form)
+                return self._object(info, definition, answer(200, definition, stored), form)
+            document = read_subresource(backend, target, subresource.handler)
+            if form.transform == "Table" and subresource.columns:
+                document = self._table(info, subresource, document, form)
+            return self._document(info, 200, document, form)
+        if subresource.handler is None:
+            return await (self._patch if verb == "patch" else self._update)(info, target)
+        if verb == "patch" and media_type(info.content_type) == _APPLY_TYPE:
+            options = self._apply_options(info)
+            request = self._new_request(info, dry_run=options.is_dry_run)
+            value, twice = await self._applied(info)
+            document = await apply_subresource(backend, target, request, subresource, value, options, twice)
+            return self._document(info, 200, document, form)
         kinds = {"create": "CreateOptions", "patch": "PatchOptions"}
-        options = parameters.write_options(asked.query, kinds.get(verb, "UpdateOptions"))
+        options = parameters.write_options(info.query, kinds.get(verb, "UpdateOptions"))
         options.check()
-        request = self._rules(asked, dry_run=options.is_dry_run)
+        request = self._new_request(info, dry_run=options.is_dry_run)
         if verb == "patch":
-            patch_type = _patch_type(asked.content_type)
-            patch_body = await asked.body()
+            patch_type = _patch_type(info.content_type)
+            patch_body = await info.body()
             value, _ = await _off_loop(patch_body, self._decoder.patch, patch_body)
-            document = await patch_door(backend, target, request, door, patch_type, value, options)
-            return self._document(asked, 200, document, form)
-        group, version = door.group or definition.group, door.version or definition.version
-        sent = await asked.body()
+            document = await patch_subresource(
+                backend, target, request, subresource, patch_type, value, options
+            )
+            return self._document(info, 200, document, form)
+        group, version = subresource.group or definition.group, subresource.version or definition.version
+        sent = await info.body()
         body, problems = await _off_loop(
-            sent, self._decode, sent, asked.content_type, group, version, door.kind
+            sent, self._decode, sent, info.content_type, group, version, subresource.kind
         )
-        report(request, options, version, door.kind, problems)
-        document = await write_door(backend, target, request, door, body, options)
-        return self._document(asked, 201 if verb == "create" else 200, document, form)
+        report(request, options, version, subresource.kind, problems)
+        document = await write_subresource(backend, target, request, subresource, body, options)
+        return self._document(info, 201 if verb == "create" else 200, document, form)
 
     # -------------------------------------------------------------------------------------------- answers
 
-    def _object(self, asked: Asked, definition: Definition, result: Result, form: Form) -> web.Response:
+    def _object(self, info: RequestInfo, definition: Definition, result: Result, form: Form) -> web.Response:
         """Answer with an object: with its stored bytes wherever nothing else is asked for."""
         if result.stored is not None and form == _PLAIN:
             body = result.stored.encoded + b"\n"
             return respond(
-                result.code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings
+                result.code, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings
             )
         document = result.decode()
         if document.get("kind") == "Status":
             form = msgspec.structs.replace(form, transform="")
         if form.transform == "Table":
-            document = self._table(asked, definition, document, form)
+            document = self._table(info, definition, document, form)
         elif form.transform:
             document = partial(document, form.version)
-        return self._document(asked, result.code, document, form)
+        return self._document(info, result.code, document, form)
 
     def _table(
-        self, asked: Asked, of: Definition | Subresource, document: JsonObject, form: Form
+        self, info: RequestInfo, of: Definition | Subresource, document: JsonObject, form: Form
     ) -> JsonObject:
-        """Return the table of one object, or of what is seen of it through a door."""
+        """Return the table of one object, or of what is seen of it through a subresource."""
         return table(
             of,
             [document],
             {"resourceVersion": document.get("metadata", {}).get("resourceVersion", "")},
             now=self._backend.clock.wall(),
-            include_object=self._include_object(asked, form),
+            include_object=self._include_object(info, form),
             version=form.version,
         )
 
-    def _document(self, asked: Asked, code: int, document: JsonObject, form: Form) -> web.Response:
+    def _document(self, info: RequestInfo, code: int, document: JsonObject, form: Form) -> web.Response:
         body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
-        return respond(code, body, form.content_type, audit_id=asked.audit_id, warnings=asked.warnings)
+        return respond(code, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
 
 
 async def _off_loop(body: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:

@@ -16,17 +16,17 @@ from tinykube.server.custom.names import (
     taken_names,
 )
 from tinykube.server.errors import StatusError
-from tinykube.server.json_access import items, member, text
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.json_access import get_list, get_object, get_str
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
 from tinykube.server.objects import JsonObject, StorageKey, metadata_of
-from tinykube.server.storage.model import Storage, Stored
+from tinykube.server.storage.model import Storage, StoredObject
 
 _LOOK_AGAIN_SECONDS = 0.25
 _TOGETHER = 64
 
 
-class DefinitionLoop:
+class CrdController:
     """Follows the definitions. All of it is found again after a restart: nothing but the objects is remembered."""
 
     def __init__(
@@ -37,12 +37,12 @@ class DefinitionLoop:
         self._clock = clock
         self._delete = delete
         self._update = update
-        self._agenda: Agenda[str] = Agenda("custom resource definitions", clock)
+        self._queue: DelayQueue[str] = DelayQueue("custom resource definitions", clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._agenda.work(self.look), name="custom resource definitions")
+            group.create_task(self._queue.work(self.look), name="custom resource definitions")
             group.create_task(self._follow(), name="custom resource definitions, followed")
 
     async def _follow(self) -> None:
@@ -59,27 +59,31 @@ class DefinitionLoop:
 
     def _look_at_all(self) -> None:
         """There are few of them, and what one lets go of another may be waiting for."""
-        for stored in self._storage.latest_in(CRDS):
-            self._agenda.put(stored.key.name)
+        for stored in self._storage.heads_in(CRDS):
+            self._queue.put(stored.key.name)
 
     async def look(self, name: str) -> None:
         """Bring one definition as far as it goes now. Raises StatusError where a deletion was refused."""
-        stored = self._storage.latest(StorageKey(CRDS, "", name))
+        stored = self._storage.head(StorageKey(CRDS, "", name))
         if stored is None:
             return
         crd = stored.decode()
         if "deletionTimestamp" in metadata_of(crd):
-            if CLEANUP in items(metadata_of(crd), "finalizers"):
+            if CLEANUP in get_list(metadata_of(crd), "finalizers"):
                 await self._empty(stored, crd)
-        elif member(member(crd, "spec"), "names") != member(member(crd, "status"), "acceptedNames"):
+        elif get_object(get_object(crd, "spec"), "names") != get_object(
+            get_object(crd, "status"), "acceptedNames"
+        ):
             await self._write(stored, self._granted)
 
     def _granted(self, crd: JsonObject) -> JsonObject:
-        others = self._kinds.others(text(metadata_of(crd), "name"), text(member(crd, "spec"), "group"))
+        others = self._kinds.others(
+            get_str(metadata_of(crd), "name"), get_str(get_object(crd, "spec"), "group")
+        )
         grant_names(crd, taken_names(others), format_time(self._clock.wall()))
         return crd
 
-    async def _empty(self, stored: Stored, crd: JsonObject) -> None:
+    async def _empty(self, stored: StoredObject, crd: JsonObject) -> None:
         """Delete all objects of a definition; let go of it once none is left."""
         if not is_true(crd, ESTABLISHED):
             await self._release(stored, "NeverEstablished", "resource was never established")
@@ -87,19 +91,19 @@ class DefinitionLoop:
         await self._write(stored, self._in_progress)
         resource = resource_of(crd)
         refused: list[StatusError] = []
-        left = list(self._storage.latest_in(resource))
+        left = list(self._storage.heads_in(resource))
         for first in range(0, len(left), _TOGETHER):
             async with asyncio.TaskGroup() as group:
                 for one in left[first : first + _TOGETHER]:
                     group.create_task(self._try_delete(one, refused), name=f"emptying {resource}")
         if refused:
             raise refused[0]
-        if any(True for _ in self._storage.latest_in(resource)):
-            self._agenda.put(stored.key.name, _LOOK_AGAIN_SECONDS)  # finalizers hold some of them
+        if any(True for _ in self._storage.heads_in(resource)):
+            self._queue.put(stored.key.name, _LOOK_AGAIN_SECONDS)  # finalizers hold some of them
             return
         await self._release(stored, "InstanceDeletionCompleted", "removed all instances")
 
-    async def _try_delete(self, one: Stored, refused: list[StatusError]) -> None:
+    async def _try_delete(self, one: StoredObject, refused: list[StatusError]) -> None:
         try:
             await self._delete(one.key, one.uid)
         except StatusError as error:
@@ -112,11 +116,11 @@ class DefinitionLoop:
         set_condition(crd, TERMINATING, True, "InstanceDeletionInProgress", text_of, now)
         return crd
 
-    async def _release(self, stored: Stored, reason: str, message: str) -> None:
+    async def _release(self, stored: StoredObject, reason: str, message: str) -> None:
         def told(crd: JsonObject) -> JsonObject:
             set_condition(crd, TERMINATING, False, reason, message, format_time(self._clock.wall()))
             metadata = metadata_of(crd)
-            kept = [name for name in items(metadata, "finalizers") if name != CLEANUP]
+            kept = [name for name in get_list(metadata, "finalizers") if name != CLEANUP]
             if kept:
                 metadata["finalizers"] = kept
             else:
@@ -125,7 +129,7 @@ class DefinitionLoop:
 
         await self._write(stored, told)
 
-    async def _write(self, stored: Stored, make: Make) -> None:
+    async def _write(self, stored: StoredObject, make: Make) -> None:
         try:
             await self._update(stored.key, make, subresource="status")
         except StatusError as error:

@@ -18,7 +18,7 @@ _FIRST_RETRY_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 60.0
 
 
-class Agenda(Generic[K]):
+class DelayQueue(Generic[K]):
     """Each key at most once, under the earliest time it was put for. One loop takes from it.
 
     :meth:`work` looks at no key twice at a time; one that is put while it is looked at comes again.

@@ -8,11 +8,11 @@ import msgspec
 from aiokube.api.times import parse_time
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter
 from tinykube.server.objects import GroupResource, StorageKey
 from tinykube.server.registry.definition import Registry
-from tinykube.server.storage.model import Change, Storage, Stored
+from tinykube.server.storage.model import Change, Storage, StoredObject
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -33,7 +33,7 @@ class _Times(msgspec.Struct, gc=False, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Times)
 
 
-def last_written(stored: Stored, now: datetime) -> datetime:
+def last_written(stored: StoredObject, now: datetime) -> datetime:
     """Return the latest time an object speaks of, at most ``now``: about when it was written last.
 
     The log does not say when; what was written before a restart is judged by what it says itself.
@@ -60,9 +60,9 @@ class Expiry:
         self._clock = clock
         self._delete = delete
         self._due: dict[StorageKey, float] = {}
-        self._agenda: Agenda[StorageKey] = Agenda("expiry", clock)
+        self._queue: DelayQueue[StorageKey] = DelayQueue("expiry", clock)
 
-    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+    def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
         lifetime_seconds = self._lifetime_seconds(resource)
         if lifetime_seconds is None:
@@ -93,25 +93,25 @@ class Expiry:
 
     def _set(self, key: StorageKey, delay_seconds: float) -> None:
         self._due[key] = self._clock.monotonic() + delay_seconds
-        self._agenda.put(key, delay_seconds)
+        self._queue.put(key, delay_seconds)
 
     def _forget(self, key: StorageKey) -> None:
         self._due.pop(key, None)
-        self._agenda.discard(key)
+        self._queue.discard(key)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._agenda.work(self.look)
+        await self._queue.work(self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Delete an object whose time has come; one that was written since comes again when its new time has."""
         due = self._due.get(key)
-        stored = self._storage.latest(key)
+        stored = self._storage.head(key)
         if due is None or stored is None:
             return
         left_seconds = due - self._clock.monotonic()
         if left_seconds > 0:
-            self._agenda.put(key, left_seconds)
+            self._queue.put(key, left_seconds)
             return
         try:
             await self._delete(key, stored.uid)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.garbage_plan import (
     DeleteOwned,
     DropFinalizer,
@@ -16,10 +16,10 @@ from tinykube.server.lifecycle.garbage_plan import (
 )
 from tinykube.server.lifecycle.interfaces import Deleter, Updater
 from tinykube.server.lifecycle.owners import OwnerGraph
-from tinykube.server.lifecycle.ownership import Facts, OwnerReference, facts_of
+from tinykube.server.lifecycle.ownership import OwnerReference, OwnershipInfo, ownership_of
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Definition, Registry
-from tinykube.server.storage.model import Change, Storage, Stored
+from tinykube.server.storage.model import Change, Storage, StoredObject
 
 IGNORED_RESOURCES = frozenset({GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Nobody's: they end by their age."""
@@ -40,9 +40,9 @@ class GarbageCollector:
         self._delete = delete
         self._update = update
         self._graph = OwnerGraph()
-        self._agenda: Agenda[StorageKey] = Agenda("garbage", clock)
+        self._queue: DelayQueue[StorageKey] = DelayQueue("garbage", clock)
 
-    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+    def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
         if resource not in IGNORED_RESOURCES:
             self._put(self._graph.replace(resource, objects))
@@ -62,11 +62,11 @@ class GarbageCollector:
 
     def _put(self, keys: Iterable[StorageKey]) -> None:
         for key in keys:
-            self._agenda.put(key)
+            self._queue.put(key)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._agenda.work(self.look)
+        await self._queue.work(self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Judge one object and do what is to be done about it."""
@@ -97,7 +97,7 @@ class GarbageCollector:
             case DropFinalizer():
                 await self._update(step.key, _without_finalizer(step.uid, step.name))
 
-    def _leads_to(self, dependent: Facts, subject: Facts) -> bool:
+    def _leads_to(self, dependent: OwnershipInfo, subject: OwnershipInfo) -> bool:
         return any(
             owner.uid == subject.uid and self._owner_key(dependent.key, owner) == subject.key
             for owner in dependent.owners
@@ -112,7 +112,7 @@ class GarbageCollector:
         found = self._storage.get(self._key_of(definition, key, owner))
         if found is None or found.uid != owner.uid:
             return OwnerState.GONE
-        return OwnerState.WAITING if facts_of(found).deletes_dependents else OwnerState.PRESENT
+        return OwnerState.WAITING if ownership_of(found).deletes_dependents else OwnerState.PRESENT
 
     def _owner_key(self, key: StorageKey, owner: OwnerReference) -> StorageKey | None:
         definition = self._definition(owner)

@@ -6,7 +6,12 @@ from enum import Enum
 import msgspec
 
 from tinykube.server.lifecycle.interfaces import PropagationPolicy
-from tinykube.server.lifecycle.ownership import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Facts, OwnerReference
+from tinykube.server.lifecycle.ownership import (
+    FOREGROUND_FINALIZER,
+    ORPHAN_FINALIZER,
+    OwnerReference,
+    OwnershipInfo,
+)
 from tinykube.server.objects import StorageKey
 
 
@@ -59,7 +64,9 @@ Locate = Callable[[StorageKey, OwnerReference], OwnerState]
 """Tells what an object's owner reference leads to."""
 
 
-def plan_garbage(subject: Facts, dependents: Sequence[Facts], locate: Locate) -> tuple[Step, ...]:
+def plan_garbage(
+    subject: OwnershipInfo, dependents: Sequence[OwnershipInfo], locate: Locate
+) -> tuple[Step, ...]:
     """Return the steps for one object, in their order. ``dependents``: those whose reference really leads to it.
 
     One owner that is there keeps an object (and the references to the others go). None left: it is deleted. An owner
@@ -89,11 +96,11 @@ def plan_garbage(subject: Facts, dependents: Sequence[Facts], locate: Locate) ->
     return (DeleteOwned(subject.key, subject.uid, _policy(subject)),)
 
 
-def _blocks(dependent: Facts, uid: str) -> bool:
+def _blocks(dependent: OwnershipInfo, uid: str) -> bool:
     return any(owner.uid == uid and owner.block_owner_deletion for owner in dependent.owners)
 
 
-def _policy(subject: Facts) -> PropagationPolicy:
+def _policy(subject: OwnershipInfo) -> PropagationPolicy:
     """Return the policy that the object's own finalizers ask for already."""
     if ORPHAN_FINALIZER in subject.finalizers:
         return "Orphan"

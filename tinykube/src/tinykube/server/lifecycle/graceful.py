@@ -7,12 +7,12 @@ import msgspec
 from aiokube.api.times import parse_time
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter
 from tinykube.server.lifecycle.namespace_plan import PODS
-from tinykube.server.lifecycle.ownership import facts_of
+from tinykube.server.lifecycle.ownership import ownership_of
 from tinykube.server.objects import GroupResource, StorageKey
-from tinykube.server.storage.model import Change, Storage, Stored
+from tinykube.server.storage.model import Change, Storage, StoredObject
 
 NODES = GroupResource("", "nodes")
 
@@ -43,9 +43,9 @@ class GracefulDeletion:
         self._deleting: dict[str, set[StorageKey]] = {}
         """By node, the pods that are being deleted: a node that goes brings them here again."""
         self._node_of: dict[StorageKey, str] = {}
-        self._agenda: Agenda[StorageKey] = Agenda("graceful", clock)
+        self._queue: DelayQueue[StorageKey] = DelayQueue("graceful", clock)
 
-    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+    def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
         if resource == PODS:
             for key in self._node_of.keys() - {stored.key for stored in objects}:
@@ -54,7 +54,7 @@ class GracefulDeletion:
                 self._note(stored)
         elif resource == NODES:
             for key in self._node_of:
-                self._agenda.put(key)
+                self._queue.put(key)
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Take changes of one collection."""
@@ -67,17 +67,17 @@ class GracefulDeletion:
                     self._note(change.after)
             elif key.resource == NODES and change.type == "DELETED":
                 for pod in self._deleting.get(key.name, ()):
-                    self._agenda.put(pod)
+                    self._queue.put(pod)
 
-    def _note(self, stored: Stored) -> None:
-        facts = facts_of(stored)
-        if not facts.is_deleting:
+    def _note(self, stored: StoredObject) -> None:
+        info = ownership_of(stored)
+        if not info.is_deleting:
             self._forget(stored.key)  # another pod of the same name
             return
         node = _DECODER.decode(stored.encoded).spec.node_name
         self._node_of[stored.key] = node
         self._deleting.setdefault(node, set()).add(stored.key)
-        self._agenda.put(stored.key, self._left_seconds(facts.deletion_timestamp))
+        self._queue.put(stored.key, self._left_seconds(info.deletion_timestamp))
 
     def _forget(self, key: StorageKey) -> None:
         node = self._node_of.pop(key, None)
@@ -87,7 +87,7 @@ class GracefulDeletion:
         pods.discard(key)
         if not pods:
             del self._deleting[node]
-        self._agenda.discard(key)
+        self._queue.discard(key)
 
     def _left_seconds(self, deletion_timestamp: str) -> float:
         moment = parse_time(deletion_timestamp)
@@ -95,25 +95,25 @@ class GracefulDeletion:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._agenda.work(self.look)
+        await self._queue.work(self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Remove a pod whose grace period is over, if there is nobody else to."""
-        stored = self._storage.latest(key)
+        stored = self._storage.head(key)
         node = self._node_of.get(key)
         if stored is None or node is None:
             return
-        facts = facts_of(stored)
-        if not facts.is_deleting:
+        info = ownership_of(stored)
+        if not info.is_deleting:
             return  # another pod of the same name
-        left_seconds = self._left_seconds(facts.deletion_timestamp)
+        left_seconds = self._left_seconds(info.deletion_timestamp)
         if left_seconds > 0:
-            self._agenda.put(key, left_seconds)
+            self._queue.put(key, left_seconds)
             return
         if not self._finish_all and self._storage.get(StorageKey(NODES, "", node)) is not None:
             return
         try:
-            await self._delete(key, facts.uid, grace_period_seconds=0)
+            await self._delete(key, info.uid, grace_period_seconds=0)
         except StatusError as error:
             if error.code not in (404, 409):
                 raise

@@ -40,7 +40,7 @@ class Updater(Protocol):
     async def __call__(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
         """Replace the object by what ``make`` makes of it. Durable when it returns.
 
-        ``subresource``: ``"finalize"`` is the door to a namespace's ``spec.finalizers``, ``"status"`` to a status.
+        ``subresource``: ``"finalize"`` writes a namespace's ``spec.finalizers``, ``"status"`` a status.
         Raises StatusError, and what ``make`` raises.
         """
         ...

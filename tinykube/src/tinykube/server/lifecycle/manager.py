@@ -12,7 +12,7 @@ from tinykube.server.lifecycle.interfaces import Deleter, Updater
 from tinykube.server.lifecycle.namespaces import NamespaceCleaner
 from tinykube.server.objects import GroupResource
 from tinykube.server.registry.definition import Registry
-from tinykube.server.storage.model import Change, Storage, Stored
+from tinykube.server.storage.model import Change, Storage, StoredObject
 
 _REGISTRY_SECONDS = 0.5
 
@@ -20,7 +20,7 @@ _REGISTRY_SECONDS = 0.5
 class Part(Protocol):
     """A loop that sees all changes."""
 
-    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+    def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection: at the start, and where changes have been missed."""
         ...
 

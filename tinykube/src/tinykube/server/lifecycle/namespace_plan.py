@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from aiokube.api.times import format_time
-from tinykube.server.lifecycle.ownership import Facts
+from tinykube.server.lifecycle.ownership import OwnershipInfo
 from tinykube.server.objects import GroupResource, JsonObject
 
 PODS = GroupResource("", "pods")
@@ -31,19 +31,19 @@ _OK = {
 class NamespacePlan(msgspec.Struct, frozen=True):
     """The next step of a namespace's deletion."""
 
-    to_delete: tuple[Facts, ...]
+    to_delete: tuple[OwnershipInfo, ...]
     is_empty: bool
 
 
-def plan_namespace(content: Sequence[Facts]) -> NamespacePlan:
+def plan_namespace(content: Sequence[OwnershipInfo]) -> NamespacePlan:
     """Return what to delete now: the pods first, all else once these are gone (as since 1.33)."""
-    pods = [facts for facts in content if facts.key.resource == PODS]
+    pods = [info for info in content if info.key.resource == PODS]
     batch = pods or content
-    return NamespacePlan(tuple(facts for facts in batch if not facts.is_deleting), not content)
+    return NamespacePlan(tuple(info for info in batch if not info.is_deleting), not content)
 
 
 def with_conditions(
-    status: JsonObject, content: Sequence[Facts], failures: Sequence[str], now: datetime
+    status: JsonObject, content: Sequence[OwnershipInfo], failures: Sequence[str], now: datetime
 ) -> JsonObject:
     """Return the status of a namespace with its conditions set to what remains of it.
 
@@ -55,11 +55,11 @@ def with_conditions(
         message = f"Failed to delete all resource types, {len(failures)} remaining: {told}"
         wanted["NamespaceDeletionContentFailure"] = ("True", "ContentDeletionFailed", message)
     if content:
-        kinds = Counter(f"{facts.key.resource.plural}.{facts.key.resource.group}" for facts in content)
+        kinds = Counter(f"{info.key.resource.plural}.{info.key.resource.group}" for info in content)
         told = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
         message = f"Some resources are remaining: {told}"
         wanted["NamespaceContentRemaining"] = ("True", "SomeResourcesRemain", message)
-    finalizers = Counter(name for facts in content for name in facts.finalizers)
+    finalizers = Counter(name for info in content for name in info.finalizers)
     if finalizers:
         told = ", ".join(
             f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
 from tinykube.server.lifecycle.namespace_plan import plan_namespace, with_conditions
-from tinykube.server.lifecycle.ownership import Facts, facts_of
+from tinykube.server.lifecycle.ownership import OwnershipInfo, ownership_of
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Registry
-from tinykube.server.storage.model import Change, Storage, Stored
+from tinykube.server.storage.model import Change, Storage, StoredObject
 
 NAMESPACES = GroupResource("", "namespaces")
 _FINALIZER = "kubernetes"
@@ -34,9 +34,9 @@ class NamespaceCleaner:
         self._delete = delete
         self._update = update
         self._terminating: set[str] = set()
-        self._agenda: Agenda[str] = Agenda("namespaces", clock)
+        self._queue: DelayQueue[str] = DelayQueue("namespaces", clock)
 
-    def replaced(self, resource: GroupResource, objects: Sequence[Stored]) -> None:
+    def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
         if resource == NAMESPACES:
             self._terminating.clear()
@@ -45,7 +45,7 @@ class NamespaceCleaner:
         else:
             # What is in these may have gone unseen.
             for name in self._terminating:
-                self._agenda.put(name)
+                self._queue.put(name)
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Take changes of one collection."""
@@ -54,34 +54,34 @@ class NamespaceCleaner:
             if key.resource == NAMESPACES:
                 if change.type == "DELETED":
                     self._terminating.discard(key.name)
-                    self._agenda.discard(key.name)
+                    self._queue.discard(key.name)
                 else:
                     self._note(change.after)
             elif key.namespace in self._terminating and change.type != "MODIFIED":
-                self._agenda.put(key.namespace)
+                self._queue.put(key.namespace)
 
-    def _note(self, stored: Stored) -> None:
-        if facts_of(stored).is_deleting:
+    def _note(self, stored: StoredObject) -> None:
+        if ownership_of(stored).is_deleting:
             self._terminating.add(stored.key.name)
-            self._agenda.put(stored.key.name)
+            self._queue.put(stored.key.name)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._agenda.work(self.look)
+        await self._queue.work(self.look)
 
     async def look(self, name: str) -> None:
         """Bring one namespace's deletion as far as it goes now. Raises StatusError where a deletion was refused."""
         key = StorageKey(NAMESPACES, "", name)
-        stored = self._storage.latest(key)
-        if stored is None or not facts_of(stored).is_deleting:
+        stored = self._storage.head(key)
+        if stored is None or not ownership_of(stored).is_deleting:
             return
         refused: list[StatusError] = []
         to_delete = plan_namespace(self._content(name)).to_delete
         for first in range(0, len(to_delete), _TOGETHER):
             # Together, so that they share what a write costs on the disk.
             async with asyncio.TaskGroup() as group:
-                for facts in to_delete[first : first + _TOGETHER]:
-                    group.create_task(self._try_delete(facts, refused), name=f"lifecycle empties {name}")
+                for info in to_delete[first : first + _TOGETHER]:
+                    group.create_task(self._try_delete(info, refused), name=f"lifecycle empties {name}")
         # Pods that go at once make room for the rest: their own changes bring the namespace here again.
         remaining = self._content(name)
         await self._tell(key, remaining, [str(error) for error in refused])
@@ -90,14 +90,14 @@ class NamespaceCleaner:
         if refused:
             raise refused[0]
 
-    async def _try_delete(self, facts: Facts, refused: list[StatusError]) -> None:
+    async def _try_delete(self, info: OwnershipInfo, refused: list[StatusError]) -> None:
         try:
-            await self._delete(facts.key, facts.uid)
+            await self._delete(info.key, info.uid)
         except StatusError as error:
             if error.code not in (404, 409):
                 refused.append(error)
 
-    def _content(self, namespace: str) -> list[Facts]:
+    def _content(self, namespace: str) -> list[OwnershipInfo]:
         """Return all that is in a namespace, durable or not yet: a write that is under way will be there."""
         resources = {
             definition.storage_resource
@@ -105,12 +105,14 @@ class NamespaceCleaner:
             if definition.namespaced and "delete" in definition.verbs
         }
         return [
-            facts_of(stored)
+            ownership_of(stored)
             for resource in sorted(resources)
-            for stored in self._storage.latest_in(resource, namespace)
+            for stored in self._storage.heads_in(resource, namespace)
         ]
 
-    async def _tell(self, key: StorageKey, remaining: Sequence[Facts], failures: Sequence[str]) -> None:
+    async def _tell(
+        self, key: StorageKey, remaining: Sequence[OwnershipInfo], failures: Sequence[str]
+    ) -> None:
         now = self._clock.wall()
 
         def make(obj: JsonObject) -> JsonObject:

@@ -3,7 +3,7 @@
 import msgspec
 
 from tinykube.server.objects import StorageKey
-from tinykube.server.storage.model import Stored
+from tinykube.server.storage.model import StoredObject
 
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
@@ -32,7 +32,7 @@ class _Document(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Document)
 
 
-class Facts(msgspec.Struct, frozen=True, gc=False):
+class OwnershipInfo(msgspec.Struct, frozen=True, gc=False):
     """What of one object concerns its end."""
 
     key: StorageKey
@@ -57,17 +57,17 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
         return self.is_deleting and ORPHAN_FINALIZER in self.finalizers
 
 
-def facts_of(stored: Stored) -> Facts:
-    """Return the facts of a stored object. Most have none, which their bytes tell without being decoded."""
+def ownership_of(stored: StoredObject) -> OwnershipInfo:
+    """Return the info of a stored object. Most have none, which their bytes tell without being decoded."""
     encoded = stored.encoded
     if b'"ownerReferences"' not in encoded and b'"deletionTimestamp"' not in encoded:
-        return Facts(stored.key, stored.uid)
+        return OwnershipInfo(stored.key, stored.uid)
     try:
         metadata = _DECODER.decode(encoded).metadata
     except msgspec.ValidationError:
         # No verb lets it in, but if it is there: what cannot be read is nobody's, and stays.
-        return Facts(stored.key, stored.uid)
-    return Facts(
+        return OwnershipInfo(stored.key, stored.uid)
+    return OwnershipInfo(
         stored.key,
         stored.uid,
         metadata.owner_references or (),

@@ -25,7 +25,7 @@ def go_type_of(value: object) -> str:
 
 
 def no_strategic_merge() -> StatusError:
-    """415: a strategic merge into a custom resource, or into what a door of it shows: it has no merge keys."""
+    """415: a strategic merge into a custom resource, or into a subresource of it: it has no merge keys."""
     return StatusError(
         415,
         "UnsupportedMediaType",

@@ -4,44 +4,44 @@ import ipaddress
 import random
 
 
-class Pool:
+class Allocator:
     """A range of numbers, each held by at most one.
 
     Chosen ones may lie anywhere in it. Drawn ones come from the upper band as long as it lasts, so that those who
     choose find the lower one free. Not for several threads.
     """
 
-    def __init__(self, first: int, last: int, *, drawn_from: int) -> None:
+    def __init__(self, first: int, last: int, *, dynamic_from: int) -> None:
         self.first = first
         self.last = last
-        self._drawn_from = drawn_from
-        self._taken: set[int] = set()
+        self._drawn_from = dynamic_from
+        self._allocated: set[int] = set()
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number <= self.last
 
-    def is_taken(self, number: int) -> bool:
+    def is_allocated(self, number: int) -> bool:
         """Tell whether somebody holds a number."""
-        return number in self._taken
+        return number in self._allocated
 
-    def take(self, number: int) -> bool:
+    def allocate(self, number: int) -> bool:
         """Take a number; False where it is taken already, or not in the range."""
-        if number in self._taken or number not in self:
+        if number in self._allocated or number not in self:
             return False
-        self._taken.add(number)
+        self._allocated.add(number)
         return True
 
-    def give_back(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """Free a number; one that nobody holds stays free."""
-        self._taken.discard(number)
+        self._allocated.discard(number)
 
-    def draw(self, rng: random.Random) -> int | None:
+    def allocate_next(self, rng: random.Random) -> int | None:
         """Take a random free number; None where all are taken."""
         number = self._free(rng, self._drawn_from, self.last)
         if number is None:
             number = self._free(rng, self.first, self._drawn_from - 1)
         if number is not None:
-            self._taken.add(number)
+            self._allocated.add(number)
         return number
 
     def _free(self, rng: random.Random, low: int, high: int) -> int | None:
@@ -50,27 +50,27 @@ class Pool:
             return None
         start = rng.randrange(size)
         # As many steps as numbers are taken suffice: one of the next must be free, unless the band is full.
-        for step in range(min(size, len(self._taken) + 1)):
+        for step in range(min(size, len(self._allocated) + 1)):
             number = low + (start + step) % size
-            if number not in self._taken:
+            if number not in self._allocated:
                 return number
         return None
 
 
-def band(size: int, *, step: int, most: int) -> int:
+def static_band(size: int, *, step: int, most: int) -> int:
     """Return how many numbers at the bottom of a range are kept for those who choose."""
     least = 16
     return 0 if size < least else min(max(size // step, least), most)
 
 
-def port_pool(first: int, last: int) -> Pool:
+def port_allocator(first: int, last: int) -> Allocator:
     """Return the pool of node ports."""
-    return Pool(first, last, drawn_from=first + band(last - first + 1, step=32, most=128))
+    return Allocator(first, last, dynamic_from=first + static_band(last - first + 1, step=32, most=128))
 
 
-def address_pool(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Pool:
+def address_allocator(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Allocator:
     """Return the pool of a network's addresses, as numbers; without its own, and IPv4's broadcast address."""
     base = int(network.network_address)
     last = int(network.broadcast_address) - (1 if network.version == 4 else 0)
-    kept = band(network.num_addresses, step=16, most=256)
-    return Pool(base + 1, last, drawn_from=base + max(kept, 1))
+    kept = static_band(network.num_addresses, step=16, most=256)
+    return Allocator(base + 1, last, dynamic_from=base + max(kept, 1))

@@ -14,7 +14,7 @@ Adding a kind takes a module with one :class:`~tinykube.server.registry.definiti
 
     WIDGETS = Definition(
         group="example.com", version="v1", plural="widgets", kind="Widget", singular="widget",
-        namespaced=True, strategy=_WidgetStrategy(), subresources=(status_door("Widget"),),
+        namespaced=True, strategy=_WidgetStrategy(), subresources=(status_subresource("Widget"),),
         columns=(NAME, column("Size", lambda obj: number(member(obj, "spec"), "size"), kind="integer"), AGE),
     )
 '''

@@ -4,9 +4,9 @@ import base64
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, too_long
-from tinykube.server.json_access import member
+from tinykube.server.json_access import get_object
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME, column
 
@@ -24,7 +24,9 @@ def frozen_errors(obj: JsonObject, old: JsonObject, names: Sequence[str]) -> lis
     if not old.get("immutable"):
         return []
     errors = [] if obj.get("immutable") else [forbidden_field("immutable", _FROZEN)]
-    errors += [forbidden_field(name, _FROZEN) for name in names if member(obj, name) != member(old, name)]
+    errors += [
+        forbidden_field(name, _FROZEN) for name in names if get_object(obj, name) != get_object(old, name)
+    ]
     return errors
 
 
@@ -32,14 +34,14 @@ class _ConfigMapStrategy(Strategy):
     """Keys are file names; everything together is at most a mebibyte."""
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        data, binary = member(obj, "data"), member(obj, "binaryData")
+        data, binary = get_object(obj, "data"), get_object(obj, "binaryData")
         errors: list[FieldError] = []
         for key in sorted(data):
-            errors += checks.each(f"data[{key}]", key, checks.config_key_problems(key))
+            errors += validation.each(f"data[{key}]", key, validation.config_key_problems(key))
             if key in binary:
                 errors.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
         for key in sorted(binary):
-            errors += checks.each(f"binaryData[{key}]", key, checks.config_key_problems(key))
+            errors += validation.each(f"binaryData[{key}]", key, validation.config_key_problems(key))
         size = sum(len(value.encode()) for value in data.values()) + sum(map(decoded_size, binary.values()))
         if size > _LARGEST_BYTES:
             errors.append(too_long("[]", _LARGEST_BYTES))  # so the real server calls the whole
@@ -60,7 +62,7 @@ CONFIG_MAPS = Definition(
     strategy=_ConfigMapStrategy(),
     columns=(
         NAME,
-        column("Data", lambda obj: len(member(obj, "data")) + len(member(obj, "binaryData"))),
+        column("Data", lambda obj: len(get_object(obj, "data")) + len(get_object(obj, "binaryData"))),
         AGE,
     ),
 )

@@ -8,9 +8,9 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
-from tinykube.server.json_access import items, member, number, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.environment_validation import environment_errors
 from tinykube.server.registry.resource_validation import resource_errors
 
@@ -41,9 +41,9 @@ def containers_errors(
     for index, container in enumerate(containers):
         path = f"{field}[{index}]"
         errors += _common_errors(path, container, volumes)
-        if text(container, "name") in names:
+        if get_str(container, "name") in names:
             errors.append(duplicate(f"{path}.name", container["name"]))
-        names.add(text(container, "name"))
+        names.add(get_str(container, "name"))
         errors += _life_errors(path, container, grace)
         errors += _restart_errors(path, container)
     return errors + _host_port_errors(field, containers)
@@ -53,15 +53,15 @@ def init_containers_errors(
     field: str, containers: list[JsonObject], others: list[JsonObject], volumes: set[str], grace: int
 ) -> list[FieldError]:
     """Return what is wrong with the init containers of a pod, sidecars (those that restart always) among them."""
-    names = {text(other, "name") for other in others}
+    names = {get_str(other, "name") for other in others}
     errors: list[FieldError] = []
     for index, container in enumerate(containers):
         path = f"{field}[{index}]"
         errors += _common_errors(path, container, volumes)
         errors += _restart_errors(path, container)
-        if text(container, "name") in names:
+        if get_str(container, "name") in names:
             errors.append(duplicate(f"{path}.name", container["name"]))
-        elif text(container, "name"):
+        elif get_str(container, "name"):
             names.add(container["name"])
         errors += _host_port_errors(field, [container])
         if container.get("restartPolicy") == "Always":
@@ -75,21 +75,21 @@ def init_containers_errors(
 
 def _common_errors(path: str, container: JsonObject, volumes: set[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    name = text(container, "name")
-    errors += checks.dns_label(f"{path}.name", name) if name else [required(f"{path}.name")]
-    image = text(container, "image")
+    name = get_str(container, "name")
+    errors += validation.dns_label(f"{path}.name", name) if name else [required(f"{path}.name")]
+    image = get_str(container, "image")
     if not image:
         errors.append(required(f"{path}.image"))
-    policy = text(container, "terminationMessagePolicy")
+    policy = get_str(container, "terminationMessagePolicy")
     if policy not in _MESSAGE_POLICIES:
         errors.append(not_supported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES))
-    errors += _port_errors(f"{path}.ports", items(container, "ports"))
+    errors += _port_errors(f"{path}.ports", get_list(container, "ports"))
     errors += environment_errors(path, container)
-    errors += _mount_errors(f"{path}.volumeMounts", items(container, "volumeMounts"), volumes)
-    pull = text(container, "imagePullPolicy")
+    errors += _mount_errors(f"{path}.volumeMounts", get_list(container, "volumeMounts"), volumes)
+    pull = get_str(container, "imagePullPolicy")
     if pull not in _PULL_POLICIES:
         errors.append(not_supported(f"{path}.imagePullPolicy", pull, _PULL_POLICIES))
-    return errors + resource_errors(f"{path}.resources", member(container, "resources"))
+    return errors + resource_errors(f"{path}.resources", get_object(container, "resources"))
 
 
 def whitespace_errors(field: str, containers: list[JsonObject]) -> list[FieldError]:
@@ -97,7 +97,7 @@ def whitespace_errors(field: str, containers: list[JsonObject]) -> list[FieldErr
     return [
         invalid_value(f"{field}[{index}].image", image, "must not have leading or trailing whitespace")
         for index, container in enumerate(containers)
-        if (image := text(container, "image")) != image.strip()
+        if (image := get_str(container, "image")) != image.strip()
     ]
 
 
@@ -105,21 +105,21 @@ def _port_errors(path: str, ports: list[JsonObject]) -> list[FieldError]:
     errors: list[FieldError] = []
     names: set[str] = set()
     for index, port in enumerate(ports):
-        field, name = f"{path}[{index}]", text(port, "name")
+        field, name = f"{path}[{index}]", get_str(port, "name")
         if name:
-            problems = checks.port_name_problems(name)
-            errors += checks.each(f"{field}.name", name, problems)
+            problems = validation.port_name_problems(name)
+            errors += validation.each(f"{field}.name", name, problems)
             if not problems and name in names:
                 errors.append(duplicate(f"{field}.name", name))
             elif not problems:
                 names.add(name)
-        if not number(port, "containerPort"):
+        if not get_int(port, "containerPort"):
             errors.append(required(f"{field}.containerPort"))
         else:
-            errors += checks.port_number(f"{field}.containerPort", port["containerPort"])
-        if number(port, "hostPort"):
-            errors += checks.port_number(f"{field}.hostPort", port["hostPort"])
-        errors += checks.protocol(f"{field}.protocol", text(port, "protocol"))
+            errors += validation.port_number(f"{field}.containerPort", port["containerPort"])
+        if get_int(port, "hostPort"):
+            errors += validation.port_number(f"{field}.hostPort", port["hostPort"])
+        errors += validation.protocol(f"{field}.protocol", get_str(port, "protocol"))
     return errors
 
 
@@ -127,10 +127,10 @@ def _host_port_errors(path: str, containers: list[JsonObject]) -> list[FieldErro
     errors: list[FieldError] = []
     seen: set[str] = set()
     for outer, container in enumerate(containers):
-        for index, port in enumerate(items(container, "ports")):
-            if not number(port, "hostPort"):
+        for index, port in enumerate(get_list(container, "ports")):
+            if not get_int(port, "hostPort"):
                 continue
-            key = f"{text(port, 'protocol')}/{text(port, 'hostIP')}/{port['hostPort']}"
+            key = f"{get_str(port, 'protocol')}/{get_str(port, 'hostIP')}/{port['hostPort']}"
             if key in seen:
                 errors.append(duplicate(f"{path}[{outer}].ports[{index}].hostPort", key))
             seen.add(key)
@@ -141,7 +141,7 @@ def _mount_errors(path: str, mounts: list[JsonObject], volumes: set[str]) -> lis
     errors: list[FieldError] = []
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
-        field, name, where = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
+        field, name, where = f"{path}[{index}]", get_str(mount, "name"), get_str(mount, "mountPath")
         if not name:
             errors.append(required(f"{field}.name"))
         if name not in volumes:
@@ -152,20 +152,20 @@ def _mount_errors(path: str, mounts: list[JsonObject], volumes: set[str]) -> lis
             errors.append(invalid_value(f"{field}.mountPath", where, "must be unique"))
         paths.add(where)
         for member_name in ("subPath", "subPathExpr"):
-            below = text(mount, member_name)
+            below = get_str(mount, member_name)
             # The index is missing in the real server's path, too.
             if below.startswith("/"):
                 errors.append(invalid_value(f"{path}.{member_name}", below, "must be a relative path"))
             if ".." in below.split("/"):
                 errors.append(invalid_value(f"{path}.{member_name}", below, "must not contain '..'"))
-        if text(mount, "subPath") and text(mount, "subPathExpr"):
+        if get_str(mount, "subPath") and get_str(mount, "subPathExpr"):
             detail = "subPathExpr and subPath are mutually exclusive"
             errors.append(invalid_value(f"{field}.subPathExpr", mount["subPathExpr"], detail))
     return errors
 
 
 def _restart_errors(path: str, container: JsonObject) -> list[FieldError]:
-    policy, rules = container.get("restartPolicy"), items(container, "restartPolicyRules")
+    policy, rules = container.get("restartPolicy"), get_list(container, "restartPolicyRules")
     if policy is None:
         if not rules:
             return []
@@ -178,7 +178,7 @@ def _restart_errors(path: str, container: JsonObject) -> list[FieldError]:
 
 def _life_errors(path: str, container: JsonObject, grace: int) -> list[FieldError]:
     errors: list[FieldError] = []
-    lifecycle = member(container, "lifecycle")
+    lifecycle = get_object(container, "lifecycle")
     for name in ("postStart", "preStop"):
         if lifecycle.get(name) is not None:
             errors += _handler_errors(f"{path}.lifecycle.{name}", lifecycle[name], grace)
@@ -191,7 +191,7 @@ def _life_errors(path: str, container: JsonObject, grace: int) -> list[FieldErro
 def _probe_errors(path: str, probe: JsonObject, name: str, grace: int) -> list[FieldError]:
     errors = _handler_errors(path, probe, grace)
     for count in _PROBE_COUNTS:
-        errors += checks.nonnegative(f"{path}.{count}", number(probe, count))
+        errors += validation.nonnegative(f"{path}.{count}", get_int(probe, count))
     own = probe.get("terminationGracePeriodSeconds")
     if own is not None and own <= 0:
         errors.append(invalid_value(f"{path}.terminationGracePeriodSeconds", own, "must be greater than 0"))
@@ -199,8 +199,8 @@ def _probe_errors(path: str, probe: JsonObject, name: str, grace: int) -> list[F
         if own is not None:
             detail = "must not be set for readinessProbes"
             errors.append(invalid_value(f"{path}.terminationGracePeriodSeconds", own, detail))
-    elif number(probe, "successThreshold") != 1:
-        threshold = number(probe, "successThreshold")
+    elif get_int(probe, "successThreshold") != 1:
+        threshold = get_int(probe, "successThreshold")
         errors.append(invalid_value(f"{path}.successThreshold", threshold, "must be 1"))
     return errors
 
@@ -217,18 +217,18 @@ def _handler_errors(path: str, holder: JsonObject, grace: int) -> list[FieldErro
 
 def _one_handler_errors(path: str, name: str, handler: JsonObject, grace: int) -> list[FieldError]:
     if name == "exec":
-        return [] if items(handler, "command") else [required(f"{path}.command")]
+        return [] if get_list(handler, "command") else [required(f"{path}.command")]
     if name == "sleep":
-        seconds = number(handler, "seconds")
+        seconds = get_int(handler, "seconds")
         if 0 <= seconds <= grace:
             return []
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         return [invalid_value(path, seconds, detail)]
-    errors = checks.port_number_or_name(f"{path}.port", handler.get("port") or 0)
+    errors = validation.port_number_or_name(f"{path}.port", handler.get("port") or 0)
     if name == "httpGet":
-        if text(handler, "scheme") not in _SCHEMES:
-            errors.append(not_supported(f"{path}.scheme", text(handler, "scheme"), _SCHEMES))
-        for header in items(handler, "httpHeaders"):
-            problems = checks.header_name_problems(text(header, "name"))
-            errors += checks.each(f"{path}.httpHeaders", text(header, "name"), problems)
+        if get_str(handler, "scheme") not in _SCHEMES:
+            errors.append(not_supported(f"{path}.scheme", get_str(handler, "scheme"), _SCHEMES))
+        for header in get_list(handler, "httpHeaders"):
+            problems = validation.header_name_problems(get_str(header, "name"))
+            errors += validation.each(f"{path}.httpHeaders", get_str(header, "name"), problems)
     return errors

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, required
-from tinykube.server.json_access import items, number, text
+from tinykube.server.json_access import get_int, get_list, get_str
 from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME, NONE, column
 
@@ -15,7 +15,7 @@ class _ControllerRevisionStrategy(Strategy):
         obj.setdefault("revision", 0)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        errors = checks.nonnegative("revision", number(obj, "revision"))
+        errors = validation.nonnegative("revision", get_int(obj, "revision"))
         if obj.get("data") is None:
             errors.append(required("data", "data is mandatory"))
         elif not isinstance(obj["data"], dict):
@@ -23,15 +23,15 @@ class _ControllerRevisionStrategy(Strategy):
         return errors
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        return checks.immutable("data", obj.get("data"), old.get("data"))
+        return validation.immutable("data", obj.get("data"), old.get("data"))
 
 
 def _controller(obj: JsonObject) -> str:
-    for reference in items(metadata_of(obj), "ownerReferences"):
+    for reference in get_list(metadata_of(obj), "ownerReferences"):
         if reference.get("controller"):
-            group, slash, _ = text(reference, "apiVersion").rpartition("/")
-            kind = text(reference, "kind") + (f".{group}" if slash else "")
-            return f"{kind.lower()}/{text(reference, 'name')}"
+            group, slash, _ = get_str(reference, "apiVersion").rpartition("/")
+            kind = get_str(reference, "kind") + (f".{group}" if slash else "")
+            return f"{kind.lower()}/{get_str(reference, 'name')}"
     return NONE
 
 
@@ -46,7 +46,7 @@ CONTROLLER_REVISIONS = Definition(
     columns=(
         NAME,
         column("Controller", _controller),
-        column("Revision", lambda obj: number(obj, "revision")),
+        column("Revision", lambda obj: get_int(obj, "revision")),
         AGE,
     ),
 )

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required
-from tinykube.server.json_access import fill, made, member, number, raw, text
+from tinykube.server.json_access import ensure_object, get_int, get_object, get_str, raw_json, set_if_empty
 from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request
 from tinykube.server.registry.pod_validation import template_errors
 from tinykube.server.registry.printing import (
@@ -19,7 +19,7 @@ from tinykube.server.registry.printing import (
     template_columns,
 )
 from tinykube.server.registry.selector_validation import selector_errors, template_match_errors
-from tinykube.server.registry.statuses import count_errors, not_decremented, status_door
+from tinykube.server.registry.statuses import count_errors, not_decremented, status_subresource
 from tinykube.server.registry.workloads import WorkloadStrategy, immutable_selector, lasting_pod_errors
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -40,16 +40,16 @@ def _template_generation(obj: JsonObject) -> int:
 
 
 def _set_template_generation(obj: JsonObject, generation: int) -> None:
-    made(metadata_of(obj), "annotations")[_TEMPLATE_GENERATION] = str(generation)
+    ensure_object(metadata_of(obj), "annotations")[_TEMPLATE_GENERATION] = str(generation)
 
 
 def _rolling_errors(field: str, rolling: JsonObject) -> list[FieldError]:
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     named = (("maxUnavailable", unavailable), ("maxSurge", surge))
-    errors = [error for name, value in named for error in checks.int_or_percent(f"{field}.{name}", value)]
-    errors += [error for name, value in named for error in checks.at_most_all(f"{field}.{name}", value)]
-    some_unavailable = bool(checks.int_or_percent_value(unavailable))
-    some_surge = bool(checks.int_or_percent_value(surge))
+    errors = [error for name, value in named for error in validation.int_or_percent(f"{field}.{name}", value)]
+    errors += [error for name, value in named for error in validation.at_most_all(f"{field}.{name}", value)]
+    some_unavailable = bool(validation.int_or_percent_value(unavailable))
+    some_surge = bool(validation.int_or_percent_value(surge))
     if some_unavailable and some_surge:
         detail = "may not be set when maxUnavailable is non-zero"
         errors.append(invalid_value(f"{field}.maxSurge", surge, detail))
@@ -59,7 +59,7 @@ def _rolling_errors(field: str, rolling: JsonObject) -> list[FieldError]:
 
 
 def _update_errors(update: JsonObject) -> list[FieldError]:
-    kind, rolling = text(update, "type"), update.get("rollingUpdate")
+    kind, rolling = get_str(update, "type"), update.get("rollingUpdate")
     if kind == "OnDelete":
         return []
     if kind == "RollingUpdate":
@@ -67,7 +67,7 @@ def _update_errors(update: JsonObject) -> list[FieldError]:
     printed = None
     if rolling is not None:
         printed = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
-    shown = raw({"Type": kind, "RollingUpdate": printed})
+    shown = raw_json({"Type": kind, "RollingUpdate": printed})
     return [not_supported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))]
 
 
@@ -77,14 +77,14 @@ class _DaemonSetStrategy(WorkloadStrategy):
     def default(self, obj: JsonObject) -> None:
         super().default(obj)
         spec = obj["spec"]
-        update = made(spec, "updateStrategy")
-        fill(update, "type", "RollingUpdate")
+        update = ensure_object(spec, "updateStrategy")
+        set_if_empty(update, "type", "RollingUpdate")
         if update["type"] == "RollingUpdate":
-            rolling = made(update, "rollingUpdate")
+            rolling = ensure_object(update, "rollingUpdate")
             for name, value in (("maxUnavailable", 1), ("maxSurge", 0)):
                 if rolling.get(name) is None:
                     rolling[name] = value
-        fill(spec, "revisionHistoryLimit", 10)
+        set_if_empty(spec, "revisionHistoryLimit", 10)
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         super().prepare_for_create(request, obj)
@@ -92,32 +92,36 @@ class _DaemonSetStrategy(WorkloadStrategy):
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         super().prepare_for_update(request, obj, old)
-        changed = obj["spec"]["template"] != member(old, "spec").get("template")
+        changed = obj["spec"]["template"] != get_object(old, "spec").get("template")
         _set_template_generation(obj, _template_generation(old) + changed)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        spec = member(obj, "spec")
-        selector, template = spec.get("selector"), member(spec, "template")
+        spec = get_object(obj, "spec")
+        selector, template = spec.get("selector"), get_object(spec, "template")
         errors: list[FieldError] = []
         of_selector = selector_errors("spec.selector", selector, "daemonset")
         wrong, _ = template_match_errors(spec, unreadable=None, missing_matches=True)
         errors += [*of_selector, *wrong]
         errors += template_errors("spec.template", template)
-        errors += lasting_pod_errors("spec.template.spec", member(template, "spec"), "DaemonSet")
-        errors += checks.nonnegative("spec.minReadySeconds", number(spec, "minReadySeconds"))
-        errors += _update_errors(member(spec, "updateStrategy"))
-        return errors + checks.nonnegative("spec.revisionHistoryLimit", number(spec, "revisionHistoryLimit"))
+        errors += lasting_pod_errors("spec.template.spec", get_object(template, "spec"), "DaemonSet")
+        errors += validation.nonnegative("spec.minReadySeconds", get_int(spec, "minReadySeconds"))
+        errors += _update_errors(get_object(spec, "updateStrategy"))
+        return errors + validation.nonnegative(
+            "spec.revisionHistoryLimit", get_int(spec, "revisionHistoryLimit")
+        )
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
         errors = immutable_selector(obj, old)
-        status, before = member(obj, "status"), member(old, "status")
+        status, before = get_object(obj, "status"), get_object(old, "status")
         if status != before:
             errors += count_errors(status, _COUNTS) + not_decremented(status, before, "collisionCount")
         return errors
 
 
 def _node_selector(obj: JsonObject) -> str:
-    return format_labels(member(member(member(obj, "spec"), "template"), "spec").get("nodeSelector"))
+    return format_labels(
+        get_object(get_object(get_object(obj, "spec"), "template"), "spec").get("nodeSelector")
+    )
 
 
 DAEMON_SETS = Definition(
@@ -130,23 +134,33 @@ DAEMON_SETS = Definition(
     short_names=("ds",),
     categories=("all",),
     strategy=_DaemonSetStrategy(),
-    subresources=(status_door("DaemonSet"),),
+    subresources=(status_subresource("DaemonSet"),),
     columns=(
         NAME,
         column(
-            "Desired", lambda obj: number(member(obj, "status"), "desiredNumberScheduled"), kind="integer"
+            "Desired",
+            lambda obj: get_int(get_object(obj, "status"), "desiredNumberScheduled"),
+            kind="integer",
         ),
         column(
-            "Current", lambda obj: number(member(obj, "status"), "currentNumberScheduled"), kind="integer"
+            "Current",
+            lambda obj: get_int(get_object(obj, "status"), "currentNumberScheduled"),
+            kind="integer",
         ),
-        column("Ready", lambda obj: number(member(obj, "status"), "numberReady"), kind="integer"),
+        column("Ready", lambda obj: get_int(get_object(obj, "status"), "numberReady"), kind="integer"),
         column(
-            "Up-to-date", lambda obj: number(member(obj, "status"), "updatedNumberScheduled"), kind="integer"
+            "Up-to-date",
+            lambda obj: get_int(get_object(obj, "status"), "updatedNumberScheduled"),
+            kind="integer",
         ),
-        column("Available", lambda obj: number(member(obj, "status"), "numberAvailable"), kind="integer"),
+        column(
+            "Available", lambda obj: get_int(get_object(obj, "status"), "numberAvailable"), kind="integer"
+        ),
         column("Node Selector", _node_selector),
         AGE,
         *template_columns(),
-        column("Selector", lambda obj: selector_text(member(obj, "spec").get("selector")) or NONE, wide=True),
+        column(
+            "Selector", lambda obj: selector_text(get_object(obj, "spec").get("selector")) or NONE, wide=True
+        ),
     ),
 )

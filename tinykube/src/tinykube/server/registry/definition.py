@@ -15,7 +15,7 @@ from tinykube.server.errors import FieldError
 from tinykube.server.fields.kinds import CustomTypes
 from tinykube.server.objects import GroupResource, JsonObject
 from tinykube.server.registry.names import dns_subdomain_problem
-from tinykube.server.storage.model import Storage, Stored
+from tinykube.server.storage.model import Storage
 
 Verb = Literal["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 ALL_VERBS: tuple[Verb, ...] = (
@@ -121,7 +121,7 @@ class Strategy:
 
 
 class Subresource(msgspec.Struct, frozen=True, kw_only=True):
-    """A door of its own to an object: ``status``, ``scale``, ``binding``, ``eviction``, ``finalize``."""
+    """A subresource of an object: ``status``, ``scale``, ``binding``, ``eviction``, ``finalize``."""
 
     name: str
     verbs: tuple[Verb, ...]
@@ -314,7 +314,6 @@ __all__ = [
     "Registry",
     "Request",
     "Strategy",
-    "Stored",
     "Subresource",
     "View",
 ]

@@ -11,9 +11,9 @@ from tinykube.server.errors import (
     required,
     too_many,
 )
-from tinykube.server.json_access import items, number, text
+from tinykube.server.json_access import get_int, get_list, get_str
 from tinykube.server.objects import JsonObject, labels_of, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.ips import (
     address_errors,
@@ -40,13 +40,13 @@ def _name_errors(field: str, name: str) -> list[FieldError]:
     if not name:
         return [required(field)]
     name = name.removesuffix(".")
-    errors = checks.dns_subdomain(field, name)
+    errors = validation.dns_subdomain(field, name)
     if errors:
         return errors
     if "." not in name:
         return [invalid_value(field, name, "should be a domain with at least two segments separated by dots")]
     for label in name.split("."):
-        problems = checks.dns_label_problems(label)
+        problems = validation.dns_label_problems(label)
         if problems:
             return [invalid_value(field, label, ",".join(problems))]
     return []
@@ -71,25 +71,25 @@ def _address_of_type_errors(list_field: str, index: int, address: str, address_t
 def _hint_errors(field: str, hints: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, is_zone in (("forZones", True), ("forNodes", False)):
-        listed = items(hints, name)
+        listed = get_list(hints, name)
         if len(listed) > _MOST_HINTS:
             return [*errors, too_many(f"{field}.{name}", len(listed), _MOST_HINTS)]
         seen: set[str] = set()
         for index, hint in enumerate(listed):
-            path, value = f"{field}.{name}[{index}].name", text(hint, "name")
+            path, value = f"{field}.{name}[{index}].name", get_str(hint, "name")
             if value in seen:
                 errors.append(duplicate(path, value))
             seen.add(value)
             errors += (
-                checks.each(path, value, checks.label_value_problems(value))
+                validation.each(path, value, validation.label_value_problems(value))
                 if is_zone
-                else checks.dns_subdomain(path, value)
+                else validation.dns_subdomain(path, value)
             )
     return errors
 
 
 def _endpoint_errors(field: str, endpoint: JsonObject, address_type: str) -> list[FieldError]:
-    addresses = items(endpoint, "addresses")
+    addresses = get_list(endpoint, "addresses")
     path = f"{field}.addresses"
     errors: list[FieldError] = []
     if not addresses:
@@ -99,9 +99,9 @@ def _endpoint_errors(field: str, endpoint: JsonObject, address_type: str) -> lis
     for index, address in enumerate(addresses):
         errors += _address_of_type_errors(path, index, address, address_type)
     if endpoint.get("nodeName") is not None:
-        errors += checks.dns_subdomain(f"{field}.nodeName", endpoint["nodeName"])
+        errors += validation.dns_subdomain(f"{field}.nodeName", endpoint["nodeName"])
     if endpoint.get("hostname") is not None:
-        errors += checks.dns_label(f"{field}.hostname", endpoint["hostname"])
+        errors += validation.dns_label(f"{field}.hostname", endpoint["hostname"])
     if endpoint.get("hints") is not None:
         errors += _hint_errors(f"{field}.hints", endpoint["hints"])
     return errors
@@ -113,15 +113,15 @@ def _port_errors(ports: list[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, port in enumerate(ports):
-        field, name = f"ports[{index}]", text(port, "name")
+        field, name = f"ports[{index}]", get_str(port, "name")
         if name:
-            errors += checks.dns_label(f"{field}.name", name)
+            errors += validation.dns_label(f"{field}.name", name)
         if name in seen:
             errors.append(duplicate(f"{field}.name", name))
         seen.add(name)
-        errors += checks.protocol(f"{field}.protocol", text(port, "protocol"))
+        errors += validation.protocol(f"{field}.protocol", get_str(port, "protocol"))
         if port.get("appProtocol") is not None:
-            errors += checks.qualified_name(f"{field}.appProtocol", port["appProtocol"])
+            errors += validation.qualified_name(f"{field}.appProtocol", port["appProtocol"])
     return errors
 
 
@@ -133,12 +133,12 @@ class _EndpointSliceStrategy(Strategy):
     """The address type never changes; labels count as content (controllers watch the generation)."""
 
     def default(self, obj: JsonObject) -> None:
-        for port in items(obj, "ports"):
+        for port in get_list(obj, "ports"):
             if port.get("name") is None:
                 port["name"] = ""
             if port.get("protocol") is None:
                 port["protocol"] = "TCP"
-        for endpoint in items(obj, "endpoints"):
+        for endpoint in get_list(obj, "endpoints"):
             if endpoint.get("conditions") is None:
                 endpoint["conditions"] = {}
         for name in ("endpoints", "ports"):
@@ -149,25 +149,25 @@ class _EndpointSliceStrategy(Strategy):
         self._drop_topology(obj)
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        generation = number(metadata_of(old), "generation")
+        generation = get_int(metadata_of(old), "generation")
         changed = _without_metadata(obj) != _without_metadata(old) or labels_of(obj) != labels_of(old)
         metadata_of(obj)["generation"] = generation + 1 if changed else generation
         if obj.get("endpoints") != old.get("endpoints"):
             self._drop_topology(obj)
 
     def _drop_topology(self, obj: JsonObject) -> None:
-        for endpoint in items(obj, "endpoints"):
+        for endpoint in get_list(obj, "endpoints"):
             endpoint.pop("deprecatedTopology", None)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        address_type = text(obj, "addressType")
+        address_type = get_str(obj, "addressType")
         errors: list[FieldError] = []
         if not address_type:
             errors.append(required("addressType"))
         elif address_type not in _ADDRESS_TYPES:
             errors.append(not_supported("addressType", address_type, _ADDRESS_TYPES))
-        errors += _port_errors(items(obj, "ports"))
-        endpoints = items(obj, "endpoints")
+        errors += _port_errors(get_list(obj, "ports"))
+        endpoints = get_list(obj, "endpoints")
         if len(endpoints) > _MOST_ENDPOINTS:
             return [*errors, too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)]
         for index, endpoint in enumerate(endpoints):
@@ -175,17 +175,17 @@ class _EndpointSliceStrategy(Strategy):
         return errors
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        return checks.immutable("addressType", text(obj, "addressType"), text(old, "addressType"))
+        return validation.immutable("addressType", get_str(obj, "addressType"), get_str(old, "addressType"))
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
         found = []
-        if text(obj, "addressType") == "FQDN" and number(metadata_of(obj), "generation") == 1:
+        if get_str(obj, "addressType") == "FQDN" and get_int(metadata_of(obj), "generation") == 1:
             found.append("spec.addressType: FQDN endpoints are deprecated")
         if labels_of(obj).get(_MANAGED_BY) not in _CONTROLLERS:
             found += [
                 warning
-                for number_, endpoint in enumerate(items(obj, "endpoints"))
-                for index, address in enumerate(items(endpoint, "addresses"))
+                for number_, endpoint in enumerate(get_list(obj, "endpoints"))
+                for index, address in enumerate(get_list(endpoint, "addresses"))
                 for warning in address_warnings(f"endpoints[{number_}].addresses[{index}]", address)
             ]
         return found
@@ -200,14 +200,20 @@ def _shown(listed: list[str]) -> str:
 
 def _ports_cell(obj: JsonObject) -> str:
     listed = [
-        str(port["port"]) if port.get("port") is not None else text(port, "name") if "name" in port else "*"
-        for port in items(obj, "ports")
+        str(port["port"])
+        if port.get("port") is not None
+        else get_str(port, "name")
+        if "name" in port
+        else "*"
+        for port in get_list(obj, "ports")
     ]
     return _shown(listed)
 
 
 def _endpoints_cell(obj: JsonObject) -> str:
-    listed = [address for endpoint in items(obj, "endpoints") for address in items(endpoint, "addresses")]
+    listed = [
+        address for endpoint in get_list(obj, "endpoints") for address in get_list(endpoint, "addresses")
+    ]
     return _shown(listed)
 
 
@@ -221,7 +227,7 @@ ENDPOINT_SLICES = Definition(
     strategy=_EndpointSliceStrategy(),
     columns=(
         NAME,
-        column("AddressType", lambda obj: text(obj, "addressType")),
+        column("AddressType", lambda obj: get_str(obj, "addressType")),
         column("Ports", _ports_cell),
         column("Endpoints", _endpoints_cell),
         AGE,

@@ -3,9 +3,9 @@
 import re
 
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required
-from tinykube.server.json_access import items, member, text
+from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _FIELDS = (
@@ -34,15 +34,15 @@ _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
 def environment_errors(path: str, container: JsonObject) -> list[FieldError]:
     """Return what is wrong with ``env`` and ``envFrom`` of a container."""
     errors: list[FieldError] = []
-    for index, variable in enumerate(items(container, "env")):
-        field, name = f"{path}.env[{index}]", text(variable, "name")
+    for index, variable in enumerate(get_list(container, "env")):
+        field, name = f"{path}.env[{index}]", get_str(variable, "name")
         if not name:
             errors.append(required(f"{field}.name"))
         else:
-            errors += checks.each(f"{field}.name", name, checks.environment_name_problems(name))
+            errors += validation.each(f"{field}.name", name, validation.environment_name_problems(name))
         if variable.get("valueFrom") is not None:
-            errors += _source_errors(f"{field}.valueFrom", variable["valueFrom"], text(variable, "value"))
-    for index, source in enumerate(items(container, "envFrom")):
+            errors += _source_errors(f"{field}.valueFrom", variable["valueFrom"], get_str(variable, "value"))
+    for index, source in enumerate(get_list(container, "envFrom")):
         errors += _from_errors(f"{path}.envFrom", index, source)
     return errors
 
@@ -71,13 +71,13 @@ def _source_errors(field: str, source: JsonObject, value: str) -> list[FieldErro
 
 def field_ref_errors(field: str, reference: JsonObject, fields: tuple[str, ...]) -> list[FieldError]:
     """Check a reference to a field of the pod itself; ``fields`` are those that can be had."""
-    path = text(reference, "fieldPath")
+    path = get_str(reference, "fieldPath")
     if not path:
         return [required(f"{field}.fieldPath")]
     subscripted = _SUBSCRIPT.fullmatch(path)
     if subscripted is not None:
         key = subscripted[2].lower() if subscripted[1].endswith("annotations") else subscripted[2]
-        return checks.qualified_name(field, key)
+        return validation.qualified_name(field, key)
     if path in fields:
         return []
     known = (*_FIELDS, "metadata.labels", "metadata.annotations", "spec.restartPolicy", "status.phase")
@@ -89,9 +89,9 @@ def field_ref_errors(field: str, reference: JsonObject, fields: tuple[str, ...])
 
 def resource_ref_errors(field: str, reference: JsonObject, *, in_volume: bool = False) -> list[FieldError]:
     """Check a reference to what a container asks for; one in a volume names the container."""
-    if in_volume and not text(reference, "containerName"):
+    if in_volume and not get_str(reference, "containerName"):
         return [required(f"{field}.containerName")]
-    resource = text(reference, "resource")
+    resource = get_str(reference, "resource")
     if not resource:
         return [required(f"{field}.resource")]
     if resource in _RESOURCES or resource.startswith(_HUGE):
@@ -100,23 +100,23 @@ def resource_ref_errors(field: str, reference: JsonObject, *, in_volume: bool = 
 
 
 def _key_errors(field: str, reference: JsonObject) -> list[FieldError]:
-    key = text(reference, "key")
-    errors = checks.dns_subdomain(f"{field}.name", text(reference, "name"))
+    key = get_str(reference, "key")
+    errors = validation.dns_subdomain(f"{field}.name", get_str(reference, "name"))
     if not key:
         return [*errors, required(f"{field}.key")]
-    return errors + checks.each(f"{field}.key", key, checks.config_key_problems(key))
+    return errors + validation.each(f"{field}.key", key, validation.config_key_problems(key))
 
 
 def _from_errors(path: str, index: int, source: JsonObject) -> list[FieldError]:
-    field, prefix = f"{path}[{index}]", text(source, "prefix")
+    field, prefix = f"{path}[{index}]", get_str(source, "prefix")
     errors: list[FieldError] = []
     if prefix:
-        errors += checks.each(f"{field}.prefix", prefix, checks.environment_name_problems(prefix))
+        errors += validation.each(f"{field}.prefix", prefix, validation.environment_name_problems(prefix))
     named = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
     for name in named:
-        target = text(member(source, name), "name")
+        target = get_str(get_object(source, name), "name")
         errors += (
-            checks.dns_subdomain(f"{field}.{name}.name", target)
+            validation.dns_subdomain(f"{field}.{name}.name", target)
             if target
             else [required(f"{field}.{name}.name")]
         )

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid, invalid_value, required
-from tinykube.server.json_access import made, member, number, text
+from tinykube.server.json_access import ensure_object, get_int, get_object, get_str
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Column, Definition, Request, Strategy
 from tinykube.server.registry.printing import column, since
 
@@ -49,18 +49,18 @@ class _EventView:
 
 def _complete(obj: JsonObject) -> None:
     """Put in what core's form always has."""
-    made(obj, "involvedObject")
-    made(obj, "source")
+    ensure_object(obj, "involvedObject")
+    ensure_object(obj, "source")
     for name in _ALWAYS_THERE:
         obj.setdefault(name, None)
     for name in ("reportingComponent", "reportingInstance"):
-        obj[name] = text(obj, name)
+        obj[name] = get_str(obj, name)
 
 
 def _shared_errors(obj: JsonObject, controller_field: str) -> list[FieldError]:
     """Check what both forms ask for."""
-    namespace = text(metadata_of(obj), "namespace")
-    about = text(member(obj, "involvedObject"), "namespace")
+    namespace = get_str(metadata_of(obj), "namespace")
+    about = get_str(get_object(obj, "involvedObject"), "namespace")
     mismatch = invalid_value("involvedObject.namespace", about, "does not match event.namespace")
     errors: list[FieldError] = []
     if not obj.get("eventTime"):
@@ -69,16 +69,16 @@ def _shared_errors(obj: JsonObject, controller_field: str) -> list[FieldError]:
         return errors
     if not about and namespace not in ("default", "kube-system"):
         errors.append(mismatch)
-    controller = text(obj, "reportingComponent")
+    controller = get_str(obj, "reportingComponent")
     if not controller:
         errors.append(required(controller_field))
-    errors += checks.qualified_name(controller_field, controller)
+    errors += validation.qualified_name(controller_field, controller)
     for name in ("reportingInstance", "action", "reason"):
-        if not text(obj, name):
+        if not get_str(obj, name):
             errors.append(required(name))
-        if len(text(obj, name)) > _LONGEST:
+        if len(get_str(obj, name)) > _LONGEST:
             errors.append(invalid_value(name, "", f"can have at most {_LONGEST} characters"))
-    if len(text(obj, "message")) > _LONGEST_MESSAGE:
+    if len(get_str(obj, "message")) > _LONGEST_MESSAGE:
         errors.append(invalid_value("message", "", f"can have at most {_LONGEST_MESSAGE} characters"))
     return errors
 
@@ -128,22 +128,22 @@ class _NewEventStrategy(_CoreEventStrategy):
             errors += _series_errors(obj)
         for name in self._frozen:
             stored = "reportingComponent" if name == "reportingController" else name
-            errors += checks.immutable(name, obj.get(stored), old.get(stored))
+            errors += validation.immutable(name, obj.get(stored), old.get(stored))
         _refuse(obj, errors)
         return ()
 
 
 def _refuse(obj: JsonObject, errors: Sequence[FieldError]) -> None:
-    """Refuse as the real server does, which speaks of core's event through this door, too."""
+    """Refuse as the real server does, which speaks of core's event through this API group, too."""
     if errors:
-        raise invalid("", "Event", text(metadata_of(obj), "name"), errors)
+        raise invalid("", "Event", get_str(metadata_of(obj), "name"), errors)
 
 
 def _series_errors(obj: JsonObject) -> list[FieldError]:
     series = obj.get("series")
     errors: list[FieldError] = []
     if series is not None:
-        if number(series, "count") < 2:
+        if get_int(series, "count") < 2:
             errors.append(invalid_value("series.count", "", "should be at least 2"))
         if not series.get("lastObservedTime"):
             errors.append(required("series.lastObservedTime"))
@@ -154,7 +154,7 @@ def _new_event_errors(obj: JsonObject) -> list[FieldError]:
     errors = _series_errors(obj)
     if not obj.get("eventTime"):
         errors.append(required("eventTime"))
-    kind = text(obj, "type")
+    kind = get_str(obj, "type")
     if kind not in ("Normal", "Warning"):
         errors.append(invalid_value("type", "", f"has invalid value: {kind}"))
     errors += [
@@ -162,19 +162,19 @@ def _new_event_errors(obj: JsonObject) -> list[FieldError]:
         for name in ("firstTimestamp", "lastTimestamp", "count")
         if obj.get(name)
     ]
-    if any(member(obj, "source").values()):
+    if any(get_object(obj, "source").values()):
         errors.append(invalid_value("source", "", "needs to be unset"))
     return errors
 
 
 def _stored_fields(obj: JsonObject) -> dict[str, str]:
-    about, controller = member(obj, "involvedObject"), text(obj, "reportingComponent")
+    about, controller = get_object(obj, "involvedObject"), get_str(obj, "reportingComponent")
     return {
-        **{f"involvedObject.{name}": text(about, name) for name in _REFERENCE_FIELDS},
-        "reason": text(obj, "reason"),
+        **{f"involvedObject.{name}": get_str(about, name) for name in _REFERENCE_FIELDS},
+        "reason": get_str(obj, "reason"),
         "reportingComponent": controller,
-        "source": text(member(obj, "source"), "component") or controller,
-        "type": text(obj, "type"),
+        "source": get_str(get_object(obj, "source"), "component") or controller,
+        "type": get_str(obj, "type"),
     }
 
 
@@ -192,7 +192,7 @@ def _all_fields(obj: JsonObject) -> dict[str, str]:
 
 
 def _stored_form(obj: JsonObject) -> JsonObject:
-    return _EventView().to_storage(obj) if text(obj, "apiVersion") == "events.k8s.io/v1" else obj
+    return _EventView().to_storage(obj) if get_str(obj, "apiVersion") == "events.k8s.io/v1" else obj
 
 
 def _first_seen(obj: JsonObject, now: float) -> str:
@@ -211,38 +211,40 @@ def _last_seen(obj: JsonObject, now: float) -> str:
 
 
 def _object(obj: JsonObject) -> str:
-    about = member(_stored_form(obj), "involvedObject")
-    kind, name = text(about, "kind").lower(), text(about, "name")
+    about = get_object(_stored_form(obj), "involvedObject")
+    kind, name = get_str(about, "kind").lower(), get_str(about, "name")
     return f"{kind}/{name}" if name else kind
 
 
 def _source(obj: JsonObject) -> str:
     stored = _stored_form(obj)
-    source = member(stored, "source")
-    component = text(source, "component") or text(stored, "reportingComponent")
-    instance = text(source, "host") or text(stored, "reportingInstance")
+    source = get_object(stored, "source")
+    component = get_str(source, "component") or get_str(stored, "reportingComponent")
+    instance = get_str(source, "host") or get_str(stored, "reportingInstance")
     return f"{component}, {instance}" if instance else component
 
 
 def _count(obj: JsonObject) -> int:
     stored = _stored_form(obj)
     series = stored.get("series")
-    return number(series, "count") if series is not None else number(stored, "count") or 1
+    return get_int(series, "count") if series is not None else get_int(stored, "count") or 1
 
 
 _COLUMNS = (
     Column(name="Last Seen", cell=_last_seen),
-    column("Type", lambda obj: text(obj, "type")),
-    column("Reason", lambda obj: text(obj, "reason")),
+    column("Type", lambda obj: get_str(obj, "type")),
+    column("Reason", lambda obj: get_str(obj, "reason")),
     column("Object", _object),
     column(
-        "Subobject", lambda obj: text(member(_stored_form(obj), "involvedObject"), "fieldPath"), wide=True
+        "Subobject",
+        lambda obj: get_str(get_object(_stored_form(obj), "involvedObject"), "fieldPath"),
+        wide=True,
     ),
     column("Source", _source, wide=True),
-    column("Message", lambda obj: text(_stored_form(obj), "message").strip()),
+    column("Message", lambda obj: get_str(_stored_form(obj), "message").strip()),
     Column(name="First Seen", cell=_first_seen, priority=1),
     column("Count", _count, wide=True),
-    Column(name="Name", cell=lambda obj, now: text(metadata_of(obj), "name"), format="name", priority=1),
+    Column(name="Name", cell=lambda obj, now: get_str(metadata_of(obj), "name"), format="name", priority=1),
 )
 
 EVENTS = Definition(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value
-from tinykube.server.json_access import made, member, text
+from tinykube.server.json_access import ensure_object, get_object, get_str
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME, column
@@ -13,7 +13,7 @@ class _LeaseStrategy(Strategy):
     """Coordinated election, which picks holders by strategy, is off, as it is by default on a real server."""
 
     def default(self, obj: JsonObject) -> None:
-        made(obj, "spec")
+        ensure_object(obj, "spec")
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         for name in ("strategy", "preferredHolder"):
@@ -23,7 +23,7 @@ class _LeaseStrategy(Strategy):
         self.prepare_for_create(request, obj)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        spec = member(obj, "spec")
+        spec = get_object(obj, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         errors = []
         if duration is not None and duration <= 0:
@@ -43,7 +43,7 @@ LEASES = Definition(
     singular="lease",
     namespaced=True,
     strategy=_LeaseStrategy(),
-    columns=(NAME, column("Holder", lambda obj: text(member(obj, "spec"), "holderIdentity")), AGE),
+    columns=(NAME, column("Holder", lambda obj: get_str(get_object(obj, "spec"), "holderIdentity")), AGE),
     creates_on_update=True,
     allows_unconditional_update=False,
 )

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden, invalid, invalid_value
-from tinykube.server.json_access import items, keep_only_status, made, member, text
+from tinykube.server.json_access import ensure_object, get_list, get_object, get_str, keep_only_status
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request, Strategy, Subresource
 from tinykube.server.registry.names import dns_label_problem
 from tinykube.server.registry.printing import AGE, NAME, column
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 RESOURCE = GroupResource("", "namespaces")
 LABEL = "kubernetes.io/metadata.name"
@@ -20,7 +20,7 @@ _ACTIVE, _TERMINATING = "Active", "Terminating"
 
 
 def _finalizer_errors(field: str, name: str) -> list[FieldError]:
-    errors = checks.qualified_name(field, name)
+    errors = validation.qualified_name(field, name)
     if "/" not in name and name not in _STANDARD_FINALIZERS:
         text = "name is neither a standard finalizer name nor is it fully qualified"
         errors.append(invalid_value(field, name, text))
@@ -28,7 +28,7 @@ def _finalizer_errors(field: str, name: str) -> list[FieldError]:
 
 
 def _spec_finalizers(obj: JsonObject) -> list[str]:
-    return items(member(obj, "spec"), "finalizers")
+    return get_list(get_object(obj, "spec"), "finalizers")
 
 
 class _NamespaceStrategy(Strategy):
@@ -37,10 +37,10 @@ class _NamespaceStrategy(Strategy):
     def default(self, obj: JsonObject) -> None:
         metadata = metadata_of(obj)
         if metadata.get("name"):
-            made(metadata, "labels")[LABEL] = metadata["name"]
-        made(obj, "spec")
-        status = made(obj, "status")
-        status["phase"] = text(status, "phase") or _ACTIVE
+            ensure_object(metadata, "labels")[LABEL] = metadata["name"]
+        ensure_object(obj, "spec")
+        status = ensure_object(obj, "status")
+        status["phase"] = get_str(status, "phase") or _ACTIVE
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         obj["status"] = {"phase": _ACTIVE}
@@ -64,8 +64,8 @@ class _NamespaceStrategy(Strategy):
         ]
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        phase = text(member(obj, "status"), "phase")
-        if phase == text(member(old, "status"), "phase"):
+        phase = get_str(get_object(obj, "status"), "phase")
+        if phase == get_str(get_object(old, "status"), "phase"):
             return ()
         expected, when = (
             (_TERMINATING, "is not empty")
@@ -79,12 +79,12 @@ class _NamespaceStrategy(Strategy):
         ]
 
     def check_delete(self, request: Request, obj: JsonObject) -> None:
-        name = text(metadata_of(obj), "name")
+        name = get_str(metadata_of(obj), "name")
         if name in _UNDELETABLE:
             raise forbidden(RESOURCE, name, "this namespace may not be deleted")
 
     def mark_deleted(self, request: Request, obj: JsonObject) -> None:
-        made(obj, "status")["phase"] = _TERMINATING
+        ensure_object(obj, "status")["phase"] = _TERMINATING
 
     def is_held(self, obj: JsonObject) -> bool:
         return bool(_spec_finalizers(obj))
@@ -106,7 +106,7 @@ class Finalize:
             for error in _finalizer_errors(f"spec.finalizers[{index}]", name)
         ]
         if errors:
-            raise invalid("", "Namespace", text(metadata_of(obj), "name"), errors)
+            raise invalid("", "Namespace", get_str(metadata_of(obj), "name"), errors)
         obj["spec"] = {"finalizers": list(finalizers)} if finalizers else {}
         return obj
 
@@ -123,12 +123,12 @@ NAMESPACES = Definition(
     strategy=_NamespaceStrategy(),
     subresources=(
         Subresource(name="finalize", verbs=("update",), kind="Namespace", handler=Finalize()),
-        status_door("Namespace"),
+        status_subresource("Namespace"),
     ),
-    columns=(NAME, column("Status", lambda obj: text(member(obj, "status"), "phase")), AGE),
+    columns=(NAME, column("Status", lambda obj: get_str(get_object(obj, "status"), "phase")), AGE),
     fields=lambda obj: {
-        "status.phase": text(member(obj, "status"), "phase"),
-        "name": text(metadata_of(obj), "name"),
+        "status.phase": get_str(get_object(obj, "status"), "phase"),
+        "name": get_str(metadata_of(obj), "name"),
     },
     field_names=("status.phase", "name"),
     returns_object_on_delete=True,

@@ -1,18 +1,20 @@
 """ServiceCIDRs and IPAddresses: what a real server tells of its service addresses, to be read only."""
 
-from tinykube.server.json_access import items, member, text
+from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Strategy
 from tinykube.server.registry.printing import AGE, NAME, NONE, column
 
 
 def _parent(obj: JsonObject) -> str:
-    parent = member(member(obj, "spec"), "parentRef")
+    parent = get_object(get_object(obj, "spec"), "parentRef")
     if not parent:
         return NONE
-    group = text(parent, "group")
-    resource = (text(parent, "resource") + (f".{group}" if group else "")).lower()
-    return "/".join(part for part in (resource, text(parent, "namespace"), text(parent, "name")) if part)
+    group = get_str(parent, "group")
+    resource = (get_str(parent, "resource") + (f".{group}" if group else "")).lower()
+    return "/".join(
+        part for part in (resource, get_str(parent, "namespace"), get_str(parent, "name")) if part
+    )
 
 
 SERVICE_CIDRS = Definition(
@@ -24,7 +26,7 @@ SERVICE_CIDRS = Definition(
     namespaced=False,
     verbs=("get", "list", "watch"),
     strategy=Strategy(),
-    columns=(NAME, column("CIDRs", lambda obj: ",".join(items(member(obj, "spec"), "cidrs"))), AGE),
+    columns=(NAME, column("CIDRs", lambda obj: ",".join(get_list(get_object(obj, "spec"), "cidrs"))), AGE),
 )
 
 IP_ADDRESSES = Definition(
@@ -39,6 +41,6 @@ IP_ADDRESSES = Definition(
     strategy=Strategy(),
     columns=(NAME, column("ParentRef", _parent)),
     fields=lambda obj: {
-        "spec.parentRef.resource": text(member(member(obj, "spec"), "parentRef"), "resource")
+        "spec.parentRef.resource": get_str(get_object(get_object(obj, "spec"), "parentRef"), "resource")
     },
 )

@@ -4,23 +4,23 @@ from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, duplicate, forbidden_field, invalid_value
 from tinykube.server.json_access import (
-    align,
-    items,
+    align_list_with_field,
+    ensure_object,
+    get_list,
+    get_object,
+    get_str,
     keep_only_status,
-    made,
-    member,
-    raw,
+    raw_json,
     string_list,
-    text,
 )
 from tinykube.server.objects import JsonObject, labels_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.ips import family_of, network_errors
 from tinykube.server.registry.pod_validation import effect_errors
 from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column
 from tinykube.server.registry.resource_validation import quantity_errors
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -45,14 +45,16 @@ def _taint_errors(taints: list[JsonObject]) -> list[FieldError]:
     for index, taint in enumerate(taints):
         # The real server names metadata here; so do we, for those who read it.
         field = f"metadata.taints[{index}]"
-        key, value, effect = text(taint, "key"), text(taint, "value"), text(taint, "effect")
-        errors += checks.qualified_name(f"{field}.key", key)
-        problems = checks.label_value_problems(value)
+        key, value, effect = get_str(taint, "key"), get_str(taint, "value"), get_str(taint, "effect")
+        errors += validation.qualified_name(f"{field}.key", key)
+        problems = validation.label_value_problems(value)
         if problems:
             errors.append(invalid_value(f"{field}.value", value, ";".join(problems)))
         errors += effect_errors(f"{field}.effect", effect)
         if (key, effect) in seen:
-            shown = raw({"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")})
+            shown = raw_json(
+                {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            )
             again = duplicate(field, shown)
             errors.append(
                 FieldError(
@@ -89,20 +91,21 @@ class _NodeStrategy(Strategy):
     """A new node carries the taint not-ready until somebody who knows better takes it away."""
 
     def default(self, obj: JsonObject) -> None:
-        align(made(obj, "spec"), "podCIDR", "podCIDRs")
-        status = made(obj, "status")
+        align_list_with_field(ensure_object(obj, "spec"), "podCIDR", "podCIDRs")
+        status = ensure_object(obj, "status")
         if status.get("allocatable") is None and status.get("capacity"):
             status["allocatable"] = dict(status["capacity"])
-        made(status, "daemonEndpoints").setdefault("kubeletEndpoint", {"Port": 0})
-        info = made(status, "nodeInfo")
+        ensure_object(status, "daemonEndpoints").setdefault("kubeletEndpoint", {"Port": 0})
+        info = ensure_object(status, "nodeInfo")
         for name in _NODE_INFO:
             info.setdefault(name, "")
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         spec = obj["spec"]
-        taints = items(spec, "taints")
+        taints = get_list(spec, "taints")
         if not any(
-            text(taint, "key") == _NOT_READY and text(taint, "effect") == "NoSchedule" for taint in taints
+            get_str(taint, "key") == _NOT_READY and get_str(taint, "effect") == "NoSchedule"
+            for taint in taints
         ):
             spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
 
@@ -113,42 +116,43 @@ class _NodeStrategy(Strategy):
         keep_only_status(obj, old)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        spec, status = member(obj, "spec"), member(obj, "status")
-        errors = _taint_errors(items(spec, "taints"))
+        spec, status = get_object(obj, "spec"), get_object(obj, "status")
+        errors = _taint_errors(get_list(spec, "taints"))
         for name in ("capacity", "allocatable"):
-            for resource, quantity in sorted(member(status, name).items()):
+            for resource, quantity in sorted(get_object(status, name).items()):
                 errors += quantity_errors(f"status.{name}.{resource}", resource, quantity)
-        return errors + _network_errors(items(spec, "podCIDRs"))
+        return errors + _network_errors(get_list(spec, "podCIDRs"))
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        spec, old_spec = get_object(obj, "spec"), get_object(old, "spec")
         errors: list[FieldError] = []
-        addresses = items(member(obj, "status"), "addresses")
+        addresses = get_list(get_object(obj, "status"), "addresses")
         for index, address in enumerate(addresses):
             if address in addresses[:index]:
-                shown = raw({"Type": text(address, "type"), "Address": text(address, "address")})
+                shown = raw_json({"Type": get_str(address, "type"), "Address": get_str(address, "address")})
                 errors.append(duplicate(f"status.addresses[{index}]", shown))
         text_of = 'node updates may not change {} except from "" to valid'
-        if items(old_spec, "podCIDRs") and items(old_spec, "podCIDRs") != items(spec, "podCIDRs"):
+        if get_list(old_spec, "podCIDRs") and get_list(old_spec, "podCIDRs") != get_list(spec, "podCIDRs"):
             errors.append(forbidden_field("spec.podCIDRs", text_of.format("podCIDR")))
-        if text(old_spec, "providerID") and text(old_spec, "providerID") != text(spec, "providerID"):
+        if get_str(old_spec, "providerID") and get_str(old_spec, "providerID") != get_str(spec, "providerID"):
             errors.append(forbidden_field("spec.providerID", text_of.format("providerID")))
         return errors
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        if text(member(obj, "spec"), "externalID"):
+        if get_str(get_object(obj, "spec"), "externalID"):
             return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
         return ()
 
 
 def _status(obj: JsonObject) -> str:
     conditions = {
-        text(one, "type"): text(one, "status") for one in items(member(obj, "status"), "conditions")
+        get_str(one, "type"): get_str(one, "status")
+        for one in get_list(get_object(obj, "status"), "conditions")
     }
     shown = "Unknown"
     if "Ready" in conditions:
         shown = "Ready" if conditions["Ready"] == "True" else "NotReady"
-    return shown + (",SchedulingDisabled" if member(obj, "spec").get("unschedulable") else "")
+    return shown + (",SchedulingDisabled" if get_object(obj, "spec").get("unschedulable") else "")
 
 
 def _roles(obj: JsonObject) -> str:
@@ -161,14 +165,14 @@ def _roles(obj: JsonObject) -> str:
 
 
 def _address(obj: JsonObject, kind: str) -> str:
-    for address in items(member(obj, "status"), "addresses"):
-        if text(address, "type") == kind:
-            return text(address, "address")
+    for address in get_list(get_object(obj, "status"), "addresses"):
+        if get_str(address, "type") == kind:
+            return get_str(address, "address")
     return NONE
 
 
 def _info(obj: JsonObject, name: str) -> str:
-    return text(member(member(obj, "status"), "nodeInfo"), name)
+    return get_str(get_object(get_object(obj, "status"), "nodeInfo"), name)
 
 
 def _kernel(obj: JsonObject) -> str:
@@ -185,7 +189,7 @@ NODES = Definition(
     namespaced=False,
     short_names=("no",),
     strategy=_NodeStrategy(),
-    subresources=(status_door("Node"),),
+    subresources=(status_subresource("Node"),),
     columns=(
         NAME,
         column("Status", _status),
@@ -199,7 +203,7 @@ NODES = Definition(
         column("Container-Runtime", lambda obj: _info(obj, "containerRuntimeVersion") or UNKNOWN, wide=True),
     ),
     fields=lambda obj: {
-        "spec.unschedulable": "true" if member(obj, "spec").get("unschedulable") else "false"
+        "spec.unschedulable": "true" if get_object(obj, "spec").get("unschedulable") else "false"
     },
     field_names=("spec.unschedulable",),
 )

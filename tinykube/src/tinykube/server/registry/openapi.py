@@ -114,14 +114,22 @@ def _add_paths(paths: dict[str, JsonObject], schemas: Schemas, definition: Defin
 
 
 def _add_subresource(
-    paths: dict[str, JsonObject], schemas: Schemas, definition: Definition, door: Subresource, path: str
+    paths: dict[str, JsonObject],
+    schemas: Schemas,
+    definition: Definition,
+    subresource: Subresource,
+    path: str,
 ) -> None:
-    kind = (door.group or definition.group, door.version or definition.version, door.kind)
+    kind = (
+        subresource.group or definition.group,
+        subresource.version or definition.version,
+        subresource.kind,
+    )
     if not _is_described(schemas, *kind):
         return
     shared = paths.setdefault(path, {"parameters": _path_parameters(path)})
-    for verb in door.verbs:
-        shared[_METHODS[verb]] = _operation(schemas, verb, kind, definition, door=door.name)
+    for verb in subresource.verbs:
+        shared[_METHODS[verb]] = _operation(schemas, verb, kind, definition, subresource=subresource.name)
 
 
 def _is_described(schemas: Schemas, group: str, version: str, kind: str) -> bool:
@@ -139,7 +147,7 @@ def _operation(
     definition: Definition,
     *,
     everywhere: bool = False,
-    door: str = "",
+    subresource: str = "",
 ) -> JsonObject:
     group, version, name = kind
     answered = name
@@ -154,7 +162,7 @@ def _operation(
     answer = schemas.reference(group, version, answered)
     operation: JsonObject = {
         "tags": [_tag(definition)],
-        "operationId": _operation_id(verb, definition, everywhere, door),
+        "operationId": _operation_id(verb, definition, everywhere, subresource),
         "parameters": [_parameter(one) for one in _PARAMETERS.get(verb, ())],
         "responses": {
             "201" if verb == "create" else "200": {
@@ -184,12 +192,12 @@ def _tag(definition: Definition) -> str:
     return f"{group}_{definition.version}"
 
 
-def _operation_id(verb: str, definition: Definition, everywhere: bool, door: str) -> str:
+def _operation_id(verb: str, definition: Definition, everywhere: bool, subresource: str) -> str:
     names = {"get": "read", "update": "replace", "deletecollection": "deleteCollection"}
     tag = "".join(part.capitalize() for part in _tag(definition).split("_"))
     scope = "Namespaced" if definition.namespaced and not everywhere else ""
     suffix = "ForAllNamespaces" if everywhere else ""
-    return f"{names.get(verb, verb)}{tag}{scope}{definition.kind}{door.capitalize()}{suffix}"
+    return f"{names.get(verb, verb)}{tag}{scope}{definition.kind}{subresource.capitalize()}{suffix}"
 
 
 def _content(media_types: tuple[str, ...], schema: JsonObject) -> JsonObject:

@@ -3,7 +3,15 @@
 import re
 from typing import Any
 
-from tinykube.server.json_access import align, fill, items, made, member, number, text
+from tinykube.server.json_access import (
+    align_list_with_field,
+    ensure_object,
+    get_int,
+    get_list,
+    get_object,
+    get_str,
+    set_if_empty,
+)
 from tinykube.server.objects import JsonObject
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -36,14 +44,14 @@ def pull_policy(image: str) -> str:
 
 def _default_get(action: JsonObject | None) -> None:
     if action is not None:
-        fill(action, "path", "/")
-        fill(action, "scheme", "HTTP")
+        set_if_empty(action, "path", "/")
+        set_if_empty(action, "scheme", "HTTP")
 
 
 def _default_field_ref(holder: JsonObject) -> None:
     reference = holder.get("fieldRef")
     if reference is not None:
-        fill(reference, "apiVersion", "v1")
+        set_if_empty(reference, "apiVersion", "v1")
 
 
 def _default_probe(probe: JsonObject) -> None:
@@ -53,7 +61,7 @@ def _default_probe(probe: JsonObject) -> None:
         ("successThreshold", 1),
         ("failureThreshold", 3),
     ):
-        if not number(probe, name):
+        if not get_int(probe, name):
             probe[name] = value
     _default_get(probe.get("httpGet"))
     if probe.get("grpc") is not None and probe["grpc"].get("service") is None:
@@ -62,19 +70,19 @@ def _default_probe(probe: JsonObject) -> None:
 
 def default_container(container: JsonObject) -> None:
     """Fill in one container, of either kind."""
-    fill(container, "terminationMessagePath", "/dev/termination-log")
-    fill(container, "terminationMessagePolicy", "File")
-    fill(container, "imagePullPolicy", pull_policy(text(container, "image")))
-    made(container, "resources")
-    for port in items(container, "ports"):
-        fill(port, "protocol", "TCP")
+    set_if_empty(container, "terminationMessagePath", "/dev/termination-log")
+    set_if_empty(container, "terminationMessagePolicy", "File")
+    set_if_empty(container, "imagePullPolicy", pull_policy(get_str(container, "image")))
+    ensure_object(container, "resources")
+    for port in get_list(container, "ports"):
+        set_if_empty(port, "protocol", "TCP")
     for name in _PROBES:
         if container.get(name) is not None:
             _default_probe(container[name])
     for name in _HANDLERS:
-        _default_get(member(member(container, "lifecycle"), name).get("httpGet"))
-    for variable in items(container, "env"):
-        _default_field_ref(member(variable, "valueFrom"))
+        _default_get(get_object(get_object(container, "lifecycle"), name).get("httpGet"))
+    for variable in get_list(container, "env"):
+        _default_field_ref(get_object(variable, "valueFrom"))
 
 
 def _default_volume(volume: JsonObject) -> None:
@@ -83,65 +91,65 @@ def _default_volume(volume: JsonObject) -> None:
     for name in _VOLUMES_WITH_MODE:
         if volume.get(name) is not None and volume[name].get("defaultMode") is None:
             volume[name]["defaultMode"] = _FILE_MODE
-    for item in items(member(volume, "downwardAPI"), "items"):
+    for item in get_list(get_object(volume, "downwardAPI"), "items"):
         _default_field_ref(item)
     if volume.get("hostPath") is not None and volume["hostPath"].get("type") is None:
         volume["hostPath"]["type"] = ""
-    for source in items(member(volume, "projected"), "sources"):
+    for source in get_list(get_object(volume, "projected"), "sources"):
         token = source.get("serviceAccountToken")
         if token is not None and token.get("expirationSeconds") is None:
             token["expirationSeconds"] = _TOKEN_SECONDS
-        for item in items(member(source, "downwardAPI"), "items"):
+        for item in get_list(get_object(source, "downwardAPI"), "items"):
             _default_field_ref(item)
     image = volume.get("image")
     if image is not None:
-        fill(image, "pullPolicy", pull_policy(text(image, "reference")))
+        set_if_empty(image, "pullPolicy", pull_policy(get_str(image, "reference")))
 
 
 def default_pod_spec(spec: JsonObject) -> None:
     """Fill in what pods and templates share."""
-    fill(spec, "restartPolicy", "Always")
+    set_if_empty(spec, "restartPolicy", "Always")
     if spec.get("terminationGracePeriodSeconds") is None:
         spec["terminationGracePeriodSeconds"] = _GRACE_SECONDS
-    fill(spec, "dnsPolicy", "ClusterFirst")
-    made(spec, "securityContext")
-    fill(spec, "schedulerName", "default-scheduler")
+    set_if_empty(spec, "dnsPolicy", "ClusterFirst")
+    ensure_object(spec, "securityContext")
+    set_if_empty(spec, "schedulerName", "default-scheduler")
     # Two names of one thing: the older one follows.
-    account = text(spec, "serviceAccountName") or text(spec, "serviceAccount")
+    account = get_str(spec, "serviceAccountName") or get_str(spec, "serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    for volume in items(spec, "volumes"):
+    for volume in get_list(spec, "volumes"):
         _default_volume(volume)
     for name in ("containers", "initContainers"):
-        for container in items(spec, name):
+        for container in get_list(spec, name):
             default_container(container)
 
 
 def default_template(template: JsonObject) -> None:
     """Fill in a pod template."""
-    made(template, "metadata")
-    default_pod_spec(made(template, "spec"))
+    ensure_object(template, "metadata")
+    default_pod_spec(ensure_object(template, "spec"))
 
 
 def default_pod(pod: JsonObject) -> None:
     """Fill in a pod: what templates get, and what only pods do."""
-    spec = made(pod, "spec")
+    spec = ensure_object(pod, "spec")
     default_pod_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    align(made(pod, "status"), "podIP", "podIPs", "ip")
+    align_list_with_field(ensure_object(pod, "status"), "podIP", "podIPs", "ip")
     for name in ("containers", "initContainers"):
-        for container in items(spec, name):
+        for container in get_list(spec, name):
             limits: dict[str, Any] = container["resources"].get("limits") or {}
             if limits:
-                requests = made(container["resources"], "requests")
+                requests = ensure_object(container["resources"], "requests")
                 for resource, value in limits.items():
                     requests.setdefault(resource, value)
     if spec.get("enableServiceLinks") is None:
         spec["enableServiceLinks"] = True
     if spec.get("hostNetwork"):
         for name in ("containers", "initContainers"):
-            for container in items(spec, name):
-                for port in items(container, "ports"):
-                    if not number(port, "hostPort"):
-                        port["hostPort"] = number(port, "containerPort")
+            for container in get_list(spec, name):
+                for port in get_list(container, "ports"):
+                    if not get_int(port, "hostPort"):
+                        port["hostPort"] = get_int(port, "containerPort")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
-from tinykube.server.json_access import items, member, number, raw, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str, raw_json
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.ips import address_errors, is_dual_stack
 from tinykube.server.registry.pod_validation import toleration_errors
 
@@ -25,10 +25,10 @@ def spec_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for name in _CONTAINER_LISTS:
         field = f"spec.{name}"
-        if len(items(spec, name)) != len(items(old, name)):
+        if len(get_list(spec, name)) != len(get_list(old, name)):
             return [*errors, forbidden_field(field, "pod updates may not add or remove containers")]
-        for index, container in enumerate(items(spec, name)):
-            image = text(container, "image")
+        for index, container in enumerate(get_list(spec, name)):
+            image = get_str(container, "image")
             if not image:
                 errors.append(required(f"{field}[{index}].image"))
             if image != image.strip():
@@ -38,8 +38,8 @@ def spec_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     errors += wrong
     if ends_here:
         return errors
-    errors += _toleration_step_errors(items(spec, "tolerations"), items(old, "tolerations"))
-    errors += _gate_step_errors(items(spec, "schedulingGates"), items(old, "schedulingGates"))
+    errors += _toleration_step_errors(get_list(spec, "tolerations"), get_list(old, "tolerations"))
+    errors += _gate_step_errors(get_list(spec, "schedulingGates"), get_list(old, "schedulingGates"))
     frozen = _with_the_changeable_of(spec, old)
     if frozen != old:
         changed = _differences(old, frozen)
@@ -74,14 +74,14 @@ def _toleration_step_errors(new: list[JsonObject], old: list[JsonObject]) -> lis
 
 
 def _gate_step_errors(new: list[JsonObject], old: list[JsonObject]) -> list[FieldError]:
-    known = {text(gate, "name") for gate in old}
+    known = {get_str(gate, "name") for gate in old}
     return [
         forbidden_field(
             f"spec.schedulingGates[{index}].name",
             f"only deletion is allowed, but found new scheduling gate '{name}'",
         )
         for index, gate in enumerate(new)
-        if (name := text(gate, "name")) not in known
+        if (name := get_str(gate, "name")) not in known
     ]
 
 
@@ -92,12 +92,12 @@ def _with_the_changeable_of(spec: JsonObject, old: JsonObject) -> JsonObject:
         if name in spec:
             result[name] = [
                 {**container, "image": before.get("image")}
-                for container, before in zip(items(spec, name), items(old, name), strict=True)
+                for container, before in zip(get_list(spec, name), get_list(old, name), strict=True)
             ]
     names = ["activeDeadlineSeconds", "schedulingGates", "tolerations"]
-    if number(old, "terminationGracePeriodSeconds") < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+    if get_int(old, "terminationGracePeriodSeconds") < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         names.append("terminationGracePeriodSeconds")
-    if items(old, "schedulingGates"):
+    if get_list(old, "schedulingGates"):
         names += ["nodeSelector", "affinity"]  # as long as it is gated, where it may go can be narrowed
     for name in names:
         if name in old:
@@ -118,43 +118,45 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    return bytes(raw(value)).decode()
+    return bytes(raw_json(value)).decode()
 
 
 def node_selector_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     """Check that a gated pod's node selector only grows."""
-    before, after = member(old, "nodeSelector"), member(spec, "nodeSelector")
+    before, after = get_object(old, "nodeSelector"), get_object(spec, "nodeSelector")
     if all(after.get(key) == value for key, value in before.items()):
         return []
     detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-    return [invalid_value("spec.nodeSelector", raw(after), detail)]
+    return [invalid_value("spec.nodeSelector", raw_json(after), detail)]
 
 
 def status_update_errors(obj: JsonObject, old: JsonObject) -> list[FieldError]:
     """Check the step from one status to the next."""
-    status, before = member(obj, "status"), member(old, "status")
+    status, before = get_object(obj, "status"), get_object(old, "status")
     errors: list[FieldError] = []
-    for index, condition in enumerate(items(status, "conditions")):
-        kind = text(condition, "type")
+    for index, condition in enumerate(get_list(status, "conditions")):
+        kind = get_str(condition, "type")
         if kind not in _SYSTEM_CONDITIONS:
-            errors += checks.qualified_name(f"status.conditions[{index}].Type", kind)
-    nominated = text(status, "nominatedNodeName")
-    if nominated and nominated != text(before, "nominatedNodeName"):
-        errors += checks.dns_subdomain("status.nominatedNodeName", nominated)
-        if text(member(obj, "spec"), "nodeName"):
+            errors += validation.qualified_name(f"status.conditions[{index}].Type", kind)
+    nominated = get_str(status, "nominatedNodeName")
+    if nominated and nominated != get_str(before, "nominatedNodeName"):
+        errors += validation.dns_subdomain("status.nominatedNodeName", nominated)
+        if get_str(get_object(obj, "spec"), "nodeName"):
             detail = "may not be set on pods that are already bound to a node"
             errors.append(forbidden_field("status.nominatedNodeName", detail))
-    errors += checks.immutable("status.qosClass", text(status, "qosClass"), text(before, "qosClass"))
-    policy = text(member(old, "spec"), "restartPolicy")
-    for name in ("containerStatuses", "initContainerStatuses"):
-        errors += _restart_errors(f"status.{name}", items(status, name), items(before, name), policy)
-    errors += _ip_errors(
-        "status.podIPs", [text(ip, "ip") for ip in items(status, "podIPs")], items(status, "podIPs")
+    errors += validation.immutable(
+        "status.qosClass", get_str(status, "qosClass"), get_str(before, "qosClass")
     )
-    hosts = [text(ip, "ip") for ip in items(status, "hostIPs")]
-    if hosts and text(status, "hostIP") != hosts[0]:
+    policy = get_str(get_object(old, "spec"), "restartPolicy")
+    for name in ("containerStatuses", "initContainerStatuses"):
+        errors += _restart_errors(f"status.{name}", get_list(status, name), get_list(before, name), policy)
+    errors += _ip_errors(
+        "status.podIPs", [get_str(ip, "ip") for ip in get_list(status, "podIPs")], get_list(status, "podIPs")
+    )
+    hosts = [get_str(ip, "ip") for ip in get_list(status, "hostIPs")]
+    if hosts and get_str(status, "hostIP") != hosts[0]:
         errors.append(invalid_value("status.hostIPs[0].ip", hosts[0], "must be equal to `hostIP`"))
-    return errors + _ip_errors("status.hostIPs", hosts, items(status, "hostIPs"))
+    return errors + _ip_errors("status.hostIPs", hosts, get_list(status, "hostIPs"))
 
 
 def _restart_errors(
@@ -163,19 +165,19 @@ def _restart_errors(
     """Check that what has ended for good does not run again."""
     if policy == "Always":
         return []
-    running = {text(status, "name") for status in new if "terminated" not in member(status, "state")}
+    running = {get_str(status, "name") for status in new if "terminated" not in get_object(status, "state")}
     return [
         forbidden_field(f"{field}[{index}].state", "may not be transitioned to non-terminated state")
         for index, status in enumerate(old)
-        if (ended := member(status, "state").get("terminated")) is not None
-        and text(status, "name") in running
-        and not (policy == "OnFailure" and number(ended, "exitCode"))
+        if (ended := get_object(status, "state").get("terminated")) is not None
+        and get_str(status, "name") in running
+        and not (policy == "OnFailure" and get_int(ended, "exitCode"))
     ]
 
 
 def _ip_errors(field: str, ips: list[str], shown: Sequence[JsonObject]) -> list[FieldError]:
     errors = [error for index, ip in enumerate(ips) for error in address_errors(f"{field}[{index}]", ip)]
     if len(ips) > 2 or (len(ips) == 2 and not is_dual_stack(ips)):
-        listed = raw([{"IP": text(entry, "ip")} for entry in shown])
+        listed = raw_json([{"IP": get_str(entry, "ip")} for entry in shown])
         errors.append(invalid_value(field, listed, "may specify no more than one IP for each IP family"))
     return errors

@@ -8,9 +8,9 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
-from tinykube.server.json_access import items, member, number, string_list, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str, string_list
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.container_validation import containers_errors, init_containers_errors
 from tinykube.server.registry.ips import address_errors
 from tinykube.server.registry.volume_validation import volume_errors
@@ -25,28 +25,28 @@ _MOST_NAMESERVERS = 3
 
 def pod_spec_errors(field: str, spec: JsonObject, *, is_pod: bool) -> list[FieldError]:
     """Return what is wrong with a spec at ``field``; pods are held to a few rules that templates are not."""
-    grace = number(spec, "terminationGracePeriodSeconds")
-    volumes = items(spec, "volumes")
+    grace = get_int(spec, "terminationGracePeriodSeconds")
+    volumes = get_list(spec, "volumes")
     mountable, errors = volume_errors(f"{field}.volumes", volumes)
-    containers = items(spec, "containers")
+    containers = get_list(spec, "containers")
     errors += containers_errors(f"{field}.containers", containers, mountable, grace)
     errors += init_containers_errors(
-        f"{field}.initContainers", items(spec, "initContainers"), containers, mountable, grace
+        f"{field}.initContainers", get_list(spec, "initContainers"), containers, mountable, grace
     )
     if spec.get("hostNetwork"):
         errors += _host_network_errors(f"{field}.containers", containers, is_pod=is_pod)
     for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
-        if text(spec, name) not in known:
-            errors.append(not_supported(f"{field}.{name}", text(spec, name), known))
-    errors += checks.labels(f"{field}.nodeSelector", spec.get("nodeSelector"))
+        if get_str(spec, name) not in known:
+            errors.append(not_supported(f"{field}.{name}", get_str(spec, name), known))
+    errors += validation.labels(f"{field}.nodeSelector", spec.get("nodeSelector"))
     errors += _dns_errors(f"{field}.dnsConfig", spec)
     errors += _gate_errors(field, spec)
     errors += _name_errors(field, spec)
-    errors += toleration_errors(f"{field}.tolerations", items(spec, "tolerations"))
-    for index, alias in enumerate(items(spec, "hostAliases")):
-        errors += address_errors(f"{field}.hostAliases[{index}].ip", text(alias, "ip"))
-        for inner, name in enumerate(items(alias, "hostnames")):
-            errors += checks.dns_subdomain(f"{field}.hostAliases[{index}].hostnames[{inner}]", name)
+    errors += toleration_errors(f"{field}.tolerations", get_list(spec, "tolerations"))
+    for index, alias in enumerate(get_list(spec, "hostAliases")):
+        errors += address_errors(f"{field}.hostAliases[{index}].ip", get_str(alias, "ip"))
+        for inner, name in enumerate(get_list(alias, "hostnames")):
+            errors += validation.dns_subdomain(f"{field}.hostAliases[{index}].hostnames[{inner}]", name)
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in _PREEMPTION_POLICIES:
         errors.append(not_supported(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES))
@@ -57,19 +57,20 @@ def _host_network_errors(field: str, containers: list[JsonObject], *, is_pod: bo
     return [
         invalid_value(
             f"{field}[{outer}].ports[{index}].hostPort",
-            number(port, "hostPort"),
+            get_int(port, "hostPort"),
             "must match `containerPort` when `hostNetwork` is true",
         )
         for outer, container in enumerate(containers)
-        for index, port in enumerate(items(container, "ports"))
-        if (is_pod or number(port, "hostPort")) and number(port, "hostPort") != number(port, "containerPort")
+        for index, port in enumerate(get_list(container, "ports"))
+        if (is_pod or get_int(port, "hostPort"))
+        and get_int(port, "hostPort") != get_int(port, "containerPort")
     ]
 
 
 def _dns_errors(field: str, spec: JsonObject) -> list[FieldError]:
     config = spec.get("dnsConfig")
-    servers = items(config or {}, "nameservers")
-    if text(spec, "dnsPolicy") == "None":
+    servers = get_list(config or {}, "nameservers")
+    if get_str(spec, "dnsPolicy") == "None":
         if config is None:
             return [required(field, "must provide `dnsConfig` when `dnsPolicy` is None")]
         if not servers:
@@ -86,13 +87,13 @@ def _dns_errors(field: str, spec: JsonObject) -> list[FieldError]:
 
 def _gate_errors(field: str, spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, gate in enumerate(items(spec, "readinessGates")):
+    for index, gate in enumerate(get_list(spec, "readinessGates")):
         path = f"{field}.readinessGates[{index}].conditionType"
-        errors += checks.qualified_name(path, text(gate, "conditionType"))
+        errors += validation.qualified_name(path, get_str(gate, "conditionType"))
     seen: set[str] = set()
-    for index, gate in enumerate(items(spec, "schedulingGates")):
-        path, name = f"{field}.schedulingGates[{index}]", text(gate, "name")
-        errors += checks.qualified_name(path, name)
+    for index, gate in enumerate(get_list(spec, "schedulingGates")):
+        path, name = f"{field}.schedulingGates[{index}]", get_str(gate, "name")
+        errors += validation.qualified_name(path, name)
         if name in seen:
             errors.append(duplicate(path, name))
         seen.add(name)
@@ -102,18 +103,18 @@ def _gate_errors(field: str, spec: JsonObject) -> list[FieldError]:
 def _name_errors(field: str, spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for name in ("serviceAccountName", "nodeName"):
-        if text(spec, name):
-            errors += checks.dns_subdomain(f"{field}.{name}", spec[name])
+        if get_str(spec, name):
+            errors += validation.dns_subdomain(f"{field}.{name}", spec[name])
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _LARGEST_INT32:
         detail = f"must be between 1 and {_LARGEST_INT32}, inclusive"
         errors.append(invalid_value(f"{field}.activeDeadlineSeconds", deadline, detail))
     for name in ("hostname", "subdomain"):
-        if text(spec, name):
-            errors += checks.dns_label(f"{field}.{name}", spec[name])
+        if get_str(spec, name):
+            errors += validation.dns_label(f"{field}.{name}", spec[name])
     for name in ("priorityClassName", "runtimeClassName"):
-        if text(spec, name):
-            errors += checks.dns_subdomain(f"{field}.{name}", spec[name])
+        if get_str(spec, name):
+            errors += validation.dns_subdomain(f"{field}.{name}", spec[name])
     return errors
 
 
@@ -122,10 +123,10 @@ def toleration_errors(path: str, tolerations: list[JsonObject]) -> list[FieldErr
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         field = f"{path}[{index}]"
-        key, operator = text(toleration, "key"), text(toleration, "operator")
-        value, effect = text(toleration, "value"), text(toleration, "effect")
+        key, operator = get_str(toleration, "key"), get_str(toleration, "operator")
+        value, effect = get_str(toleration, "value"), get_str(toleration, "effect")
         if key:
-            errors += checks.qualified_name(f"{field}.key", key)
+            errors += validation.qualified_name(f"{field}.key", key)
         elif operator != "Exists":
             detail = (
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
@@ -135,7 +136,7 @@ def toleration_errors(path: str, tolerations: list[JsonObject]) -> list[FieldErr
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             errors.append(invalid_value(f"{field}.effect", effect, detail))
         if operator in ("Equal", ""):
-            problems = checks.label_value_problems(value)
+            problems = validation.label_value_problems(value)
             if problems:
                 errors.append(invalid_value(f"{field}.operator", value, ";".join(problems)))
         elif operator == "Exists":
@@ -161,20 +162,20 @@ def effect_errors(field: str, effect: str) -> list[FieldError]:
 
 def template_metadata_errors(field: str, template: JsonObject) -> list[FieldError]:
     """Return what is wrong with the labels and annotations of a pod template."""
-    metadata = member(template, "metadata")
-    errors = checks.labels(f"{field}.labels", metadata.get("labels"))
+    metadata = get_object(template, "metadata")
+    errors = validation.labels(f"{field}.labels", metadata.get("labels"))
     for key in sorted(metadata.get("annotations") or {}):
-        problems = checks.qualified_name_problems(key.lower())
-        errors += checks.each(f"{field}.annotations", key, problems)
+        problems = validation.qualified_name_problems(key.lower())
+        errors += validation.each(f"{field}.annotations", key, problems)
     return errors
 
 
 def template_errors(field: str, template: JsonObject) -> list[FieldError]:
     """Return what is wrong with a pod template."""
-    spec = member(template, "spec")
+    spec = get_object(template, "spec")
     errors = template_metadata_errors(field, template)
     errors += pod_spec_errors(f"{field}.spec", spec, is_pod=False)
-    if items(spec, "ephemeralContainers"):
+    if get_list(spec, "ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
         errors.append(forbidden_field(f"{field}.spec.ephemeralContainers", detail))
     return errors

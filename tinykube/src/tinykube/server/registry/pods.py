@@ -1,4 +1,4 @@
-"""Pods: what admission adds, statuses, generation, grace, and the doors ``binding`` and ``eviction``."""
+"""Pods: what admission adds, statuses, generation, grace, and the subresources ``binding`` and ``eviction``."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,16 @@ from tinykube.server.errors import (
     forbidden,
     forbidden_field,
 )
-from tinykube.server.json_access import items, keep_only_status, made, member, number, text
+from tinykube.server.json_access import (
+    ensure_object,
+    get_int,
+    get_list,
+    get_object,
+    get_str,
+    keep_only_status,
+)
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey, labels_of, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.container_validation import whitespace_errors
 from tinykube.server.registry.definition import Definition, Request, Strategy, Subresource
 from tinykube.server.registry.ips import address_warnings
@@ -27,7 +34,7 @@ from tinykube.server.registry.pod_updates import (
 from tinykube.server.registry.pod_validation import pod_spec_errors
 from tinykube.server.registry.pod_warnings import pod_warnings
 from tinykube.server.registry.resource_validation import quality_of_service
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 RESOURCE = GroupResource("", "pods")
 _NODES = GroupResource("", "nodes")
@@ -40,12 +47,12 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def _tolerates(toleration: JsonObject, key: str) -> bool:
-    return text(toleration, "key") in (key, "") and text(toleration, "effect") in ("NoExecute", "")
+    return get_str(toleration, "key") in (key, "") and get_str(toleration, "effect") in ("NoExecute", "")
 
 
 def _add_tolerations(spec: JsonObject) -> None:
     """Let a pod stay for five minutes on a node that is gone, unless it says otherwise."""
-    tolerations = list(items(spec, "tolerations"))
+    tolerations = list(get_list(spec, "tolerations"))
     for key in _TOLERATED:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
             tolerations.append(
@@ -60,10 +67,10 @@ def _add_tolerations(spec: JsonObject) -> None:
 
 
 def _set_priority(obj: JsonObject, spec: JsonObject) -> None:
-    name = text(spec, "priorityClassName")
+    name = get_str(spec, "priorityClassName")
     if name and name not in _PRIORITIES:
         why = f"no PriorityClass with name {name} was found"
-        raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
+        raise forbidden(RESOURCE, get_str(metadata_of(obj), "name"), why)
     settled: tuple[tuple[str, str, object, object], ...] = (
         ("integer value of priority", "priority", spec.get("priority"), _PRIORITIES.get(name, 0)),
         ("string value of PreemptionPolicy", "preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION),
@@ -74,13 +81,13 @@ def _set_priority(obj: JsonObject, spec: JsonObject) -> None:
                 f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed "
                 f"{computed} from the given PriorityClass name"
             )
-            raise forbidden(RESOURCE, text(metadata_of(obj), "name"), why)
+            raise forbidden(RESOURCE, get_str(metadata_of(obj), "name"), why)
         spec[field] = computed
 
 
 def _topology_labels(request: Request, node: str) -> dict[str, str]:
     """Return the labels that tell where a node is; empty for a node that is not known."""
-    stored = request.storage.latest(StorageKey(_NODES, "", node))
+    stored = request.storage.head(StorageKey(_NODES, "", node))
     return (
         {key: stored.labels[key] for key in _TOPOLOGY if key in stored.labels} if stored is not None else {}
     )
@@ -96,11 +103,11 @@ class _PodStrategy(Strategy):
         spec, metadata = obj["spec"], metadata_of(obj)
         _set_priority(obj, spec)
         _add_tolerations(spec)
-        if text(spec, "nodeName") and (labels := _topology_labels(request, spec["nodeName"])):
-            made(metadata, "labels").update(labels)
+        if get_str(spec, "nodeName") and (labels := _topology_labels(request, spec["nodeName"])):
+            ensure_object(metadata, "labels").update(labels)
         metadata["generation"] = 1
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
-        if items(spec, "schedulingGates"):
+        if get_list(spec, "schedulingGates"):
             obj["status"]["conditions"] = [
                 {
                     "type": "PodScheduled",
@@ -113,13 +120,13 @@ class _PodStrategy(Strategy):
             ]
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        spec, old_spec = obj["spec"], member(old, "spec")
+        spec, old_spec = obj["spec"], get_object(old, "spec")
         for name in ("priority", "preemptionPolicy"):
             if spec.get(name) is None and old_spec.get(name) is not None:
                 spec[name] = old_spec[name]
         _add_tolerations(spec)
         obj["status"] = old["status"]
-        generation = number(metadata_of(old), "generation")
+        generation = get_int(metadata_of(old), "generation")
         metadata_of(obj)["generation"] = generation + (spec != old_spec)
 
     def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
@@ -128,45 +135,45 @@ class _PodStrategy(Strategy):
         metadata.pop("ownerReferences", None)
         if "ownerReferences" in old_metadata:
             metadata["ownerReferences"] = old_metadata["ownerReferences"]
-        status, before = obj["status"], member(old, "status")
-        if not text(status, "qosClass") and text(before, "qosClass"):
+        status, before = obj["status"], get_object(old, "status")
+        if not get_str(status, "qosClass") and get_str(before, "qosClass"):
             status["qosClass"] = before["qosClass"]
-        if not number(status, "observedGeneration") and before.get("observedGeneration"):
+        if not get_int(status, "observedGeneration") and before.get("observedGeneration"):
             status["observedGeneration"] = before["observedGeneration"]
         _keep_observed_generations(status, before)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        spec = member(obj, "spec")
+        spec = get_object(obj, "spec")
         errors = pod_spec_errors("spec", spec, is_pod=True)
         for name in ("containers", "initContainers"):
-            errors += whitespace_errors(f"spec.{name}", items(spec, name))
-        if text(spec, "nodeName") and items(spec, "schedulingGates"):
+            errors += whitespace_errors(f"spec.{name}", get_list(spec, name))
+        if get_str(spec, "nodeName") and get_list(spec, "schedulingGates"):
             detail = "cannot be set until all schedulingGates have been cleared"
             errors.append(forbidden_field("spec.nodeName", detail))
         return errors
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        spec, old_spec = get_object(obj, "spec"), get_object(old, "spec")
         errors: list[FieldError] = []
         if spec != old_spec:
             errors += spec_update_errors(spec, old_spec)
-            if items(old_spec, "schedulingGates"):
+            if get_list(old_spec, "schedulingGates"):
                 errors += node_selector_errors(spec, old_spec)
-        if member(obj, "status") != member(old, "status"):
+        if get_object(obj, "status") != get_object(old, "status"):
             errors += status_update_errors(obj, old)
         return errors
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        metadata, status = metadata_of(obj), member(obj, "status")
+        metadata, status = metadata_of(obj), get_object(obj, "status")
         if metadata.get("resourceVersion"):
             return [
                 warning
                 for name in ("podIPs", "hostIPs")
-                for index, ip in enumerate(items(status, name))
-                for warning in address_warnings(f"status.{name}[{index}].ip", text(ip, "ip"))
+                for index, ip in enumerate(get_list(status, name))
+                for warning in address_warnings(f"status.{name}[{index}].ip", get_str(ip, "ip"))
             ]
-        found = pod_warnings("spec", member(obj, "spec"))
-        problems = checks.dns_label_problems(text(metadata, "name"))
+        found = pod_warnings("spec", get_object(obj, "spec"))
+        problems = validation.dns_label_problems(get_str(metadata, "name"))
         if problems:
             found.append(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label "
@@ -175,32 +182,32 @@ class _PodStrategy(Strategy):
         return found
 
     def grace_period_seconds(self, obj: JsonObject, asked: int | None) -> int:
-        spec = member(obj, "spec")
-        if not text(spec, "nodeName") or text(member(obj, "status"), "phase") in _ENDED:
+        spec = get_object(obj, "spec")
+        if not get_str(spec, "nodeName") or get_str(get_object(obj, "status"), "phase") in _ENDED:
             return 0
-        seconds = number(spec, "terminationGracePeriodSeconds") if asked is None else asked
+        seconds = get_int(spec, "terminationGracePeriodSeconds") if asked is None else asked
         return 1 if seconds < 0 else seconds
 
 
 def _keep_observed_generations(status: JsonObject, before: JsonObject) -> None:
     """Let conditions keep the generation they were observed at where the writer knows nothing of it."""
     known = {
-        text(condition, "type"): condition["observedGeneration"]
-        for condition in items(before, "conditions")
+        get_str(condition, "type"): condition["observedGeneration"]
+        for condition in get_list(before, "conditions")
         if condition.get("observedGeneration")
     }
-    for condition in items(status, "conditions"):
-        generation = known.get(text(condition, "type"))
+    for condition in get_list(status, "conditions"):
+        generation = known.get(get_str(condition, "type"))
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
 
 
 def _set_condition(request: Request, obj: JsonObject, condition: JsonObject) -> None:
     """Put a condition in the place of the one of its type; the time changes only with the status."""
-    conditions = items(made(obj, "status"), "conditions")
-    kept = [one for one in conditions if text(one, "type") != condition["type"]]
-    before = next((one for one in conditions if text(one, "type") == condition["type"]), None)
-    changed = before is None or text(before, "status") != condition["status"]
+    conditions = get_list(ensure_object(obj, "status"), "conditions")
+    kept = [one for one in conditions if get_str(one, "type") != condition["type"]]
+    before = next((one for one in conditions if get_str(one, "type") == condition["type"]), None)
+    changed = before is None or get_str(before, "status") != condition["status"]
     time = format_time(request.clock.wall()) if changed else (before or {}).get("lastTransitionTime")
     entry = {
         "type": condition["type"],
@@ -216,34 +223,34 @@ class Binding:
     """``POST .../binding``: puts a pod on a node, once."""
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the pod (nothing reads this door)."""
+        """Return the pod (nothing reads this subresource)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
         """Set the node and PodScheduled. Raises 400 for a bad target, 409 for a pod that has a node or is going."""
-        metadata, spec, target = metadata_of(obj), made(obj, "spec"), member(body, "target")
-        name, machine = text(metadata, "name"), text(target, "name")
-        if text(metadata_of(body), "name") not in ("", name):
+        metadata, spec, target = metadata_of(obj), ensure_object(obj, "spec"), get_object(body, "target")
+        name, machine = get_str(metadata, "name"), get_str(target, "name")
+        if get_str(metadata_of(body), "name") not in ("", name):
             raise bad_request("name in URL does not match name in Binding object")
-        kind = text(target, "kind")
+        kind = get_str(target, "kind")
         if kind not in ("", "Node") or not machine:
             raise _bad_target(kind, machine)
         why = ""
         if "deletionTimestamp" in metadata:
             why = f"pod {name} is being deleted, cannot be assigned to a host"
-        elif text(spec, "nodeName"):
+        elif get_str(spec, "nodeName"):
             why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-        elif items(spec, "schedulingGates"):
+        elif get_list(spec, "schedulingGates"):
             why = f"pod {name} has non-empty .spec.schedulingGates"
         if why:
             raise conflict(GroupResource("", "pods/binding"), name, why)
         spec["nodeName"] = machine
         if annotations := metadata_of(body).get("annotations"):
-            made(metadata, "annotations").update(annotations)
+            ensure_object(metadata, "annotations").update(annotations)
         copied = {**labels_of(body), **_topology_labels(request, machine)}
         if copied:
-            made(metadata, "labels").update(copied)
-        made(obj, "status").pop("nominatedNodeName", None)
+            ensure_object(metadata, "labels").update(copied)
+        ensure_object(obj, "status").pop("nominatedNodeName", None)
         _set_condition(request, obj, {"type": "PodScheduled", "status": "True"})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -265,7 +272,7 @@ class Eviction:
     """
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the pod (nothing reads this door)."""
+        """Return the pod (nothing reads this subresource)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
@@ -274,11 +281,11 @@ class Eviction:
         Raises 400 for another pod's name, 409 where the body's preconditions do not hold.
         """
         metadata = metadata_of(obj)
-        name = text(metadata, "name")
-        if text(metadata_of(body), "name") not in ("", name):
+        name = get_str(metadata, "name")
+        if get_str(metadata_of(body), "name") not in ("", name):
             raise bad_request("name in URL does not match name in Eviction object")
-        options = member(body, "deleteOptions")
-        uid = text(member(options, "preconditions"), "uid")
+        options = get_object(body, "deleteOptions")
+        uid = get_str(get_object(options, "preconditions"), "uid")
         if uid and uid != metadata.get("uid"):
             why = f"the UID in the precondition ({uid}) does not match the UID in record ({metadata.get('uid')}). The object might have been deleted and then recreated"
             raise conflict(GroupResource("", "Pod"), name, why)
@@ -296,17 +303,17 @@ class Eviction:
 
 
 def _fields(obj: JsonObject) -> dict[str, str]:
-    spec, status = member(obj, "spec"), member(obj, "status")
-    ips = items(status, "podIPs")
+    spec, status = get_object(obj, "spec"), get_object(obj, "status")
+    ips = get_list(status, "podIPs")
     return {
-        "spec.nodeName": text(spec, "nodeName"),
-        "spec.restartPolicy": text(spec, "restartPolicy"),
-        "spec.schedulerName": text(spec, "schedulerName"),
-        "spec.serviceAccountName": text(spec, "serviceAccountName"),
+        "spec.nodeName": get_str(spec, "nodeName"),
+        "spec.restartPolicy": get_str(spec, "restartPolicy"),
+        "spec.schedulerName": get_str(spec, "schedulerName"),
+        "spec.serviceAccountName": get_str(spec, "serviceAccountName"),
         "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-        "status.phase": text(status, "phase"),
-        "status.podIP": text(ips[0], "ip") if ips else text(status, "podIP"),
-        "status.nominatedNodeName": text(status, "nominatedNodeName"),
+        "status.phase": get_str(status, "phase"),
+        "status.podIP": get_str(ips[0], "ip") if ips else get_str(status, "podIP"),
+        "status.nominatedNodeName": get_str(status, "nominatedNodeName"),
     }
 
 
@@ -330,7 +337,7 @@ PODS = Definition(
             kind="Eviction",
             handler=Eviction(),
         ),
-        status_door("Pod"),
+        status_subresource("Pod"),
     ),
     columns=POD_COLUMNS,
     fields=_fields,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from tinykube.server.json_access import items, member, text
+from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Column
 
@@ -51,7 +51,7 @@ def since(timestamp: object, now: float) -> str:
 
 
 def _name(obj: JsonObject, now: float) -> str:
-    return text(metadata_of(obj), "name")
+    return get_str(metadata_of(obj), "name")
 
 
 def _age(obj: JsonObject, now: float) -> str:
@@ -82,12 +82,12 @@ def selector_text(selector: JsonObject | None) -> str:
         return ""
     operators = {"In": "in", "NotIn": "notin"}
     parts: list[tuple[str, str]] = [
-        (key, f"{key}={value}") for key, value in member(selector, "matchLabels").items()
+        (key, f"{key}={value}") for key, value in get_object(selector, "matchLabels").items()
     ]
-    for expression in items(selector, "matchExpressions"):
-        key, operator = text(expression, "key"), text(expression, "operator")
+    for expression in get_list(selector, "matchExpressions"):
+        key, operator = get_str(expression, "key"), get_str(expression, "operator")
         if operator in operators:
-            values = ",".join(sorted(items(expression, "values")))
+            values = ",".join(sorted(get_list(expression, "values")))
             parts.append((key, f"{key} {operators[operator]} ({values})"))
         else:
             parts.append((key, key if operator == "Exists" else f"!{key}"))
@@ -99,8 +99,8 @@ def template_columns() -> tuple[Column, Column]:
 
     def joined(name: str) -> Callable[[JsonObject], str]:
         def cell(obj: JsonObject) -> str:
-            spec = member(member(member(obj, "spec"), "template"), "spec")
-            return ",".join(text(container, name) for container in items(spec, "containers"))
+            spec = get_object(get_object(get_object(obj, "spec"), "template"), "spec")
+            return ",".join(get_str(container, name) for container in get_list(spec, "containers"))
 
         return cell
 

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 from aiokube.api.quantity import parse_quantity
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
-from tinykube.server.json_access import member
+from tinykube.server.json_access import get_object
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 
 _HUGE = "hugepages-"
 _OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
@@ -43,7 +43,7 @@ def _may_be_overcommitted(name: str) -> bool:
 
 
 def _name_errors(field: str, name: str) -> list[FieldError]:
-    errors = checks.qualified_name(field, name)
+    errors = validation.qualified_name(field, name)
     if "/" in name:
         if not errors and not _is_native(name) and name.startswith("requests."):
             detail = "doesn't follow extended resource name standard"
@@ -69,7 +69,7 @@ def quantity_errors(field: str, name: str, quantity: object) -> list[FieldError]
 
 def resource_errors(field: str, resources: JsonObject) -> list[FieldError]:
     """Check requests and limits, and that no request is above its limit."""
-    limits, requests = member(resources, "limits"), member(resources, "requests")
+    limits, requests = get_object(resources, "limits"), get_object(resources, "requests")
     errors: list[FieldError] = []
     for name in sorted(limits):
         path = f"{field}.limits[{name}]"
@@ -100,14 +100,14 @@ def quality_of_service(spec: JsonObject) -> str:
     limits: dict[str, Decimal] = {}
     guaranteed = True
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    if member(spec, "resources"):
+    if get_object(spec, "resources"):
         containers = [{"resources": spec["resources"]}]  # what the whole pod has says it all
     for container in containers:
-        resources = member(container, "resources")
+        resources = get_object(container, "resources")
         own_limits = 0
         for totals, name in ((requests, "requests"), (limits, "limits")):
             for resource in ("cpu", "memory"):
-                value = _value(member(resources, name).get(resource, "0"))
+                value = _value(get_object(resources, name).get(resource, "0"))
                 if value > 0:
                     totals[resource] = totals.get(resource, Decimal(0)) + value
                     own_limits += totals is limits

@@ -1,9 +1,9 @@
-"""The door ``scale``: how many replicas there are to be, seen apart from what they are."""
+"""The ``scale`` subresource: how many replicas there are to be, seen apart from what they are."""
 
 from tinykube.server.errors import invalid, stale
-from tinykube.server.json_access import made, member, number, text
+from tinykube.server.json_access import ensure_object, get_int, get_object, get_str
 from tinykube.server.objects import GroupResource, JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Request, Subresource
 from tinykube.server.registry.printing import AGE, NAME, column, selector_text
 
@@ -12,8 +12,8 @@ _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimes
 
 SCALE_COLUMNS = (
     NAME,
-    column("Desired", lambda obj: number(member(obj, "spec"), "replicas"), kind="integer"),
-    column("Available", lambda obj: number(member(obj, "status"), "replicas"), kind="integer"),
+    column("Desired", lambda obj: get_int(get_object(obj, "spec"), "replicas"), kind="integer"),
+    column("Available", lambda obj: get_int(get_object(obj, "status"), "replicas"), kind="integer"),
     AGE,
 )
 """Of the table of a Scale, of whatever kind it is."""
@@ -27,11 +27,11 @@ class Scale:
 
     def read(self, obj: JsonObject) -> JsonObject:
         """Return the Scale of a workload."""
-        metadata, spec = metadata_of(obj), member(obj, "spec")
-        status: JsonObject = {"replicas": number(member(obj, "status"), "replicas")}
+        metadata, spec = metadata_of(obj), get_object(obj, "spec")
+        status: JsonObject = {"replicas": get_int(get_object(obj, "status"), "replicas")}
         if selector := selector_text(spec.get("selector")):
             status["selector"] = selector
-        replicas = number(spec, "replicas")
+        replicas = get_int(spec, "replicas")
         return {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
@@ -45,22 +45,22 @@ class Scale:
 
         Raises 422 for a negative number, 409 for a resource version that is not the current one.
         """
-        metadata, spec = metadata_of(obj), made(obj, "spec")
-        name = text(metadata, "name")
-        replicas = number(member(body, "spec"), "replicas")
-        errors = checks.nonnegative("spec.replicas", replicas)
+        metadata, spec = metadata_of(obj), ensure_object(obj, "spec")
+        name = get_str(metadata, "name")
+        replicas = get_int(get_object(body, "spec"), "replicas")
+        errors = validation.nonnegative("spec.replicas", replicas)
         if errors:
             raise invalid("autoscaling", "Scale", name, errors)
-        version = text(metadata_of(body), "resourceVersion")
+        version = get_str(metadata_of(body), "resourceVersion")
         if version not in ("", "0", metadata.get("resourceVersion")):
             raise stale(self._resource, name)
-        if number(spec, "replicas") != replicas:
+        if get_int(spec, "replicas") != replicas:
             spec["replicas"] = replicas
-            metadata["generation"] = number(metadata, "generation") + 1
+            metadata["generation"] = get_int(metadata, "generation") + 1
         return self.read(obj)
 
 
-def scale_door(plural: str) -> Subresource:
+def scale_subresource(plural: str) -> Subresource:
     """Return the ``scale`` subresource of a workload of the group apps."""
     return Subresource(
         name="scale",

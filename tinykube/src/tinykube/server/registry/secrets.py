@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value, required, too_long
-from tinykube.server.json_access import fill, made, member, text
+from tinykube.server.json_access import ensure_object, get_object, get_str, set_if_empty
 from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.configmaps import decoded_size, frozen_errors
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME, column
@@ -26,7 +26,7 @@ def _is_json_object(encoded: str) -> bool:
 
 
 def _type_errors(obj: JsonObject) -> list[FieldError]:
-    data, kind = member(obj, "data"), text(obj, "type")
+    data, kind = get_object(obj, "data"), get_str(obj, "type")
     missing = {
         key: required(f"data[{key}]") for key in ("ssh-privatekey", "tls.crt", "tls.key", _USER, _PASSWORD)
     }
@@ -62,22 +62,22 @@ class _SecretStrategy(Strategy):
     def default(self, obj: JsonObject) -> None:
         given = obj.pop("stringData", None)
         if given:
-            data = made(obj, "data")
+            data = ensure_object(obj, "data")
             for key, value in given.items():
                 data[key] = base64.b64encode(value.encode()).decode()
-        fill(obj, "type", "Opaque")
+        set_if_empty(obj, "type", "Opaque")
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        data = member(obj, "data")
+        data = get_object(obj, "data")
         errors: list[FieldError] = []
         for key in sorted(data):
-            errors += checks.each(f"data[{key}]", key, checks.config_key_problems(key))
+            errors += validation.each(f"data[{key}]", key, validation.config_key_problems(key))
         if sum(map(decoded_size, data.values())) > _LARGEST_BYTES:
             errors.append(too_long("data", _LARGEST_BYTES))
         return errors + _type_errors(obj)
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        return checks.immutable("type", obj["type"], old["type"]) + frozen_errors(obj, old, ("data",))
+        return validation.immutable("type", obj["type"], old["type"]) + frozen_errors(obj, old, ("data",))
 
 
 SECRETS = Definition(
@@ -88,12 +88,12 @@ SECRETS = Definition(
     singular="secret",
     namespaced=True,
     strategy=_SecretStrategy(),
-    fields=lambda obj: {"type": text(obj, "type")},
+    fields=lambda obj: {"type": get_str(obj, "type")},
     field_names=("type",),
     columns=(
         NAME,
-        column("Type", lambda obj: text(obj, "type")),
-        column("Data", lambda obj: len(member(obj, "data"))),
+        column("Type", lambda obj: get_str(obj, "type")),
+        column("Data", lambda obj: len(get_object(obj, "data"))),
         AGE,
     ),
 )

@@ -6,15 +6,15 @@ import msgspec
 
 from aiokube.api.selectors import LabelSelector, SelectorError, selector_of
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value, required
-from tinykube.server.json_access import items, member, raw, sorted_map, text
+from tinykube.server.json_access import get_list, get_object, get_str, raw_json, sorted_map
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 
 
 def shown(selector: JsonObject | None) -> msgspec.Raw:
     """Return a selector as errors print it."""
     if selector is None:
-        return raw(None)
+        return raw_json(None)
     printed: JsonObject = {}
     if selector.get("matchLabels"):
         printed["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
@@ -23,15 +23,15 @@ def shown(selector: JsonObject | None) -> msgspec.Raw:
             {name: expression[name] for name in ("key", "operator", "values") if name in expression}
             for expression in selector["matchExpressions"]
         ]
-    return raw(printed)
+    return raw_json(printed)
 
 
 def selector_errors(field: str, selector: JsonObject | None, kind: str) -> list[FieldError]:
     """Check a selector; one that would match everything is refused, too."""
     if selector is None:
         return []
-    errors = checks.labels(f"{field}.matchLabels", selector.get("matchLabels"))
-    for index, expression in enumerate(items(selector, "matchExpressions")):
+    errors = validation.labels(f"{field}.matchLabels", selector.get("matchLabels"))
+    for index, expression in enumerate(get_list(selector, "matchExpressions")):
         errors += _expression_errors(f"{field}.matchExpressions[{index}]", expression)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.append(invalid_value(field, shown(selector), f"empty selector is invalid for {kind}"))
@@ -39,7 +39,7 @@ def selector_errors(field: str, selector: JsonObject | None, kind: str) -> list[
 
 
 def _expression_errors(field: str, expression: JsonObject) -> list[FieldError]:
-    operator, values = text(expression, "operator"), items(expression, "values")
+    operator, values = get_str(expression, "operator"), get_list(expression, "values")
     errors: list[FieldError] = []
     if operator in ("In", "NotIn"):
         if not values:
@@ -51,9 +51,9 @@ def _expression_errors(field: str, expression: JsonObject) -> list[FieldError]:
             errors.append(forbidden_field(f"{field}.values", detail))
     else:
         errors.append(invalid_value(f"{field}.operator", operator, "not a valid selector operator"))
-    errors += checks.qualified_name(f"{field}.key", text(expression, "key"))
+    errors += validation.qualified_name(f"{field}.key", get_str(expression, "key"))
     for index, value in enumerate(values):
-        errors += checks.each(f"{field}.values[{index}]", value, checks.label_value_problems(value))
+        errors += validation.each(f"{field}.values[{index}]", value, validation.label_value_problems(value))
     return errors
 
 
@@ -78,7 +78,7 @@ def template_match_errors(
     template itself is to be judged.
     """
     selector = spec.get("selector")
-    labels = member(member(spec, "template"), "metadata").get("labels") or {}
+    labels = get_object(get_object(spec, "template"), "metadata").get("labels") or {}
     found = matches(selector, labels)
     if found is None:
         if unreadable is None:

@@ -1,7 +1,7 @@
 """What the addresses and families of a service may be, in themselves and on the way from old to new."""
 
 from tinykube.server.errors import FieldError, duplicate, invalid_value, not_supported, required
-from tinykube.server.json_access import items, string_list, text
+from tinykube.server.json_access import get_list, get_str, string_list
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.ips import address_errors, family_of, is_dual_stack
 from tinykube.server.registry.service_spec import (
@@ -23,7 +23,7 @@ def cluster_ip_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldErr
     """Check cluster addresses, families and policy, and that they fit each other."""
     if not needs_cluster_ip(spec):
         return []
-    first, ips = text(spec, "clusterIP"), items(spec, "clusterIPs")
+    first, ips = get_str(spec, "clusterIP"), get_list(spec, "clusterIPs")
     errors: list[FieldError] = []
     if first and not ips:
         errors.append(required(_IPS))
@@ -45,7 +45,7 @@ def cluster_ip_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldErr
             invalid_value(_IPS, string_list(ips), "may specify no more than one IP for each IP family")
         )
     if not is_headless(spec):
-        for index, (ip, family) in enumerate(zip(ips, items(spec, "ipFamilies"), strict=False)):
+        for index, (ip, family) in enumerate(zip(ips, get_list(spec, "ipFamilies"), strict=False)):
             if family in _FAMILIES and family_of(ip) != family:
                 detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
                 errors.append(invalid_value(f"{_IPS}[{index}]", ip, detail))
@@ -54,7 +54,7 @@ def cluster_ip_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldErr
 
 def _family_errors(spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
-    families = items(spec, "ipFamilies")
+    families = get_list(spec, "ipFamilies")
     for index, family in enumerate(families):
         if family not in _FAMILIES:
             errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
@@ -67,7 +67,7 @@ def _family_errors(spec: JsonObject) -> list[FieldError]:
 
 
 def _each_ip_errors(ips: list[str], old: JsonObject | None) -> list[FieldError]:
-    known = tuple(items(old, "clusterIPs")) if old is not None else ()
+    known = tuple(get_list(old, "clusterIPs")) if old is not None else ()
     errors: list[FieldError] = []
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
@@ -104,7 +104,7 @@ def _must_be_single(spec: JsonObject, what: str) -> list[FieldError]:
 
 
 def _ip_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    ips, old_ips = items(spec, "clusterIPs"), items(old, "clusterIPs")
+    ips, old_ips = get_list(spec, "clusterIPs"), get_list(old, "clusterIPs")
     shown = string_list(ips)
     if len(ips) == len(old_ips):
         return [
@@ -123,7 +123,7 @@ def _ip_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
 
 
 def _family_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    families, old_families = items(spec, "ipFamilies"), items(old, "ipFamilies")
+    families, old_families = get_list(spec, "ipFamilies"), get_list(old, "ipFamilies")
     field = "spec.ipFamilies[0]"
     if len(families) == len(old_families):
         return [
@@ -133,7 +133,7 @@ def _family_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
         ]
     errors: list[FieldError] = []
     if families and old_families and families[0] != old_families[0]:
-        errors.append(invalid_value(field, string_list(items(spec, "clusterIPs")), _ONCE))
+        errors.append(invalid_value(field, string_list(get_list(spec, "clusterIPs")), _ONCE))
     if len(families) < len(old_families) and len(families) == 1:
         errors += _must_be_single(spec, "ipFamily")
     return errors

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from tinykube.server.errors import FieldError, internal, invalid, invalid_value
-from tinykube.server.json_access import items, number, raw, replace, string_list, text
+from tinykube.server.json_access import get_int, get_list, get_str, raw_json, set_or_remove, string_list
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.allocator import Pool, address_pool, port_pool
+from tinykube.server.registry.allocator import Allocator, address_allocator, port_allocator
 from tinykube.server.registry.definition import Request
 from tinykube.server.registry.ips import Family, family_of, parse_sloppy
 from tinykube.server.registry.service_addresses import cluster_ip_errors
@@ -26,7 +26,7 @@ _OTHER: dict[str, Family] = {"IPv4": "IPv6", "IPv6": "IPv4"}
 
 
 def _same(spec: JsonObject, old: JsonObject, name: str) -> bool:
-    return items(spec, name) == items(old, name)
+    return get_list(spec, name) == get_list(old, name)
 
 
 class ServiceAllocation:
@@ -35,11 +35,11 @@ class ServiceAllocation:
     def __init__(self, cidrs: Sequence[str], node_port_range: tuple[int, int]) -> None:
         networks = [ipaddress.ip_network(cidr) for cidr in cidrs]
         self._networks = {("IPv4" if network.version == 4 else "IPv6"): network for network in networks}
-        self._addresses: dict[str, Pool] = {
-            family: address_pool(network) for family, network in self._networks.items()
+        self._addresses: dict[str, Allocator] = {
+            family: address_allocator(network) for family, network in self._networks.items()
         }
         self._families = tuple(self._addresses)
-        self._ports = port_pool(*node_port_range)
+        self._ports = port_allocator(*node_port_range)
 
     # ------------------------------------------------------------------------------- the three ways in
 
@@ -63,42 +63,42 @@ class ServiceAllocation:
         if needs_health_check_port(spec) and not needs_health_check_port(old):
             self._take_health_check_port(request, spec)
         elif needs_health_check_port(old) and not needs_health_check_port(spec):
-            self._release_ports(request, [number(old, "healthCheckNodePort")])
+            self._release_ports(request, [get_int(old, "healthCheckNodePort")])
 
     def note(self, spec: JsonObject) -> None:
         """Hold what a stored service has (at start-up; holding it twice does nothing)."""
         for ip in self._cluster_ips(spec):
             family = family_of(ip)
             if family in self._addresses:
-                self._addresses[family].take(int(ipaddress.ip_address(ip)))
+                self._addresses[family].allocate(int(ipaddress.ip_address(ip)))
         for port in self._all_ports(spec):
-            self._ports.take(port)
+            self._ports.allocate(port)
 
     def forget(self, spec: JsonObject) -> None:
         """Free what a removed service had."""
         for ip in self._cluster_ips(spec):
             self._free_ip(ip)
         for port in self._all_ports(spec):
-            self._ports.give_back(port)
+            self._ports.release(port)
 
     def _cluster_ips(self, spec: JsonObject) -> list[str]:
-        return [ip for ip in items(spec, "clusterIPs") if ip != HEADLESS]
+        return [ip for ip in get_list(spec, "clusterIPs") if ip != HEADLESS]
 
     def _all_ports(self, spec: JsonObject) -> list[int]:
-        health = number(spec, "healthCheckNodePort") if needs_health_check_port(spec) else 0
+        health = get_int(spec, "healthCheckNodePort") if needs_health_check_port(spec) else 0
         return [*node_ports(spec), *([health] if health else [])]
 
     def _free_ip(self, ip: str) -> None:
         family, address = family_of(ip), parse_sloppy(ip)
         if family in self._addresses and address is not None:
-            self._addresses[family].give_back(int(address))
+            self._addresses[family].release(int(address))
 
     # ------------------------------------------------------------------------------- families
 
     def _settle_families(self, name: str, spec: JsonObject, old: JsonObject | None) -> None:
-        if text(spec, "type") == "ExternalName" or (old is not None and _still_prefers_both(spec, old)):
+        if get_str(spec, "type") == "ExternalName" or (old is not None and _still_prefers_both(spec, old)):
             return
-        selectorless_headless = text(spec, "clusterIP") == HEADLESS and not spec.get("selector")
+        selectorless_headless = get_str(spec, "clusterIP") == HEADLESS and not spec.get("selector")
         if spec.get("ipFamilyPolicy") is None:
             if old is not None and old.get("ipFamilyPolicy") is not None:
                 spec["ipFamilyPolicy"] = old["ipFamilyPolicy"]
@@ -107,7 +107,7 @@ class ServiceAllocation:
         _refuse(name, cluster_ip_errors(spec, old))
         _refuse(name, _step_errors(spec, old))
         _refuse(name, self._derive_families(spec))
-        families = items(spec, "ipFamilies")
+        families = get_list(spec, "ipFamilies")
         both = spec["ipFamilyPolicy"] != SINGLE
         if selectorless_headless:
             # Its endpoints are somebody else's: whatever the cluster has, both families may be published.
@@ -125,24 +125,24 @@ class ServiceAllocation:
     def _derive_families(self, spec: JsonObject) -> list[FieldError]:
         """Let addresses that are chosen say their family, where none is."""
         errors = []
-        policy, ips = spec["ipFamilyPolicy"], items(spec, "clusterIPs")
+        policy, ips = spec["ipFamilyPolicy"], get_list(spec, "clusterIPs")
         if policy == SINGLE:
             text_of = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
             if len(ips) == 2:
                 errors.append(invalid_value("spec.ipFamilyPolicy", policy, text_of.format("cluster IPs")))
-            if len(items(spec, "ipFamilies")) == 2:
+            if len(get_list(spec, "ipFamilies")) == 2:
                 errors.append(invalid_value("spec.ipFamilyPolicy", policy, text_of.format("IP families")))
         for index, ip in enumerate(ips):
             if ip == HEADLESS:
                 break
-            if index < len(items(spec, "ipFamilies")):
+            if index < len(get_list(spec, "ipFamilies")):
                 continue
             family = family_of(ip)
             if family not in self._addresses:
                 detail = f"{family} is not configured on this cluster"
                 errors.append(invalid_value(f"spec.clusterIPs[{index}]", string_list(ips), detail))
             else:
-                spec["ipFamilies"] = [*items(spec, "ipFamilies"), family]
+                spec["ipFamilies"] = [*get_list(spec, "ipFamilies"), family]
         return errors
 
     def _configuration_errors(self, spec: JsonObject) -> list[FieldError]:
@@ -151,7 +151,7 @@ class ServiceAllocation:
         if policy == REQUIRE_DUAL and len(self._families) < 2:
             detail = "this cluster is not configured for dual-stack services"
             errors.append(invalid_value("spec.ipFamilyPolicy", policy, detail))
-        for index, family in enumerate(items(spec, "ipFamilies")):
+        for index, family in enumerate(get_list(spec, "ipFamilies")):
             if family not in self._addresses:
                 errors.append(
                     invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
@@ -161,35 +161,38 @@ class ServiceAllocation:
     # ------------------------------------------------------------------------------- addresses
 
     def _take_cluster_ips(self, request: Request, name: str, spec: JsonObject) -> None:
-        ips = items(spec, "clusterIPs")
-        if text(spec, "type") == "ExternalName" or ips[:1] == [HEADLESS]:
+        ips = get_list(spec, "clusterIPs")
+        if get_str(spec, "type") == "ExternalName" or ips[:1] == [HEADLESS]:
             return
-        families = items(spec, "ipFamilies")
+        families = get_list(spec, "ipFamilies")
         taken = [
             self._take_ip(request, name, family, ips[index] if index < len(ips) else "", ips)
             for index, family in enumerate(families)
         ]
         spec["clusterIPs"] = taken
-        replace(spec, "clusterIP", taken[0] if taken else None)
+        set_or_remove(spec, "clusterIP", taken[0] if taken else None)
 
     def _update_cluster_ips(self, request: Request, name: str, spec: JsonObject, old: JsonObject) -> None:
         if _still_prefers_both(spec, old):
             return
-        was_external, is_external = text(old, "type") == "ExternalName", text(spec, "type") == "ExternalName"
+        was_external, is_external = (
+            get_str(old, "type") == "ExternalName",
+            get_str(spec, "type") == "ExternalName",
+        )
         if was_external and not is_external:
             self._take_cluster_ips(request, name, spec)
             return
-        old_ips = items(old, "clusterIPs")
+        old_ips = get_list(old, "clusterIPs")
         if old_ips[:1] == [HEADLESS]:
             return
         if is_external and not was_external:
             self._release_ips(request, old_ips)
             return
-        before, after = len(items(old, "ipFamilies")), len(items(spec, "ipFamilies"))
-        ips = items(spec, "clusterIPs")
+        before, after = len(get_list(old, "ipFamilies")), len(get_list(spec, "ipFamilies"))
+        ips = get_list(spec, "clusterIPs")
         if (before, after) == (1, 2):
             asked = ips[1] if len(ips) > 1 else ""
-            second = self._take_ip(request, name, items(spec, "ipFamilies")[1], asked, ips)
+            second = self._take_ip(request, name, get_list(spec, "ipFamilies")[1], asked, ips)
             spec["clusterIPs"] = [*ips[:1], second]
         elif (before, after) == (2, 1):
             self._release_ips(request, old_ips[1:2])
@@ -197,10 +200,10 @@ class ServiceAllocation:
     def _take_ip(self, request: Request, name: str, family: str, asked: str, shown: Sequence[str]) -> str:
         pool = self._addresses[family]
         if not asked:
-            drawn = pool.draw(request.rng)
+            drawn = pool.allocate_next(request.rng)
             if drawn is None:
                 raise internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
-            request.on_failure.append(partial(pool.give_back, drawn))
+            request.on_failure.append(partial(pool.release, drawn))
             kind = ipaddress.IPv4Address if family == "IPv4" else ipaddress.IPv6Address
             return str(kind(drawn))
         address = parse_sloppy(asked)
@@ -208,7 +211,7 @@ class ServiceAllocation:
         why = ""
         if value not in pool:
             why = "the provided network does not match the current range"
-        elif not pool.take(value):
+        elif not pool.allocate(value):
             why = "provided IP is already allocated"
         if why:
             padded = [*shown, *[""] * (len(shown) == 0)]
@@ -216,7 +219,7 @@ class ServiceAllocation:
             raise invalid(
                 "", "Service", name, [invalid_value("spec.clusterIPs", string_list(padded), detail)]
             )
-        request.on_failure.append(partial(pool.give_back, value))
+        request.on_failure.append(partial(pool.release, value))
         return asked
 
     def _release_ips(self, request: Request, ips: Sequence[str]) -> None:
@@ -228,17 +231,17 @@ class ServiceAllocation:
     def _take_node_ports(self, request: Request, name: str, spec: JsonObject) -> None:
         """One node port serves all protocols of a port: what one of them asks for, the others get."""
         chosen: dict[int, int] = {}
-        ports = items(spec, "ports")
+        ports = get_list(spec, "ports")
         for index, port in enumerate(ports):
-            asked, numbered = number(port, "nodePort"), number(port, "port")
+            asked, numbered = get_int(port, "nodePort"), get_int(port, "port")
             if not asked and not draws_node_ports(spec):
                 continue
             if numbered not in chosen:
                 wanted = next(
                     (
-                        number(one, "nodePort")
+                        get_int(one, "nodePort")
                         for one in ports
-                        if number(one, "port") == numbered and number(one, "nodePort")
+                        if get_int(one, "port") == numbered and get_int(one, "nodePort")
                     ),
                     0,
                 )
@@ -252,8 +255,8 @@ class ServiceAllocation:
     def _update_node_ports(self, request: Request, name: str, spec: JsonObject, old: JsonObject) -> None:
         before = set(node_ports(old)) if needs_node_ports(old) else set()
         taken: set[int] = set()
-        for index, port in enumerate(items(spec, "ports")):
-            asked = number(port, "nodePort")
+        for index, port in enumerate(get_list(spec, "ports")):
+            asked = get_int(port, "nodePort")
             if asked and asked not in before and asked not in taken:
                 taken.add(self._take_port(request, name, index, asked))
             elif not asked and draws_node_ports(spec):
@@ -262,38 +265,38 @@ class ServiceAllocation:
 
     def _take_port(self, request: Request, name: str, index: int, asked: int) -> int:
         if not asked:
-            drawn = self._ports.draw(request.rng)
+            drawn = self._ports.allocate_next(request.rng)
             if drawn is None:
                 raise internal("failed to allocate a nodePort: range is full")
-            request.on_failure.append(partial(self._ports.give_back, drawn))
+            request.on_failure.append(partial(self._ports.release, drawn))
             return drawn
         problem = self._port_problem(asked)
         if problem:
             errors = [invalid_value(f"spec.ports[{index}].nodePort", asked, problem)]
             raise invalid("", "Service", name, errors)
-        request.on_failure.append(partial(self._ports.give_back, asked))
+        request.on_failure.append(partial(self._ports.release, asked))
         return asked
 
     def _port_problem(self, asked: int) -> str:
         if asked not in self._ports:
             valid = f"{self._ports.first}-{self._ports.last}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
-        return "" if self._ports.take(asked) else "provided port is already allocated"
+        return "" if self._ports.allocate(asked) else "provided port is already allocated"
 
     def _take_health_check_port(self, request: Request, spec: JsonObject) -> None:
-        asked = number(spec, "healthCheckNodePort")
+        asked = get_int(spec, "healthCheckNodePort")
         if not asked:
-            drawn = self._ports.draw(request.rng)
+            drawn = self._ports.allocate_next(request.rng)
             if drawn is None:
                 raise internal("failed to allocate a HealthCheck NodePort 0: range is full")
             spec["healthCheckNodePort"] = asked = drawn
         elif problem := self._port_problem(asked):
             raise internal(f"failed to allocate requested HealthCheck NodePort {asked}: {problem}")
-        request.on_failure.append(partial(self._ports.give_back, asked))
+        request.on_failure.append(partial(self._ports.release, asked))
 
     def _release_ports(self, request: Request, ports: Sequence[int]) -> None:
         for port in ports:
-            request.on_commit.append(partial(self._ports.give_back, port))
+            request.on_commit.append(partial(self._ports.release, port))
 
 
 def _refuse(name: str, errors: Sequence[FieldError]) -> None:
@@ -306,8 +309,8 @@ def _still_prefers_both(spec: JsonObject, old: JsonObject) -> bool:
     return (
         spec.get("ipFamilyPolicy") == PREFER_DUAL
         and old.get("ipFamilyPolicy") in (None, PREFER_DUAL)
-        and text(spec, "type") == text(old, "type")
-        and text(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer")
+        and get_str(spec, "type") == get_str(old, "type")
+        and get_str(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer")
         and _same(spec, old, "clusterIPs")
         and _same(spec, old, "ipFamilies")
     )
@@ -320,11 +323,11 @@ def _step_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldError]:
     policy = spec["ipFamilyPolicy"]
     errors = []
     for name, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
-        values = items(spec, name)
+        values = get_list(spec, name)
         if policy == SINGLE:
             if _same(spec, old, name) and len(values) > 1:
                 spec[name] = values[:1]
-        elif values and len(values) < len(items(old, name)):
+        elif values and len(values) < len(get_list(old, name)):
             detail = f"must be 'SingleStack' to release the secondary {what}"
-            errors.append(invalid_value("spec.ipFamilyPolicy", raw(policy), detail))
+            errors.append(invalid_value("spec.ipFamilyPolicy", raw_json(policy), detail))
     return errors

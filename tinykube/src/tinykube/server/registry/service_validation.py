@@ -10,9 +10,9 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
-from tinykube.server.json_access import items, member, number, raw, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str, raw_json
 from tinykube.server.objects import JsonObject, metadata_of
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.ips import (
     address_errors,
     endpoint_address_errors,
@@ -39,9 +39,9 @@ _BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
 
 def service_errors(obj: JsonObject) -> list[FieldError]:
     """Return all that is wrong with a service in itself."""
-    spec = member(obj, "spec")
+    spec = get_object(obj, "spec")
     annotations = metadata_of(obj).get("annotations") or {}
-    kind, ports = text(spec, "type"), items(spec, "ports")
+    kind, ports = get_str(spec, "type"), get_list(spec, "ports")
     errors: list[FieldError] = []
     if _MODE in annotations and _HINTS in annotations and annotations[_MODE] != annotations[_HINTS]:
         detail = f"must match annotations[{_HINTS}] when both are specified"
@@ -52,10 +52,10 @@ def service_errors(obj: JsonObject) -> list[FieldError]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         errors += _port_errors(f"spec.ports[{index}]", port, needs_name=len(ports) > 1, names=names)
-    errors += checks.labels("spec.selector", spec.get("selector"))
+    errors += validation.labels("spec.selector", spec.get("selector"))
     errors += _affinity_errors(spec)
     errors += cluster_ip_errors(spec, None)
-    for index, ip in enumerate(items(spec, "externalIPs")):
+    for index, ip in enumerate(get_list(spec, "externalIPs")):
         field = f"spec.externalIPs[{index}]"
         errors += address_errors(field, ip) or endpoint_address_errors(field, ip)
     if not kind:
@@ -83,31 +83,33 @@ def _type_errors(spec: JsonObject, kind: str) -> list[FieldError]:
         for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
         if spec.get(name)
     ]
-    target = text(spec, "externalName").removesuffix(".")
-    errors += checks.dns_subdomain("spec.externalName", target) if target else [required("spec.externalName")]
+    target = get_str(spec, "externalName").removesuffix(".")
+    errors += (
+        validation.dns_subdomain("spec.externalName", target) if target else [required("spec.externalName")]
+    )
     return errors
 
 
 def _port_errors(field: str, port: JsonObject, *, needs_name: bool, names: set[str]) -> list[FieldError]:
-    name = text(port, "name")
+    name = get_str(port, "name")
     errors: list[FieldError] = []
     if name:
-        errors += checks.dns_label(f"{field}.name", name)
+        errors += validation.dns_label(f"{field}.name", name)
         if name in names:
             errors.append(duplicate(f"{field}.name", name))
         names.add(name)
     elif needs_name:
         errors.append(required(f"{field}.name"))
-    errors += checks.port_number(f"{field}.port", number(port, "port"))
-    errors += checks.protocol(f"{field}.protocol", text(port, "protocol"))
-    errors += checks.port_number_or_name(f"{field}.targetPort", port.get("targetPort") or 0)
+    errors += validation.port_number(f"{field}.port", get_int(port, "port"))
+    errors += validation.protocol(f"{field}.protocol", get_str(port, "protocol"))
+    errors += validation.port_number_or_name(f"{field}.targetPort", port.get("targetPort") or 0)
     if port.get("appProtocol") is not None:
-        errors += checks.qualified_name(f"{field}.appProtocol", port["appProtocol"])
+        errors += validation.qualified_name(f"{field}.appProtocol", port["appProtocol"])
     return errors
 
 
 def _affinity_errors(spec: JsonObject) -> list[FieldError]:
-    affinity, config = text(spec, "sessionAffinity"), spec.get("sessionAffinityConfig")
+    affinity, config = get_str(spec, "sessionAffinity"), spec.get("sessionAffinityConfig")
     field = "spec.sessionAffinityConfig"
     if affinity not in _AFFINITIES:
         return [not_supported("spec.sessionAffinity", affinity, _AFFINITIES)]
@@ -115,7 +117,7 @@ def _affinity_errors(spec: JsonObject) -> list[FieldError]:
         if config is None:
             return []
         return [forbidden_field(field, "must not be set when session affinity is None")]
-    seconds = member(config or {}, "clientIP").get("timeoutSeconds")
+    seconds = get_object(config or {}, "clientIP").get("timeoutSeconds")
     if seconds is None:
         return [required(f"{field}.clientIP.timeoutSeconds", "when session affinity type is ClientIP")]
     if not 0 < seconds <= _LONGEST_AFFINITY_SECONDS:
@@ -130,11 +132,11 @@ def _node_port_errors(kind: str, ports: Sequence[JsonObject]) -> list[FieldError
         errors += [
             forbidden_field(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
             for index, port in enumerate(ports)
-            if number(port, "nodePort")
+            if get_int(port, "nodePort")
         ]
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
-        key = (text(port, "protocol"), number(port, "nodePort"))
+        key = (get_str(port, "protocol"), get_int(port, "nodePort"))
         if key[1] and key in seen:
             errors.append(duplicate(f"spec.ports[{index}].nodePort", key[1]))
         seen.add(key)
@@ -145,7 +147,7 @@ def _uniqueness_errors(ports: Sequence[JsonObject]) -> list[FieldError]:
     errors = []
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
-        key = (text(port, "protocol"), number(port, "port"))
+        key = (get_str(port, "protocol"), get_int(port, "port"))
         if key in seen:
             # This is how a real server prints the key: all fields of its own type.
             shown = {
@@ -156,13 +158,13 @@ def _uniqueness_errors(ports: Sequence[JsonObject]) -> list[FieldError]:
                 "TargetPort": 0,
                 "NodePort": 0,
             }
-            errors.append(duplicate(f"spec.ports[{index}]", raw(shown)))
+            errors.append(duplicate(f"spec.ports[{index}]", raw_json(shown)))
         seen.add(key)
     return errors
 
 
 def _source_range_errors(spec: JsonObject, kind: str, annotations: JsonObject) -> list[FieldError]:
-    ranges = items(spec, "loadBalancerSourceRanges")
+    ranges = get_list(spec, "loadBalancerSourceRanges")
     errors: list[FieldError] = []
     if ranges:
         field = "spec.LoadBalancerSourceRanges"
@@ -187,7 +189,7 @@ def _balancer_errors(spec: JsonObject, kind: str) -> list[FieldError]:
     name = spec.get("loadBalancerClass")
     if name is not None:
         if kind == "LoadBalancer":
-            errors += checks.qualified_name("spec.loadBalancerClass", name)
+            errors += validation.qualified_name("spec.loadBalancerClass", name)
         else:
             errors.append(forbidden_field("spec.loadBalancerClass", _BALANCER_ONLY))
     return errors
@@ -195,7 +197,7 @@ def _balancer_errors(spec: JsonObject, kind: str) -> list[FieldError]:
 
 def _traffic_errors(spec: JsonObject, kind: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    external, health = text(spec, "externalTrafficPolicy"), number(spec, "healthCheckNodePort")
+    external, health = get_str(spec, "externalTrafficPolicy"), get_int(spec, "healthCheckNodePort")
     if not is_reached_from_outside(spec):
         if external:
             detail = "may only be set for externally-accessible services"
@@ -204,7 +206,7 @@ def _traffic_errors(spec: JsonObject, kind: str) -> list[FieldError]:
         errors.append(not_supported("spec.externalTrafficPolicy", external, _POLICIES))
     if needs_health_check_port(spec):
         errors += (
-            checks.port_number("spec.healthCheckNodePort", health)
+            validation.port_number("spec.healthCheckNodePort", health)
             if health
             else [required("spec.healthCheckNodePort")]
         )
@@ -225,17 +227,17 @@ def _traffic_errors(spec: JsonObject, kind: str) -> list[FieldError]:
 
 def status_errors(obj: JsonObject) -> list[FieldError]:
     """Return what is wrong with what a load balancer reports."""
-    ingress = items(member(member(obj, "status"), "loadBalancer"), "ingress")
+    ingress = get_list(get_object(get_object(obj, "status"), "loadBalancer"), "ingress")
     path = "status.loadBalancer.ingress"
-    if ingress and text(member(obj, "spec"), "type") != "LoadBalancer":
+    if ingress and get_str(get_object(obj, "spec"), "type") != "LoadBalancer":
         return [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
     errors: list[FieldError] = []
     for index, entry in enumerate(ingress):
         field, ip, mode, host = (
             f"{path}[{index}]",
-            text(entry, "ip"),
+            get_str(entry, "ip"),
             entry.get("ipMode"),
-            text(entry, "hostname"),
+            get_str(entry, "hostname"),
         )
         if ip:
             errors += address_errors(f"{field}.ip", ip)
@@ -247,7 +249,7 @@ def status_errors(obj: JsonObject) -> list[FieldError]:
         elif mode not in ("Proxy", "VIP"):
             errors.append(not_supported(f"{field}.ipMode", mode, ("Proxy", "VIP")))
         if host:
-            errors += checks.dns_subdomain(f"{field}.hostname", host)
+            errors += validation.dns_subdomain(f"{field}.hostname", host)
             if parse_sloppy(host) is not None:
                 detail = "must be a DNS name, not an IP address"
                 errors.append(invalid_value(f"{field}.hostname", host, detail))

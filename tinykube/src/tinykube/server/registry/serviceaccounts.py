@@ -1,6 +1,6 @@
 """ServiceAccounts: names of secrets, nothing else of the references to them."""
 
-from tinykube.server.json_access import items
+from tinykube.server.json_access import get_list
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME
@@ -12,7 +12,7 @@ class _ServiceAccountStrategy(Strategy):
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         if "secrets" in obj:
             obj["secrets"] = [
-                {"name": secret["name"]} if secret.get("name") else {} for secret in items(obj, "secrets")
+                {"name": secret["name"]} if secret.get("name") else {} for secret in get_list(obj, "secrets")
             ]
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, forbidden_field, invalid_value
 from tinykube.server.json_access import (
-    fill,
-    items,
+    ensure_object,
+    get_int,
+    get_list,
+    get_object,
+    get_str,
     keep_only_status,
-    made,
-    member,
-    number,
-    replace,
-    text,
+    set_if_empty,
+    set_or_remove,
 )
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Request, Strategy
@@ -29,7 +29,7 @@ from tinykube.server.registry.service_spec import (
     node_ports,
 )
 from tinykube.server.registry.service_validation import service_errors, status_errors
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 _AFFINITY_SECONDS = 10_800
 _HINTS = "service.kubernetes.io/topology-aware-hints"
@@ -48,41 +48,41 @@ def _inherit(spec: JsonObject, old: JsonObject) -> None:
                 spec[name] = old[name]
     if needs_node_ports(old) and needs_node_ports(spec):
         used = set(node_ports(old)) & set(node_ports(spec))
-        before = {text(port, "name"): number(port, "nodePort") for port in items(old, "ports")}
-        for port in items(spec, "ports"):
-            inherited = before.get(text(port, "name"), 0)
-            if not number(port, "nodePort") and inherited and inherited not in used:
+        before = {get_str(port, "name"): get_int(port, "nodePort") for port in get_list(old, "ports")}
+        for port in get_list(spec, "ports"):
+            inherited = before.get(get_str(port, "name"), 0)
+            if not get_int(port, "nodePort") and inherited and inherited not in used:
                 port["nodePort"] = inherited
     keeps_health_check_port = needs_health_check_port(old) and needs_health_check_port(spec)
-    if keeps_health_check_port and not number(spec, "healthCheckNodePort"):
-        replace(spec, "healthCheckNodePort", old.get("healthCheckNodePort"))
+    if keeps_health_check_port and not get_int(spec, "healthCheckNodePort"):
+        set_or_remove(spec, "healthCheckNodePort", old.get("healthCheckNodePort"))
 
 
 def _align_cluster_ips(spec: JsonObject, old: JsonObject | None) -> None:
     """Let old clients, which know ``clusterIP`` alone, say what they mean: ``clusterIPs`` follows it."""
-    first, ips = text(spec, "clusterIP"), items(spec, "clusterIPs")
+    first, ips = get_str(spec, "clusterIP"), get_list(spec, "clusterIPs")
     if old is None:
         if first and not ips:
             spec["clusterIPs"] = [first]
         return
-    if items(old, "clusterIPs") and not ips and text(old, "clusterIP") == first:
-        spec["clusterIPs"] = items(old, "clusterIPs")
-    if text(old, "clusterIP") != first and items(old, "clusterIPs") == items(spec, "clusterIPs"):
-        cleared = text(old, "clusterIP") and not first
-        replace(spec, "clusterIPs", None if cleared else [first])
+    if get_list(old, "clusterIPs") and not ips and get_str(old, "clusterIP") == first:
+        spec["clusterIPs"] = get_list(old, "clusterIPs")
+    if get_str(old, "clusterIP") != first and get_list(old, "clusterIPs") == get_list(spec, "clusterIPs"):
+        cleared = get_str(old, "clusterIP") and not first
+        set_or_remove(spec, "clusterIPs", None if cleared else [first])
 
 
 def _drop_what_the_type_has_not(spec: JsonObject, old: JsonObject) -> None:
     """Take out what only the old type had, as long as the client has not touched it."""
     if needs_cluster_ip(old) and not needs_cluster_ip(spec):
-        if _same_text(spec, old, "clusterIP") and items(spec, "clusterIPs") == items(old, "clusterIPs"):
-            replace(spec, "clusterIP", None)
-            replace(spec, "clusterIPs", None)
+        if _same_text(spec, old, "clusterIP") and get_list(spec, "clusterIPs") == get_list(old, "clusterIPs"):
+            set_or_remove(spec, "clusterIP", None)
+            set_or_remove(spec, "clusterIPs", None)
         for name in ("ipFamilies", "ipFamilyPolicy"):
             if _same_text(spec, old, name):
-                replace(spec, name, None)
+                set_or_remove(spec, name, None)
     if needs_node_ports(old) and not needs_node_ports(spec) and set(node_ports(spec)) <= set(node_ports(old)):
-        for port in items(spec, "ports"):
+        for port in get_list(spec, "ports"):
             port.pop("nodePort", None)
     for name, applies in (
         ("healthCheckNodePort", needs_health_check_port),
@@ -91,15 +91,15 @@ def _drop_what_the_type_has_not(spec: JsonObject, old: JsonObject) -> None:
         ("externalTrafficPolicy", is_reached_from_outside),
     ):
         if applies(old) and not applies(spec) and _same_text(spec, old, name):
-            replace(spec, name, None)
+            set_or_remove(spec, name, None)
 
 
 def _affinity_seconds(spec: JsonObject) -> int | None:
-    return member(member(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
+    return get_object(get_object(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
 
 
 def _is_balancer(spec: JsonObject) -> bool:
-    return text(spec, "type") == "LoadBalancer"
+    return get_str(spec, "type") == "LoadBalancer"
 
 
 class _ServiceStrategy(Strategy):
@@ -109,41 +109,41 @@ class _ServiceStrategy(Strategy):
         self._allocation = allocation
 
     def default(self, obj: JsonObject) -> None:
-        spec, status = made(obj, "spec"), made(obj, "status")
-        fill(spec, "type", "ClusterIP")
-        fill(spec, "sessionAffinity", "None")
+        spec, status = ensure_object(obj, "spec"), ensure_object(obj, "status")
+        set_if_empty(spec, "type", "ClusterIP")
+        set_if_empty(spec, "sessionAffinity", "None")
         if spec["sessionAffinity"] == "None":
             spec.pop("sessionAffinityConfig", None)
         elif spec["sessionAffinity"] == "ClientIP" and _affinity_seconds(spec) is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
-        for port in items(spec, "ports"):
-            fill(port, "protocol", "TCP")
+        for port in get_list(spec, "ports"):
+            set_if_empty(port, "protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
-                port["targetPort"] = number(port, "port")
+                port["targetPort"] = get_int(port, "port")
         if is_reached_from_outside(spec):
-            fill(spec, "externalTrafficPolicy", "Cluster")
-        if text(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer"):
-            fill(spec, "internalTrafficPolicy", "Cluster")
-        elif text(spec, "type") == "ExternalName":
+            set_if_empty(spec, "externalTrafficPolicy", "Cluster")
+        if get_str(spec, "type") in ("ClusterIP", "NodePort", "LoadBalancer"):
+            set_if_empty(spec, "internalTrafficPolicy", "Cluster")
+        elif get_str(spec, "type") == "ExternalName":
             spec.pop("internalTrafficPolicy", None)
-        balancer = made(status, "loadBalancer")
+        balancer = ensure_object(status, "loadBalancer")
         if _is_balancer(spec):
-            fill(spec, "allocateLoadBalancerNodePorts", True)
-            for ingress in items(balancer, "ingress"):
-                if text(ingress, "ip"):
-                    fill(ingress, "ipMode", "VIP")
+            set_if_empty(spec, "allocateLoadBalancerNodePorts", True)
+            for ingress in get_list(balancer, "ingress"):
+                if get_str(ingress, "ip"):
+                    set_if_empty(ingress, "ipMode", "VIP")
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         obj["status"] = {"loadBalancer": {}}
         spec = obj["spec"]
         _align_cluster_ips(spec, None)
-        self._allocation.for_create(request, text(metadata_of(obj), "name"), spec)
+        self._allocation.for_create(request, get_str(metadata_of(obj), "name"), spec)
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        spec, old_spec = obj["spec"], member(old, "spec")
+        spec, old_spec = obj["spec"], get_object(old, "spec")
         _inherit(spec, old_spec)
         _align_cluster_ips(spec, old_spec)
-        self._allocation.for_update(request, text(metadata_of(obj), "name"), spec, old_spec)
+        self._allocation.for_update(request, get_str(metadata_of(obj), "name"), spec, old_spec)
         obj["status"] = old["status"]
         _drop_what_the_type_has_not(spec, old_spec)
         if not _is_balancer(spec):
@@ -151,7 +151,7 @@ class _ServiceStrategy(Strategy):
 
     def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         keep_only_status(obj, old)
-        made(obj["status"], "loadBalancer")
+        ensure_object(obj["status"], "loadBalancer")
 
     def validate_name(self, name: str) -> str:
         return dns_label_problem(name)
@@ -160,7 +160,7 @@ class _ServiceStrategy(Strategy):
         return service_errors(obj)
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        spec, old_spec = member(obj, "spec"), member(old, "spec")
+        spec, old_spec = get_object(obj, "spec"), get_object(old, "spec")
         if obj["status"] != old["status"] and spec == old_spec:
             return status_errors(obj)
         errors = step_errors(spec, old_spec)
@@ -177,40 +177,40 @@ class _ServiceStrategy(Strategy):
         return errors
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        return _warnings(member(obj, "spec"), metadata_of(obj).get("annotations") or {})
+        return _warnings(get_object(obj, "spec"), metadata_of(obj).get("annotations") or {})
 
     def after_create(self, request: Request, obj: JsonObject) -> None:
-        self._allocation.note(member(obj, "spec"))
+        self._allocation.note(get_object(obj, "spec"))
 
     def after_delete(self, request: Request, obj: JsonObject) -> None:
-        self._allocation.forget(member(obj, "spec"))
+        self._allocation.forget(get_object(obj, "spec"))
 
 
 def _warnings(spec: JsonObject, annotations: JsonObject) -> list[str]:
     found: list[str] = []
-    kind = text(spec, "type")
+    kind = get_str(spec, "type")
     if _HINTS in annotations:
         found.append(f"annotation {_HINTS} is deprecated, please use {_MODE} instead")
-    outside = items(spec, "externalIPs")
+    outside = get_list(spec, "externalIPs")
     if is_headless(spec):
-        if text(spec, "loadBalancerIP"):
+        if get_str(spec, "loadBalancerIP"):
             found.append("spec.loadBalancerIP is ignored for headless services")
         if outside:
             found.append("spec.externalIPs is ignored for headless services")
-        if text(spec, "sessionAffinity") != "None":
+        if get_str(spec, "sessionAffinity") != "None":
             found.append("spec.SessionAffinity is ignored for headless services")
     else:
-        for index, ip in enumerate(items(spec, "clusterIPs")):
+        for index, ip in enumerate(get_list(spec, "clusterIPs")):
             found += address_warnings(f"spec.clusterIPs[{index}]", ip)
     for index, ip in enumerate(outside):
         found += address_warnings(f"spec.externalIPs[{index}]", ip)
     if outside and not is_headless(spec) and kind != "ExternalName":
         found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
-    if text(spec, "loadBalancerIP"):
+    if get_str(spec, "loadBalancerIP"):
         found += address_warnings("spec.loadBalancerIP", spec["loadBalancerIP"])
     if kind == "ExternalName" and outside:
         found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
-    if kind != "ExternalName" and text(spec, "externalName"):
+    if kind != "ExternalName" and get_str(spec, "externalName"):
         found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
     if spec.get("trafficDistribution") == "PreferClose":
         found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
@@ -221,29 +221,29 @@ def _warnings(spec: JsonObject, annotations: JsonObject) -> list[str]:
 
 
 def _external_ip(obj: JsonObject) -> str:
-    spec = member(obj, "spec")
-    kind, outside = text(spec, "type"), items(spec, "externalIPs")
+    spec = get_object(obj, "spec")
+    kind, outside = get_str(spec, "type"), get_list(spec, "externalIPs")
     if kind in ("ClusterIP", "NodePort"):
         return ",".join(outside) or NONE
     if kind == "ExternalName":
-        return text(spec, "externalName")
+        return get_str(spec, "externalName")
     if kind != "LoadBalancer":
         return UNKNOWN
-    ingress = items(member(member(obj, "status"), "loadBalancer"), "ingress")
-    balancers = {text(entry, "ip") or text(entry, "hostname") for entry in ingress} - {""}
+    ingress = get_list(get_object(get_object(obj, "status"), "loadBalancer"), "ingress")
+    balancers = {get_str(entry, "ip") or get_str(entry, "hostname") for entry in ingress} - {""}
     return ",".join([*sorted(balancers), *outside]) or "<pending>"
 
 
 def _ports(obj: JsonObject) -> str:
     shown = []
-    for port in items(member(obj, "spec"), "ports"):
-        node_port = f":{port['nodePort']}" if number(port, "nodePort") else ""
-        shown.append(f"{port['port']}{node_port}/{text(port, 'protocol')}")
+    for port in get_list(get_object(obj, "spec"), "ports"):
+        node_port = f":{port['nodePort']}" if get_int(port, "nodePort") else ""
+        shown.append(f"{port['port']}{node_port}/{get_str(port, 'protocol')}")
     return ",".join(shown) or NONE
 
 
 def _cluster_ip(obj: JsonObject) -> str:
-    ips = items(member(obj, "spec"), "clusterIPs")
+    ips = get_list(get_object(obj, "spec"), "clusterIPs")
     return ips[0] if ips else NONE
 
 
@@ -259,19 +259,19 @@ def services(allocation: ServiceAllocation) -> Definition:
         short_names=("svc",),
         categories=("all",),
         strategy=_ServiceStrategy(allocation),
-        subresources=(status_door("Service"),),
+        subresources=(status_subresource("Service"),),
         columns=(
             NAME,
-            column("Type", lambda obj: text(member(obj, "spec"), "type")),
+            column("Type", lambda obj: get_str(get_object(obj, "spec"), "type")),
             column("Cluster-IP", _cluster_ip),
             column("External-IP", _external_ip),
             column("Port(s)", _ports),
             AGE,
-            column("Selector", lambda obj: format_labels(member(obj, "spec").get("selector")), wide=True),
+            column("Selector", lambda obj: format_labels(get_object(obj, "spec").get("selector")), wide=True),
         ),
         fields=lambda obj: {
-            "spec.clusterIP": text(member(obj, "spec"), "clusterIP"),
-            "spec.type": text(member(obj, "spec"), "type"),
+            "spec.clusterIP": get_str(get_object(obj, "spec"), "clusterIP"),
+            "spec.type": get_str(get_object(obj, "spec"), "type"),
         },
         field_names=("spec.clusterIP", "spec.type"),
         creates_on_update=True,

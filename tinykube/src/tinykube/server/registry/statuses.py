@@ -1,33 +1,35 @@
-"""The ``status`` door, as every kind that has one declares it, and the check of its counts."""
+"""The ``status`` subresource, shared by all kinds, and the check of its counts."""
 
 from collections.abc import Sequence
 
 from tinykube.server.errors import FieldError, invalid_value
-from tinykube.server.json_access import number
+from tinykube.server.json_access import get_int
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.definition import Subresource
 
 
-def status_door(kind: str) -> Subresource:
+def status_subresource(kind: str) -> Subresource:
     """Return the ``status`` subresource of a kind."""
     return Subresource(name="status", verbs=("get", "patch", "update"), kind=kind)
 
 
 def count_errors(status: JsonObject, names: Sequence[str]) -> list[FieldError]:
     """Check that counts of a status are not negative."""
-    return [error for name in names for error in checks.nonnegative(f"status.{name}", number(status, name))]
+    return [
+        error for name in names for error in validation.nonnegative(f"status.{name}", get_int(status, name))
+    ]
 
 
 def at_most(status: JsonObject, name: str, limit: str, text: str) -> list[FieldError]:
     """Check that one count of a status is not above another."""
-    if number(status, name) > number(status, limit):
-        return [invalid_value(f"status.{name}", number(status, name), text)]
+    if get_int(status, name) > get_int(status, limit):
+        return [invalid_value(f"status.{name}", get_int(status, name), text)]
     return []
 
 
 def not_decremented(status: JsonObject, old: JsonObject, name: str) -> list[FieldError]:
     """Check that a counter that was set is neither lower now nor gone."""
-    if old.get(name) is not None and number(status, name) < number(old, name):
-        return [invalid_value(f"status.{name}", number(status, name), "cannot be decremented")]
+    if old.get(name) is not None and get_int(status, name) < get_int(old, name):
+        return [invalid_value(f"status.{name}", get_int(status, name), "cannot be decremented")]
     return []

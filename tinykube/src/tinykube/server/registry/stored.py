@@ -7,7 +7,7 @@ runs Jobs, routes Ingresses, enforces NetworkPolicies or checks roles.
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME
-from tinykube.server.registry.statuses import status_door
+from tinykube.server.registry.statuses import status_subresource
 
 _FORBIDDEN_IN_PATHS = ("/", "%")
 
@@ -69,7 +69,7 @@ def _stored(
         short_names=short_names,
         categories=categories,
         strategy=_StoredStrategy(has_status=has_status, any_name=any_name),
-        subresources=(status_door(kind),) if has_status else (),
+        subresources=(status_subresource(kind),) if has_status else (),
         columns=(NAME, AGE),
     )
 

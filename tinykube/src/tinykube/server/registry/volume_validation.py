@@ -8,9 +8,9 @@ from tinykube.server.errors import (
     not_supported,
     required,
 )
-from tinykube.server.json_access import items, member, number, text
+from tinykube.server.json_access import get_int, get_list, get_object, get_str
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.environment_validation import field_ref_errors, resource_ref_errors
 
 _HOST_PATH_TYPES = (
@@ -41,9 +41,9 @@ def volume_errors(path: str, volumes: list[JsonObject]) -> tuple[set[str], list[
     errors: list[FieldError] = []
     mountable: set[str] = set()
     for index, volume in enumerate(volumes):
-        field, name = f"{path}[{index}]", text(volume, "name")
+        field, name = f"{path}[{index}]", get_str(volume, "name")
         found = _source_errors(field, volume)
-        found += checks.dns_label(f"{field}.name", name) if name else [required(f"{field}.name")]
+        found += validation.dns_label(f"{field}.name", name) if name else [required(f"{field}.name")]
         if name in mountable:
             found.append(duplicate(f"{field}.name", name))
         if not found:
@@ -73,26 +73,28 @@ def _mode_errors(field: str, mode: int | None) -> list[FieldError]:
 def _one_source_errors(field: str, name: str, source: JsonObject) -> list[FieldError]:
     if name in ("secret", "configMap"):
         key = "secretName" if name == "secret" else "name"
-        errors = [] if text(source, key) else [required(f"{field}.{key}")]
+        errors = [] if get_str(source, key) else [required(f"{field}.{key}")]
         errors += _mode_errors(f"{field}.defaultMode", source.get("defaultMode"))
-        for index, item in enumerate(items(source, "items")):
+        for index, item in enumerate(get_list(source, "items")):
             errors += _item_errors(f"{field}.items[{index}]", item)
         return errors
     if name == "persistentVolumeClaim":
-        return [] if text(source, "claimName") else [required(f"{field}.claimName")]
+        return [] if get_str(source, "claimName") else [required(f"{field}.claimName")]
     if name == "hostPath":
         return _host_path_errors(field, source)
     if name == "downwardAPI":
         errors = _mode_errors(f"{field}.defaultMode", source.get("defaultMode"))
-        return errors + [error for item in items(source, "items") for error in _downward_errors(field, item)]
+        return errors + [
+            error for item in get_list(source, "items") for error in _downward_errors(field, item)
+        ]
     if name == "projected":
         return _projected_errors(field, source)
     return []
 
 
 def _item_errors(field: str, item: JsonObject) -> list[FieldError]:
-    errors = [required(f"{field}.{name}") for name in ("key", "path") if not text(item, name)]
-    errors += _path_errors(f"{field}.path", text(item, "path"))
+    errors = [required(f"{field}.{name}") for name in ("key", "path") if not get_str(item, name)]
+    errors += _path_errors(f"{field}.path", get_str(item, "path"))
     return errors + _mode_errors(f"{field}.mode", item.get("mode"))
 
 
@@ -110,7 +112,7 @@ def _path_errors(field: str, path: str) -> list[FieldError]:
 
 def _downward_errors(field: str, item: JsonObject) -> list[FieldError]:
     """Check a file that tells of the pod; the real server's errors name the volume, not the file."""
-    path, of_field, of_resource = text(item, "path"), item.get("fieldRef"), item.get("resourceFieldRef")
+    path, of_field, of_resource = get_str(item, "path"), item.get("fieldRef"), item.get("resourceFieldRef")
     errors = [] if path else [required(f"{field}.path")]
     errors += _path_errors(f"{field}.path", path)
     if of_field is not None:
@@ -128,24 +130,24 @@ def _downward_errors(field: str, item: JsonObject) -> list[FieldError]:
 def _projected_errors(field: str, projected: JsonObject) -> list[FieldError]:
     errors = _mode_errors(f"{field}.defaultMode", projected.get("defaultMode"))
     paths: set[str] = set()
-    for index, source in enumerate(items(projected, "sources")):
+    for index, source in enumerate(get_list(projected, "sources")):
         path = f"{field}.sources[{index}]"
         for name in ("secret", "configMap"):
             if source.get(name) is not None:
                 errors += _projected_keys(field, f"{path}.{name}", source[name], paths)
-        for item in items(member(source, "downwardAPI"), "items"):
+        for item in get_list(get_object(source, "downwardAPI"), "items"):
             errors += _downward_errors(f"{path}.downwardAPI", item)
-            errors += _once(field, text(item, "path"), text(item, "path"), paths)
+            errors += _once(field, get_str(item, "path"), get_str(item, "path"), paths)
         if source.get("serviceAccountToken") is not None:
             errors += _token_errors(field, f"{path}.serviceAccountToken", source["serviceAccountToken"])
     return errors
 
 
 def _projected_keys(volume: str, field: str, source: JsonObject, paths: set[str]) -> list[FieldError]:
-    errors = [] if text(source, "name") else [required(f"{field}.name")]
-    for index, item in enumerate(items(source, "items")):
+    errors = [] if get_str(source, "name") else [required(f"{field}.name")]
+    for index, item in enumerate(get_list(source, "items")):
         errors += _item_errors(f"{field}.items[{index}]", item)
-        errors += _once(volume, text(item, "path"), text(source, "name"), paths)
+        errors += _once(volume, get_str(item, "path"), get_str(source, "name"), paths)
     return errors
 
 
@@ -158,7 +160,7 @@ def _once(volume: str, path: str, shown: str, paths: set[str]) -> list[FieldErro
 
 
 def _token_errors(volume: str, field: str, token: JsonObject) -> list[FieldError]:
-    seconds, path = number(token, "expirationSeconds"), text(token, "path")
+    seconds, path = get_int(token, "expirationSeconds"), get_str(token, "path")
     errors: list[FieldError] = []
     if seconds < _SHORTEST_TOKEN_SECONDS:
         detail = "may not specify a duration less than 10 minutes"
@@ -170,7 +172,7 @@ def _token_errors(volume: str, field: str, token: JsonObject) -> list[FieldError
 
 
 def _host_path_errors(field: str, source: JsonObject) -> list[FieldError]:
-    path, kind = text(source, "path"), text(source, "type")
+    path, kind = get_str(source, "path"), get_str(source, "type")
     if not path:
         return [required(f"{field}.path")]
     errors: list[FieldError] = []

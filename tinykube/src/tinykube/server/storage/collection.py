@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 from tinykube.server.objects import GroupResource
-from tinykube.server.storage.model import Change, Stored
+from tinykube.server.storage.model import Change, StoredObject
 from tinykube.server.storage.watch import History
 
 _KEPT_SNAPSHOTS = 4
@@ -17,14 +17,14 @@ class CollectionSnapshot:
 
     __slots__ = ("_items", "revision")
 
-    def __init__(self, items: Sequence[Stored], revision: int) -> None:
+    def __init__(self, items: Sequence[StoredObject], revision: int) -> None:
         self._items = items
         self.revision = revision
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def after(self, namespace: str, name: str) -> Iterator[Stored]:
+    def after(self, namespace: str, name: str) -> Iterator[StoredObject]:
         """Iterate over what sorts after a key."""
         items = self._items
         if not namespace and not name:
@@ -33,7 +33,7 @@ class CollectionSnapshot:
         return (items[index] for index in range(start, len(items)))
 
 
-def _position(stored: Stored) -> tuple[str, str]:
+def _position(stored: StoredObject) -> tuple[str, str]:
     return stored.key.namespace, stored.key.name
 
 
@@ -49,28 +49,28 @@ class Collection:
         self.resource = resource
         self.history = history
         self.volatile = volatile
-        self._durable: dict[str, dict[str, Stored]] = {}
+        self._durable: dict[str, dict[str, StoredObject]] = {}
         self._accepted: dict[tuple[str, str], Change] = {}
         self._names: dict[str, list[str]] = {}
         """Sorted names of a namespace, until one comes or goes."""
-        self._snapshots: OrderedDict[tuple[str, int], Sequence[Stored]] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[str, int], Sequence[StoredObject]] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(map(len, self._durable.values()))
 
-    def get(self, namespace: str, name: str) -> Stored | None:
+    def get(self, namespace: str, name: str) -> StoredObject | None:
         """Return the durable state of an object."""
         objects = self._durable.get(namespace)
         return None if objects is None else objects.get(name)
 
-    def latest(self, namespace: str, name: str) -> Stored | None:
+    def head(self, namespace: str, name: str) -> StoredObject | None:
         """Return the last accepted state of an object."""
         change = self._accepted.get((namespace, name))
         if change is None:
             return self.get(namespace, name)
         return None if change.type == "DELETED" else change.after
 
-    def all_latest(self, namespace: str) -> Iterable[Stored]:
+    def all_latest(self, namespace: str) -> Iterable[StoredObject]:
         """Return the last accepted states, in no order."""
         groups = self._durable.values() if not namespace else (self._durable.get(namespace, {}),)
         accepted = self._accepted
@@ -84,7 +84,7 @@ class Collection:
                 found.append(change.after)
         return found
 
-    def all_durable(self) -> Iterable[Stored]:
+    def all_durable(self) -> Iterable[StoredObject]:
         """Return the durable states, in no order."""
         return [stored for objects in self._durable.values() for stored in objects.values()]
 
@@ -121,7 +121,7 @@ class Collection:
             self._names.pop(namespace, None)
         objects[name] = change.after
 
-    def replace(self, stored: Stored) -> None:
+    def replace(self, stored: StoredObject) -> None:
         """Put another description of the same object at the same revision in its place."""
         self._durable[stored.key.namespace][stored.key.name] = stored
         self._snapshots.clear()
@@ -143,7 +143,7 @@ class Collection:
         """Let go of what the snapshots made so far keep alive; those handed out stay whole."""
         self._snapshots.clear()
 
-    def _items(self, namespace: str, revision: int) -> Sequence[Stored]:
+    def _items(self, namespace: str, revision: int) -> Sequence[StoredObject]:
         undone = self.history.back_to(revision)
         namespaces = sorted(self._durable, key=lambda each: each + "/") if not namespace else [namespace]
         if not undone:
@@ -163,7 +163,7 @@ class Collection:
                 state[position] = change.before
         return [state[position] for position in sorted(state, key=_order)]
 
-    def _sorted(self, namespace: str) -> Iterable[Stored]:
+    def _sorted(self, namespace: str) -> Iterable[StoredObject]:
         objects = self._durable.get(namespace, {})
         names = self._names.get(namespace)
         if names is None:

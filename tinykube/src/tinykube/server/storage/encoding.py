@@ -7,14 +7,18 @@ from sys import intern
 import msgspec
 
 from tinykube.server.objects import JsonObject, StorageKey, labels_of, metadata_of
-from tinykube.server.storage.model import Describe, FieldValues, Stored
+from tinykube.server.storage.model import Describe, FieldValues, StoredObject
 
 _ENCODER = msgspec.json.Encoder()
 
 
 def encode_stored(
-    key: StorageKey, document: JsonObject, revision: int, describe: Describe, before: Stored | None = None
-) -> Stored:
+    key: StorageKey,
+    document: JsonObject,
+    revision: int,
+    describe: Describe,
+    before: StoredObject | None = None,
+) -> StoredObject:
     """Return the object at a revision. The document is owned by the storage from here on, and changed in place.
 
     ``before`` lends its labels and field values where they have not changed. Raises ``TypeError`` where the document
@@ -39,8 +43,8 @@ def describe_stored(
     encoded: bytes,
     item_offset: int,
     describe: Describe,
-    before: Stored | None = None,
-) -> Stored:
+    before: StoredObject | None = None,
+) -> StoredObject:
     """Return an object whose bytes are there already (``document`` is what they say)."""
     labels: Mapping[str, str] = labels_of(document)
     fields: FieldValues = describe(key.resource, document)
@@ -56,15 +60,15 @@ def describe_stored(
     if before is None or fields is not before.fields:
         fields = {_interned(path): _interned(value) for path, value in fields.items()}
     assert isinstance(labels, dict)  # noqa: S101 - for the type checker
-    return Stored(key, uid, revision, encoded, item_offset, labels, fields)
+    return StoredObject(key, uid, revision, encoded, item_offset, labels, fields)
 
 
-def at_revision(stored: Stored, revision: int, describe: Describe) -> Stored:
+def at_revision(stored: StoredObject, revision: int, describe: Describe) -> StoredObject:
     """Return the same content at another revision: what a deletion leaves, what a watcher's selector lets go of."""
     return encode_stored(stored.key, stored.decode(), revision, describe, stored)
 
 
-def reencoded(stored: Stored, revision: int) -> bytes:
+def reencoded(stored: StoredObject, revision: int) -> bytes:
     """Return only the bytes of :func:`at_revision`."""
     document = stored.decode()
     document["metadata"]["resourceVersion"] = str(revision)

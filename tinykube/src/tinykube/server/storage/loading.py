@@ -9,7 +9,7 @@ from tinykube.server.objects import GroupResource, StorageKey, metadata_of
 from tinykube.server.storage.collection import Collection
 from tinykube.server.storage.encoding import at_revision, describe_stored
 from tinykube.server.storage.log import Log, Row, damaged
-from tinykube.server.storage.model import Change, Describe, Stored
+from tinykube.server.storage.model import Change, Describe, StoredObject
 
 
 def load(log: Log, collection_of: Callable[[GroupResource], Collection], describe: Describe) -> Iterable[int]:
@@ -47,7 +47,9 @@ def _load(
             collection.apply(change)
 
 
-def _change(resource: GroupResource, row: Row, before: Stored | None, describe: Describe) -> Change | None:
+def _change(
+    resource: GroupResource, row: Row, before: StoredObject | None, describe: Describe
+) -> Change | None:
     if row.value is None:
         return (
             None if before is None else Change("DELETED", at_revision(before, row.revision, describe), before)

@@ -14,7 +14,7 @@ Describe = Callable[[GroupResource, JsonObject], FieldValues]
 """How the storage learns the field values of an object it stores, or loads."""
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One object at one revision. It is never changed: a write makes another.
 
     ``encoded`` is the whole object as JSON, ``kind`` and ``apiVersion`` first, then the rest, its
@@ -40,7 +40,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-class Frames(msgspec.Struct, gc=False, eq=False):
+class EncodedEvents(msgspec.Struct, gc=False, eq=False):
     """What has been made of a change for watchers already, to be shared: see :func:`~.watch.frame`.
 
     Not part of what a change is: two of them are always equal. Once ``kept`` is false, nothing more is put in.
@@ -52,7 +52,7 @@ class Frames(msgspec.Struct, gc=False, eq=False):
     kept: bool = True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frames)
+        return isinstance(other, EncodedEvents)
 
     def __hash__(self) -> int:
         return 0
@@ -67,9 +67,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     """One change of one object. ``after`` of a deletion is the last content at the deletion's revision."""
 
     type: ChangeType
-    after: Stored
-    before: Stored | None
-    frames: Frames = msgspec.field(default_factory=Frames)
+    after: StoredObject
+    before: StoredObject | None
+    encoded_events: EncodedEvents = msgspec.field(default_factory=EncodedEvents)
 
     @property
     def revision(self) -> int:
@@ -80,7 +80,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 class Write(msgspec.Struct, frozen=True, gc=False):
     """One object to be written (``document``) or removed (``None``).
 
-    ``expected_revision`` is the revision of :meth:`Storage.latest` that the document was made from, 0 for one that
+    ``expected_revision`` is the revision of :meth:`Storage.head` that the document was made from, 0 for one that
     must not be there yet. The storage sets ``metadata.resourceVersion`` itself and owns the document from then on.
     """
 
@@ -173,7 +173,7 @@ class Snapshot(Protocol):
         """Count all of its objects."""
         ...
 
-    def after(self, namespace: str, name: str) -> Iterable[Stored]:
+    def after(self, namespace: str, name: str) -> Iterable[StoredObject]:
         """Iterate over what sorts after this key (``("", "")``: over all), lazily."""
         ...
 
@@ -241,15 +241,15 @@ class Storage(Protocol):
         """
         ...
 
-    def get(self, key: StorageKey) -> Stored | None:
+    def get(self, key: StorageKey) -> StoredObject | None:
         """Return the durable state of an object."""
         ...
 
-    def latest(self, key: StorageKey) -> Stored | None:
+    def head(self, key: StorageKey) -> StoredObject | None:
         """Return the last accepted state of an object, durable or not yet: what a writer decides on."""
         ...
 
-    def latest_in(self, resource: GroupResource, namespace: str = "") -> Iterable[Stored]:
+    def heads_in(self, resource: GroupResource, namespace: str = "") -> Iterable[StoredObject]:
         """Iterate over the last accepted states of a collection (of one namespace), in no order."""
         ...
 

@@ -21,7 +21,7 @@ from tinykube.server.storage.model import (
     StorageFailedError,
     StorageSettings,
     StorageStatistics,
-    Stored,
+    StoredObject,
     Write,
     WriteConflictError,
 )
@@ -101,17 +101,17 @@ class ObjectStorage:
         """The revision before which every collection's history is gone."""
         return self._compaction.oldest
 
-    def get(self, key: StorageKey) -> Stored | None:
+    def get(self, key: StorageKey) -> StoredObject | None:
         """Return the durable state of an object."""
         collection = self._collections.get(key.resource)
         return None if collection is None else collection.get(key.namespace, key.name)
 
-    def latest(self, key: StorageKey) -> Stored | None:
+    def head(self, key: StorageKey) -> StoredObject | None:
         """Return the last accepted state of an object."""
         collection = self._collections.get(key.resource)
-        return None if collection is None else collection.latest(key.namespace, key.name)
+        return None if collection is None else collection.head(key.namespace, key.name)
 
-    def latest_in(self, resource: GroupResource, namespace: str = "") -> Iterable[Stored]:
+    def heads_in(self, resource: GroupResource, namespace: str = "") -> Iterable[StoredObject]:
         """Return the last accepted states of a collection, as they are at the time of the call."""
         collection = self._collections.get(resource)
         return () if collection is None else collection.all_latest(namespace)
@@ -230,8 +230,8 @@ class ObjectStorage:
                 )
         return tuple(changes)
 
-    def _before(self, write: Write) -> Stored | None:
-        before = self._collection(write.key.resource).latest(write.key.namespace, write.key.name)
+    def _before(self, write: Write) -> StoredObject | None:
+        before = self._collection(write.key.resource).head(write.key.namespace, write.key.name)
         actual = 0 if before is None else before.revision
         if actual != write.expected_revision:
             raise WriteConflictError(write.key, write.expected_revision, actual)

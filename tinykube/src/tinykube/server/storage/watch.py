@@ -20,27 +20,27 @@ def frame(change: Change, kind: ChangeType) -> bytes:
     ``kind`` is what the change is to this watcher, whose selector may see a modification as an object that comes
     (``ADDED``: the new content) or goes (``DELETED``: the old content, with the new resource version).
     """
-    frames = change.frames
+    encoded = change.encoded_events
     if kind == "MODIFIED":
-        made = frames.modified
+        made = encoded.modified
     elif kind == "ADDED":
-        made = frames.added
+        made = encoded.added
     else:
-        made = frames.deleted
+        made = encoded.deleted
     if made is not None:
         return made
     if kind == "DELETED" and change.type != "DELETED" and change.before is not None:
-        encoded = reencoded(change.before, change.revision)
+        document = reencoded(change.before, change.revision)
     else:
-        encoded = change.after.encoded
-    made = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded)
-    if frames.kept:
+        document = change.after.encoded
+    made = b'{"type":"%s","object":%s}\n' % (kind.encode(), document)
+    if encoded.kept:
         if kind == "MODIFIED":
-            frames.modified = made
+            encoded.modified = made
         elif kind == "ADDED":
-            frames.added = made
+            encoded.added = made
         else:
-            frames.deleted = made
+            encoded.deleted = made
     return made
 
 
@@ -101,7 +101,7 @@ class History:
         changes.append(change)
         self._bytes += _weight(change)
         if len(changes) > _FRAMED_CHANGES:
-            changes[-_FRAMED_CHANGES - 1].frames.forget()
+            changes[-_FRAMED_CHANGES - 1].encoded_events.forget()
 
     def wake(self, first: int) -> None:
         """Wake whoever waits for one of the changes from this number on."""

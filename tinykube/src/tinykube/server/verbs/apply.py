@@ -34,7 +34,7 @@ async def apply(
 
     Fields that others own and that would change are refused with 409, a cause for each, unless the options force it. A
     resource version or uid in the body is a condition. ``problems``: what strict decoding has found. Raises 400, 404 (a
-    door of an object that is not there), 409, 422, and 500 for fields that the type does not have, as a real server does.
+    subresource of a missing object), 409, 422, and 500 for fields that the type does not have, as a real server does.
     """
     wanted = applied_document(body)
     about, who = tracked(target), writer(target, request, options)
@@ -54,7 +54,7 @@ async def apply(
         except StatusError as error:
             why = error.message.partition(f" cannot be handled as a {kind}: ")[2] or error.message
             raise tracking.not_converted(about, made, why) from None
-        metadata = meta.own_metadata(document)
+        metadata = meta.ensure_metadata(document)
         if live is None:
             metadata.pop("resourceVersion", None)  # a condition on nothing holds
         if live is None and metadata.get("uid"):
@@ -69,7 +69,7 @@ async def apply(
 
     for _ in range(_ATTEMPTS):
         try:
-            if target.subresource is None and backend.storage.latest(target.key()) is None:
+            if target.subresource is None and backend.storage.head(target.key()) is None:
                 document = await decide(backend, target, request.body_bytes, lambda: make(None))
                 check_namespace_accepts(backend.storage, target, target.name)
                 return await create_decided(backend, target, request, document, as_given)
@@ -78,7 +78,7 @@ async def apply(
             # It came or went meanwhile: what was to be an update is a creation, or the other way round.
             if target.subresource is not None or error.reason not in ("AlreadyExists", "NotFound"):
                 raise
-            is_there = backend.storage.latest(target.key()) is not None
+            is_there = backend.storage.head(target.key()) is not None
             if is_there != (error.reason == "AlreadyExists"):
                 raise
     raise conflict(target.resource, target.name, "the object comes and goes too often to be applied to")

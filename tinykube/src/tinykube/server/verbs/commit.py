@@ -3,31 +3,31 @@
 from tinykube.server.errors import StatusError, internal
 from tinykube.server.objects import JsonObject, StorageKey
 from tinykube.server.registry.definition import Request, Strategy
-from tinykube.server.storage.model import Change, Storage, StorageFailedError, Stored, Write
+from tinykube.server.storage.model import Change, Storage, StorageFailedError, StoredObject, Write
 
 _LONGEST_COMMIT_SECONDS = 10.0
 
 
-def give_back(request: Request) -> None:
+def roll_back(request: Request) -> None:
     """Call the hooks of a write that does not happen; each once, however often this is called."""
     hooks, request.on_failure, request.on_commit = request.on_failure, [], []
     for hook in hooks:
         hook()
 
 
-def note_created(strategy: Strategy, request: Request, stored: Stored) -> None:
+def note_created(strategy: Strategy, request: Request, stored: StoredObject) -> None:
     """Tell the rules of a resource what is stored now, where they want to know."""
     if type(strategy).after_create is not Strategy.after_create:
         strategy.after_create(request, stored.decode())
 
 
-def note_deleted(strategy: Strategy, request: Request, stored: Stored) -> None:
+def note_deleted(strategy: Strategy, request: Request, stored: StoredObject) -> None:
     """Tell the rules of a resource what is gone now, where they want to know."""
     if type(strategy).after_delete is not Strategy.after_delete:
         strategy.after_delete(request, stored.decode())
 
 
-async def settled(storage: Storage, stored: Stored) -> Stored:
+async def wait_until_durable(storage: Storage, stored: StoredObject) -> StoredObject:
     """Return an object that was accepted once it is durable: no answer shows what a crash could take back."""
     if stored.revision > storage.revision and not await storage.wait_for_revision(
         stored.revision, _LONGEST_COMMIT_SECONDS

@@ -10,7 +10,7 @@ from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.patch.service import Patches
 from tinykube.server.registry.definition import Definition, Registry, Request, Subresource
 from tinykube.server.schema.service import Schema
-from tinykube.server.storage.model import Storage, Stored
+from tinykube.server.storage.model import Storage, StoredObject
 
 META_GROUP = "meta.k8s.io"
 
@@ -35,7 +35,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is asked for: a collection, one of its objects, or a door of that object."""
+    """What is asked for: a collection, one of its objects, or one of its subresources."""
 
     definition: Definition
     namespace: str = ""
@@ -56,7 +56,7 @@ class Result(msgspec.Struct, frozen=True):
     """What a verb answers with: an object as it is stored, or a document (a dry run, another view, a Status)."""
 
     code: int
-    stored: Stored | None = None
+    stored: StoredObject | None = None
     document: JsonObject | None = None
 
     def decode(self) -> JsonObject:
@@ -67,7 +67,7 @@ class Result(msgspec.Struct, frozen=True):
         return self.stored.decode()
 
 
-def answer(code: int, definition: Definition, stored: Stored) -> Result:
+def answer(code: int, definition: Definition, stored: StoredObject) -> Result:
     """Return a stored object the way its definition shows it."""
     if definition.view is None:
         return Result(code, stored)

@@ -6,9 +6,9 @@ from tinykube.server.errors import StatusError, already_exists, invalid
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Request
 from tinykube.server.registry.metadata_validation import metadata_errors
-from tinykube.server.storage.model import Stored, WriteConflictError
+from tinykube.server.storage.model import StoredObject, WriteConflictError
 from tinykube.server.verbs import metadata as meta
-from tinykube.server.verbs.commit import commit_one, give_back, note_created
+from tinykube.server.verbs.commit import commit_one, note_created, roll_back
 from tinykube.server.verbs.context import Backend, Result, Target, answer, copied, shown
 from tinykube.server.verbs.field_manager import Own, Owner, settle
 from tinykube.server.verbs.fields import conform
@@ -45,7 +45,7 @@ async def create(
     )
     if definition.answers is not None:
         return Result(201, document=definition.answers(request, body))
-    metadata = meta.own_metadata(body)
+    metadata = meta.ensure_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     check_namespace_accepts(backend.storage, target, str(metadata.get("name") or ""))
     base = metadata.get("generateName")
@@ -54,7 +54,7 @@ async def create(
     for attempt in range(_NAME_ATTEMPTS if drawn else 1):
         candidate = copied(pristine) if drawn and attempt < _NAME_ATTEMPTS - 1 else pristine
         if drawn:
-            meta.own_metadata(candidate)["name"] = meta.generated_name(str(base), request.rng)
+            meta.ensure_metadata(candidate)["name"] = meta.generated_name(str(base), request.rng)
         try:
             return await create_decided(backend, target, request, candidate, own)
         except StatusError as error:
@@ -83,14 +83,14 @@ async def create_decided(
     try:
         result = await _create(backend, target, request, body, own)
     except BaseException:
-        give_back(request)
+        roll_back(request)
         raise
     if request.dry_run:
-        give_back(request)
+        roll_back(request)
     return result
 
 
-def _taken(target: Target, name: str, existing: Stored | None) -> StatusError:
+def _taken(target: Target, name: str, existing: StoredObject | None) -> StatusError:
     error = already_exists(target.resource, name)
     if existing is None or "deletionTimestamp" not in existing.decode()["metadata"]:
         return error
@@ -107,7 +107,7 @@ async def _create(backend: Backend, target: Target, request: Request, body: Json
     # Looked at once more: a large decision may have taken a while.
     check_namespace_accepts(backend.storage, target, name)
     key = target.key(name)
-    existing = backend.storage.latest(key)
+    existing = backend.storage.head(key)
     if existing is not None:
         raise _taken(target, name, existing)
     if request.dry_run:
@@ -124,7 +124,7 @@ def _decided(target: Target, request: Request, body: JsonObject, own: Own) -> Js
     """Return the object to be stored, by the rules of its kind. Raises 422."""
     definition, strategy = target.definition, target.definition.strategy
     given = metadata_of(body).get("managedFields")
-    metadata = meta.begin(request, body)
+    metadata = meta.initialize(request, body)
     obj = body if definition.view is None else definition.view.to_storage(body)
     strategy.default(obj)
     settle(obj, own(None, obj, given))

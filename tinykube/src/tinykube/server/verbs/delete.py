@@ -6,8 +6,8 @@ from aiokube.api.times import format_time
 from tinykube.server.errors import StatusError, conflict, not_found, stale
 from tinykube.server.objects import GroupResource, JsonObject
 from tinykube.server.registry.definition import Request
-from tinykube.server.storage.model import Stored, WriteConflictError
-from tinykube.server.verbs.commit import commit_one, give_back, note_deleted
+from tinykube.server.storage.model import StoredObject, WriteConflictError
+from tinykube.server.verbs.commit import commit_one, note_deleted, roll_back
 from tinykube.server.verbs.context import Backend, Caller, Result, Target, answer, new_request, shown
 from tinykube.server.verbs.options import DeleteOptions
 from tinykube.server.verbs.selection import Selection
@@ -24,21 +24,21 @@ async def delete(backend: Backend, target: Target, request: Request, options: De
     """
     options.check()
     for _ in range(_ATTEMPTS):
-        stored = backend.storage.latest(target.key())
+        stored = backend.storage.head(target.key())
         if stored is None:
             raise not_found(target.resource, target.name)
         try:
             return await _delete_once(backend, target, request, options, stored)
         except WriteConflictError:
-            give_back(request)
+            roll_back(request)
         except BaseException:
-            give_back(request)
+            roll_back(request)
             raise
     raise stale(target.resource, target.name)
 
 
 async def _delete_once(
-    backend: Backend, target: Target, request: Request, options: DeleteOptions, stored: Stored
+    backend: Backend, target: Target, request: Request, options: DeleteOptions, stored: StoredObject
 ) -> Result:
     definition = target.definition
     obj = stored.decode()
@@ -153,7 +153,7 @@ def _success(target: Target, metadata: JsonObject) -> JsonObject:
 
 async def delete_collection(
     backend: Backend, target: Target, caller: Caller, options: DeleteOptions, selection: Selection
-) -> list[Stored]:
+) -> list[StoredObject]:
     """Delete what a selection matches, one by one; return what it was when it was listed.
 
     What is gone meanwhile counts as deleted. The first refusal ends it.

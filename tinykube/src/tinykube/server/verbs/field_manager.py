@@ -26,21 +26,21 @@ managedFields that are to be, None for none."""
 def tracked(target: Target) -> Tracked:
     """Return how a target is owned, in the version it is written in."""
     one = target.definition
-    door = target.subresource.name if target.subresource is not None else ""
+    subresource = target.subresource.name if target.subresource is not None else ""
     if one.types is not None:
         api_version = one.api_version
-        own, others = one.types.own(door, api_version), one.types.others(door, api_version)
+        own, others = one.types.own(subresource, api_version), one.types.others(subresource, api_version)
         return Tracked(one.group, one.version, one.kind, own, {}, others)
     has_status = any(each.name == "status" for each in one.subresources)
-    own = version_of(one.group, one.version, one.kind, door, has_status)
+    own = version_of(one.group, one.version, one.kind, subresource, has_status)
     return Tracked(one.group, one.version, one.kind, own, empty(one.group, one.version, one.kind))
 
 
 def writer(target: Target, request: Request, options: WriteOptions | None) -> Writer:
     """Return who writes."""
     named = options.field_manager if options is not None else ""
-    door = target.subresource.name if target.subresource is not None else ""
-    return Writer(manager_name(named, request.user_agent), door, format_time(request.clock.wall()))
+    subresource = target.subresource.name if target.subresource is not None else ""
+    return Writer(manager_name(named, request.user_agent), subresource, format_time(request.clock.wall()))
 
 
 class Owner:
@@ -90,7 +90,7 @@ def own_scaled(
     *,
     is_applied: bool,
 ) -> None:
-    """Set who owns an object after a write through its door ``scale``, which made the Scale ``after`` of ``before``.
+    """Set who owns an object after a write through its ``scale`` subresource, which made the Scale ``after`` of ``before``.
 
     ``is_applied``: it is an apply, and has decided on the managed fields of ``after`` already.
     """

@@ -42,7 +42,7 @@ def generated_name(base: str, rng: random.Random) -> str:
     return base[:_LONGEST_BASE] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
-def own_metadata(obj: JsonObject) -> JsonObject:
+def ensure_metadata(obj: JsonObject) -> JsonObject:
     """Return the metadata of a document, made where there is none. Raises 400 where it is no object."""
     metadata = obj.get("metadata")
     if metadata is None:
@@ -113,9 +113,9 @@ def check_names_object(metadata: JsonObject, name: str) -> None:
     check_name(metadata, name)
 
 
-def begin(request: Request, obj: JsonObject) -> JsonObject:
+def initialize(request: Request, obj: JsonObject) -> JsonObject:
     """Make the metadata of a new object: what the server sets is set, whatever the client sent."""
-    metadata = own_metadata(obj)
+    metadata = ensure_metadata(obj)
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     for name in _SET_BY_THE_SERVER:
@@ -173,7 +173,7 @@ def carry_over(request: Request, metadata: JsonObject, old: JsonObject) -> None:
     tidy(request, metadata)
 
 
-def step_errors(metadata: JsonObject, old: JsonObject) -> list[FieldError]:
+def update_errors(metadata: JsonObject, old: JsonObject) -> list[FieldError]:
     """Return what is wrong with the step from the old metadata to the new."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:

@@ -16,7 +16,7 @@ def check_namespace_accepts(storage: Storage, target: Target, name: str) -> None
     """
     if not target.definition.namespaced:
         return
-    stored = storage.latest(StorageKey(NAMESPACES, "", target.namespace))
+    stored = storage.head(StorageKey(NAMESPACES, "", target.namespace))
     if stored is None:
         raise not_found(NAMESPACES, target.namespace)
     # Most namespaces live: the bytes tell without decoding them.

@@ -47,7 +47,7 @@ async def patch(
             # Done once more: what came out the first time is half conformed by now.
             again = _patched(backend.patches, patch_type, definition, current, body)
             raise _spoilt(msgspec.json.encode(again).decode(), error) from None
-        metadata = meta.own_metadata(patched)
+        metadata = meta.ensure_metadata(patched)
         meta.check_namespace(metadata, target.namespace)
         meta.check_names_object(metadata, target.name)
         if not metadata.get("resourceVersion"):

@@ -7,7 +7,7 @@ import msgspec
 
 from tinykube.server.errors import StatusError, bad_request, expired, not_found
 from tinykube.server.objects import StorageKey
-from tinykube.server.storage.model import RevisionCompactedError, Snapshot, Storage, Stored
+from tinykube.server.storage.model import RevisionCompactedError, Snapshot, Storage, StoredObject
 from tinykube.server.verbs.context import Backend, Target
 from tinykube.server.verbs.continuation import (
     LATEST,
@@ -27,12 +27,12 @@ class Page(msgspec.Struct, frozen=True):
     """One answer to a list."""
 
     revision: int
-    items: Sequence[Stored]
+    items: Sequence[StoredObject]
     continue_token: str = ""
     remaining: int | None = None
 
 
-async def get(backend: Backend, target: Target, resource_version: str = "") -> Stored:
+async def get(backend: Backend, target: Target, resource_version: str = "") -> StoredObject:
     """Return an object as it is durable, at least as new as the version asked for. Raises 404, 504."""
     if resource_version and resource_version != "0":
         await wait_for(backend.storage, parse_revision(resource_version, of="resourceVersion"))
@@ -155,7 +155,7 @@ def _page(
 
 def _named(
     backend: Backend, target: Target, snapshot: Snapshot, name: str, begin: Continuation
-) -> list[Stored]:
+) -> list[StoredObject]:
     """Return the objects of one name; without walking past all others, where there can be only one."""
     if _in_one_room(target) and snapshot.revision == backend.storage.revision and not begin.name:
         stored = backend.storage.get(target.key(name))

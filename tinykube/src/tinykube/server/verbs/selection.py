@@ -7,7 +7,7 @@ import msgspec
 from aiokube.api.selectors import EVERYTHING, Selector, SelectorError, parse_selector
 from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.registry.definition import Definition
-from tinykube.server.storage.model import Stored
+from tinykube.server.storage.model import StoredObject
 
 _EVERY_KIND = ("metadata.name", "metadata.namespace")
 
@@ -39,7 +39,7 @@ class Selection(msgspec.Struct, frozen=True):
                 return term.value
         return ""
 
-    def matches(self, stored: Stored) -> bool:
+    def matches(self, stored: StoredObject) -> bool:
         """Tell whether an object meets all conditions."""
         fields: Mapping[str, str] = stored.fields
         for term in self.fields:
@@ -47,7 +47,7 @@ class Selection(msgspec.Struct, frozen=True):
                 return False
         return self.labels.matches(stored.labels)
 
-    def matcher(self) -> Callable[[Stored], bool] | None:
+    def matcher(self) -> Callable[[StoredObject], bool] | None:
         """Return :meth:`matches`, or ``None`` where everything does."""
         return None if self.is_everything else self.matches
 

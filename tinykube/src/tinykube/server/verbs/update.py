@@ -1,4 +1,4 @@
-"""Update: what is stored replaced by what the client (or a patch, or a door of the object) makes of it.
+"""Update: what is stored replaced by what the client (or a patch, or a subresource) makes of it.
 
 Decided on what was accepted last; where another write comes first, the decision is made again, unless the client named
 the version it had seen.
@@ -18,9 +18,9 @@ from tinykube.server.fields.managers import same_but_times
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Request
 from tinykube.server.registry.metadata_validation import metadata_errors
-from tinykube.server.storage.model import Stored, WriteConflictError
+from tinykube.server.storage.model import StoredObject, WriteConflictError
 from tinykube.server.verbs import metadata as meta
-from tinykube.server.verbs.commit import commit_one, give_back, note_deleted, settled
+from tinykube.server.verbs.commit import commit_one, note_deleted, roll_back, wait_until_durable
 from tinykube.server.verbs.context import Backend, Result, Target, answer, copied, shown
 from tinykube.server.verbs.create import create_decided
 from tinykube.server.verbs.field_manager import Own, Owner, settle
@@ -43,7 +43,7 @@ async def update(
     body: JsonObject,
     problems: Sequence[str] = (),
 ) -> Result:
-    """Replace an object, or its status where the target is that door.
+    """Replace an object, or its status if the target is the status subresource.
 
     Code 200; 201 where the definition lets a PUT create. Without a resource version the last writer wins; with one
     it must be the current one (409). What equals what is stored is not written: same revision, no event.
@@ -54,13 +54,13 @@ async def update(
     meta.check_type(backend.registry, definition.kind, definition.api_version, body)
     group, version, kind = definition.group, definition.version, definition.kind
     conform(backend.schema, request, options, group, version, kind, body, problems)
-    metadata = meta.own_metadata(body)
+    metadata = meta.ensure_metadata(body)
     meta.check_namespace(metadata, target.namespace)
     meta.check_names_object(metadata, target.name)
     if (
         target.subresource is None
         and definition.creates_on_update
-        and backend.storage.latest(target.key()) is None
+        and backend.storage.head(target.key()) is None
     ):
         try:
             return await _create_by_update(backend, target, request, copied(body), own)
@@ -70,7 +70,7 @@ async def update(
     # With a version it is this one or none: no second attempt would need the body as it came.
     is_final = metadata.get("resourceVersion") not in (None, "", "0")
 
-    def replacement(stored: Stored) -> JsonObject:
+    def replacement(stored: StoredObject) -> JsonObject:
         uid = metadata.get("uid")
         if uid and uid != stored.uid:
             raise conflict(target.resource, target.name, _uid_mismatch(target, uid, stored.uid))
@@ -82,7 +82,7 @@ async def update(
 async def _create_by_update(
     backend: Backend, target: Target, request: Request, body: JsonObject, own: Own
 ) -> Result:
-    metadata = meta.own_metadata(body)
+    metadata = meta.ensure_metadata(body)
     if metadata.get("uid"):
         raise conflict(
             target.resource,
@@ -102,25 +102,25 @@ async def modify(
     ``own`` says who owns its fields then; without it what has changed is that of the program that asks. Raises what ``make`` raises, 404, 409 for a resource version or uid that is another's, 422.
     """
 
-    def made(stored: Stored) -> JsonObject:
+    def made(stored: StoredObject) -> JsonObject:
         return make(shown(target.definition, stored.decode()))
 
     return await _modify(backend, target, request, made, own or Owner(target, request, None))
 
 
 async def _modify(
-    backend: Backend, target: Target, request: Request, make: Callable[[Stored], JsonObject], own: Own
+    backend: Backend, target: Target, request: Request, make: Callable[[StoredObject], JsonObject], own: Own
 ) -> Result:
     for _ in range(_ATTEMPTS):
-        stored = backend.storage.latest(target.key())
+        stored = backend.storage.head(target.key())
         if stored is None:
             raise not_found(target.resource, target.name)
         try:
             return await _modify_once(backend, target, request, stored, make, own)
         except WriteConflictError:
-            give_back(request)
+            roll_back(request)
         except BaseException:
-            give_back(request)
+            roll_back(request)
             raise
     raise stale(target.resource, target.name)
 
@@ -129,8 +129,8 @@ async def _modify_once(
     backend: Backend,
     target: Target,
     request: Request,
-    stored: Stored,
-    make: Callable[[Stored], JsonObject],
+    stored: StoredObject,
+    make: Callable[[StoredObject], JsonObject],
     own: Own,
 ) -> Result:
     definition = target.definition
@@ -139,7 +139,7 @@ async def _modify_once(
     def decision() -> JsonObject:
         made = make(stored)
         obj = made if definition.view is None else definition.view.to_storage(made)
-        metadata = meta.own_metadata(obj)
+        metadata = meta.ensure_metadata(obj)
         _check_version(target, metadata, stored)
         _decide(target, request, obj, metadata, old, stored, own)
         return obj
@@ -148,7 +148,7 @@ async def _modify_once(
     return await write_decided(backend, target, request, stored, old, obj)
 
 
-def _check_version(target: Target, metadata: JsonObject, stored: Stored) -> None:
+def _check_version(target: Target, metadata: JsonObject, stored: StoredObject) -> None:
     version = metadata.get("resourceVersion") or "0"
     if not version.isascii() or not version.isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
@@ -175,7 +175,7 @@ def _decide(
     obj: JsonObject,
     metadata: JsonObject,
     old: JsonObject,
-    stored: Stored,
+    stored: StoredObject,
     own: Own,
 ) -> None:
     """Apply the rules of an update to a document, in place. Raises 422."""
@@ -188,7 +188,7 @@ def _decide(
         strategy.prepare_for_update(request, obj, old)
     else:
         strategy.prepare_for_status_update(request, obj, old)
-        metadata = meta.own_metadata(obj)
+        metadata = meta.ensure_metadata(obj)
         metadata["resourceVersion"] = str(stored.revision)
     keep_times(obj, old)
     if obj == old:
@@ -200,7 +200,7 @@ def _decide(
             name_problem=strategy.validate_name,
             plain_finalizers=strategy.plain_finalizers,
         ),
-        *meta.step_errors(metadata, old["metadata"]),
+        *meta.update_errors(metadata, old["metadata"]),
         *strategy.validate(request, obj),
         *strategy.validate_update(request, obj, old),
     ]
@@ -220,15 +220,15 @@ def keep_times(obj: JsonObject, old: JsonObject) -> None:
 
 
 async def write_decided(
-    backend: Backend, target: Target, request: Request, stored: Stored, old: JsonObject, obj: JsonObject
+    backend: Backend, target: Target, request: Request, stored: StoredObject, old: JsonObject, obj: JsonObject
 ) -> Result:
     """Store what is decided: nothing where nothing changed, and a removal where nothing keeps the object any more."""
     definition, storage = target.definition, backend.storage
     if obj == old:
-        give_back(request)
-        return answer(200, definition, await settled(storage, stored))
+        roll_back(request)
+        return answer(200, definition, await wait_until_durable(storage, stored))
     if request.dry_run:
-        give_back(request)
+        roll_back(request)
         return Result(200, document=shown(definition, obj))
     if is_finished(target, obj):
         change = await commit_one(storage, request, stored.key, None, stored.revision)

@@ -12,7 +12,7 @@ from tinykube.server.errors import StatusError, expired
 from tinykube.server.storage.model import (
     Change,
     RevisionCompactedError,
-    Stored,
+    StoredObject,
     Subscription,
 )
 from tinykube.server.storage.watch import SharedChanges
@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """
 
     type: EventType
-    stored: Stored
+    stored: StoredObject
     change: Change | None = None
 
     @property
@@ -190,7 +190,7 @@ def _select(changes: Sequence[Change], selection: Selection) -> Events:
     return Events([event for change in changes if (event := _selected(change, matches)) is not None])
 
 
-def _selected(change: Change, matches: Callable[[Stored], bool]) -> Event | None:
+def _selected(change: Change, matches: Callable[[StoredObject], bool]) -> Event | None:
     """Return what a change is to somebody who sees only what matches."""
     after, before = change.after, change.before
     if change.type == "DELETED":
@@ -245,7 +245,7 @@ async def open_watch(backend: Backend, target: Target, options: ListOptions) -> 
     )
 
 
-def _initial_batches(objects: Iterable[Stored], end: Bookmark | None) -> Iterator[Batch]:
+def _initial_batches(objects: Iterable[StoredObject], end: Bookmark | None) -> Iterator[Batch]:
     batch: list[Event | Bookmark | Failure] = []
     for stored in objects:
         batch.append(Event("ADDED", stored))

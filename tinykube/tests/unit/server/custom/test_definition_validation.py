@@ -202,7 +202,7 @@ def test_the_root_is_an_object_with_metadata_of_its_own(schema: dict[str, Any], 
     assert field in schema_fields(schema)
 
 
-def test_with_a_door_for_the_status_the_root_says_little() -> None:
+def test_with_a_subresource_for_the_status_the_root_says_little() -> None:
     schema = {"type": "object", "properties": {}, "oneOf": [{"required": ["a"]}]}
     assert schema_fields(schema) == set()
     assert schema_fields(schema, has_status=True) == {"s"}

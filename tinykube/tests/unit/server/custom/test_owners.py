@@ -159,7 +159,7 @@ async def test_what_a_version_drops_when_it_is_stored_is_its_writer_s_all_the_sa
         assert await owners(api) == {"m1": {"f:spec": {".": {}, "f:a": {}, "f:b": {}}}}
 
 
-async def test_the_door_of_the_status_owns_the_status_alone() -> None:
+async def test_the_subresource_of_the_status_owns_the_status_alone() -> None:
     status = {"type": "object", "properties": {"l": listed()["l"], "size": {"type": "integer"}}}
     described = version(spec=listed(), subresources=SCALE)
     described["schema"]["openAPIV3Schema"]["properties"]["status"] = status

@@ -149,9 +149,9 @@ def test_several_conflicts_are_told_by_owner() -> None:
     )
 
 
-def test_of_a_manager_s_entries_those_of_a_door_are_told_first() -> None:
+def test_of_a_manager_s_entries_those_of_a_subresource_are_told_first() -> None:
     fields: FieldSet = {"f:a": {}}
-    bare, door = ManagerId("m", "Apply", "", ""), ManagerId("m", "Apply", "", "status")
-    told = conflict_error({bare: fields, door: fields}).message.split("\n")
+    bare, subresource = ManagerId("m", "Apply", "", ""), ManagerId("m", "Apply", "", "status")
+    told = conflict_error({bare: fields, subresource: fields}).message.split("\n")
     assert told[0] == 'Apply failed with 2 conflicts: conflicts with "m" with subresource "status":'
     assert told[2] == 'conflicts with "m":'

@@ -1,4 +1,4 @@
-"""Owners of replicas, seen through the door ``scale`` and back."""
+"""Owners of replicas, seen through the ``scale`` subresource and back."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def by(manager: str) -> Writer:
 
 
 def written(entries: Any, old: int, new: int, manager: str = "s") -> Any:
-    """Return the owners of a workload after its replicas were written through the door."""
+    """Return the owners of a workload after its replicas were written through the subresource."""
     before = with_owners(scale(old or None), entries, WORKLOADS)
     after = owners_after_writing(by(manager), before, scale(new))
     return owners_of_parent(entries, after, "apps/v1", WORKLOADS)
@@ -159,7 +159,7 @@ def test_before_the_first_apply_they_are_an_unnamed_manager_s() -> None:
         applied_to(None, 2, 3)
 
 
-def test_a_manager_keeps_the_time_of_its_entry_of_the_same_door() -> None:
+def test_a_manager_keeps_the_time_of_its_entry_of_the_same_subresource() -> None:
     mine = entry("s", "Apply", subresource="scale", fieldsV1={"f:spec": {"f:paused": {}}})
     _, after = applied_to([mine, entry("a", "Apply")], 2, 2)
     assert ("s", "Apply", "scale", True, {"f:replicas": {}}) in told(after)

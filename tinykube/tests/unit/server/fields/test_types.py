@@ -230,9 +230,9 @@ def test_a_kind_that_is_not_described_takes_anything_but_wrong_metadata() -> Non
 
 
 def test_an_entry_without_keys_is_no_entry() -> None:
-    node = ListNode(MapNode(), is_whole=False, keys=("b", "a"))
+    node = ListNode(MapNode(), is_atomic=False, keys=("b", "a"))
     with pytest.raises(EntryError, match=r'omits all key fields \["b" "a"\]'):
         node.element({"c": 1})
     assert node.element({"a": 1}) == 'k:{"a":1}'
     with pytest.raises(EntryError, match="explicit null"):
-        ListNode(MapNode(), is_whole=False).element(None)
+        ListNode(MapNode(), is_atomic=False).element(None)

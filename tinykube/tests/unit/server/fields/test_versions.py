@@ -35,9 +35,9 @@ TYPES = CustomTypes(
 )
 
 
-def tracked(name: str = "v1", door: str = "", types: CustomTypes = TYPES) -> Tracked:
+def tracked(name: str = "v1", subresource: str = "", types: CustomTypes = TYPES) -> Tracked:
     api_version = f"x.io/{name}"
-    own, others = types.own(door, api_version), types.others(door, api_version)
+    own, others = types.own(subresource, api_version), types.others(subresource, api_version)
     return Tracked("x.io", name, "K", own, {}, others)
 
 
@@ -45,8 +45,8 @@ def thing(name: str = "v1", **spec: Any) -> JsonObject:
     return {"apiVersion": f"x.io/{name}", "kind": "K", "metadata": {"name": "a"}, "spec": spec}
 
 
-def by(manager: str, door: str = "") -> Writer:
-    return Writer(manager, door, NOW)
+def by(manager: str, subresource: str = "") -> Writer:
+    return Writer(manager, subresource, NOW)
 
 
 def stored(document: JsonObject, entries: Any) -> JsonObject:
@@ -204,7 +204,7 @@ def test_entries_follow_a_list_that_has_one_owner_now_at_the_next_write() -> Non
     assert owners(live) == {"m1 v2": {"f:spec": {".": {}, "f:l": {}}}, "m2 v2": {"f:spec": {"f:a": {}}}}
 
 
-def test_the_door_of_the_status_leaves_the_rest_alone_in_the_words_of_all() -> None:
+def test_the_subresource_of_the_status_leaves_the_rest_alone_in_the_words_of_all() -> None:
     about = TYPES.own("status", "x.io/v1")
     assert about.reset == {"f:spec": {}, "f:metadata": {}}
     other = TYPES.known("status", "x.io/v1", "x.io/v2")

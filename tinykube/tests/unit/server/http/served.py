@@ -28,7 +28,7 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Door:
+class ServedApi:
     """Sends requests; a body that is no text goes as JSON."""
 
     def __init__(self, server: ApiServer, session: aiohttp.ClientSession) -> None:
@@ -48,11 +48,11 @@ class Door:
 @asynccontextmanager
 async def a_server(
     data_dir: Path | None = None, *, pod_logs: LogSource | None = None, **settings: Any
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[ServedApi]:
     wanted = ServerSettings(token=TOKEN, data_dir=data_dir, **settings)
     async with ApiServer(wanted, builtin_registry(), pod_logs=pod_logs) as server:
         tls = ssl.create_default_context(cadata=server.authority.decode())
         connector = aiohttp.TCPConnector(ssl=tls, limit=0)
         headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
         async with aiohttp.ClientSession(server.url, connector=connector, headers=headers) as session:
-            yield Door(server, session)
+            yield ServedApi(server, session)

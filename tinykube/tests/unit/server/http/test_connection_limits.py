@@ -5,7 +5,7 @@ import ssl
 from typing import cast
 
 import pytest
-from tests.unit.server.http.served import TOKEN, Door, a_server
+from tests.unit.server.http.served import TOKEN, ServedApi, a_server
 
 from tinykube.server.http import request_info as asked
 from tinykube.server.settings import ConnectionLimits
@@ -14,9 +14,9 @@ SHORT = ConnectionLimits(head_seconds=0.4, idle_seconds=0.4, write_seconds=0.4)
 GET = f"GET /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
 
 
-async def connect(door: Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    tls = ssl.create_default_context(cadata=door.server.authority.decode())
-    port = int(door.server.url.rpartition(":")[2])
+async def connect(api: ServedApi) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    tls = ssl.create_default_context(cadata=api.server.authority.decode())
+    port = int(api.server.url.rpartition(":")[2])
     return await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost")
 
 
@@ -31,18 +31,18 @@ async def assert_closed(reader: asyncio.StreamReader) -> None:
 
 @pytest.mark.parametrize("sent", ["", "GET /api HTTP/1.1\r\nHo", f"{GET}\r\n", f"{GET}\r\n{GET}"])
 async def test_a_connection_without_a_whole_request_is_closed_in_time(sent: str) -> None:
-    async with a_server(connections=SHORT) as door:
-        reader, writer = await connect(door)
+    async with a_server(connections=SHORT) as api:
+        reader, writer = await connect(api)
         writer.write(sent.encode())
         await assert_closed(reader)
         writer.close()
-        assert (await door("GET", "/api/v1/namespaces")).code == 200
+        assert (await api("GET", "/api/v1/namespaces")).code == 200
 
 
 async def test_a_body_that_does_not_arrive_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "_BODY_SECONDS", 0.3)
-    async with a_server() as door:
-        reader, writer = await connect(door)
+    async with a_server() as api:
+        reader, writer = await connect(api)
         head = GET.replace("GET", "POST") + "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
         writer.write(head.encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
@@ -51,23 +51,23 @@ async def test_a_body_that_does_not_arrive_is_refused_in_time(monkeypatch: pytes
 
 
 async def test_a_watch_that_says_nothing_for_long_is_kept() -> None:
-    async with a_server(connections=SHORT) as door:
-        reader, writer = await connect(door)
+    async with a_server(connections=SHORT) as api:
+        reader, writer = await connect(api)
         writer.write(GET.replace("namespaces", "namespaces?watch=1").encode() + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
         await asyncio.sleep(1.5)
-        assert (await door("POST", "/api/v1/namespaces", {"metadata": {"name": "late"}})).code == 201
+        assert (await api("POST", "/api/v1/namespaces", {"metadata": {"name": "late"}})).code == 201
         async with asyncio.timeout(20):
             await reader.readuntil(b'"late"')
         writer.close()
 
 
 async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
-    async with a_server(connections=ConnectionLimits(write_seconds=0.4)) as door:
+    async with a_server(connections=ConnectionLimits(write_seconds=0.4)) as api:
         for number in range(12):
             body = {"metadata": {"name": f"c{number}"}, "data": {"a": "x" * 900_000}}
-            assert (await door("POST", "/api/v1/namespaces/default/configmaps", body)).code == 201
-        reader, writer = await connect(door)
+            assert (await api("POST", "/api/v1/namespaces/default/configmaps", body)).code == 201
+        reader, writer = await connect(api)
         transport = cast("asyncio.Transport", writer.transport)
         transport.pause_reading()
         writer.write(GET.replace("namespaces", "configmaps").encode() + b"\r\n")
@@ -81,17 +81,17 @@ async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
             except (ConnectionError, ssl.SSLError):
                 pass
         assert received < 10_000_000
-        assert (await door("GET", "/api/v1/namespaces")).code == 200
+        assert (await api("GET", "/api/v1/namespaces")).code == 200
         writer.close()
 
 
 async def test_connections_beyond_the_limit_are_refused_and_the_others_served() -> None:
-    async with a_server(connections=ConnectionLimits(max_connections=4)) as door:
-        assert (await door("GET", "/api/v1/namespaces")).code == 200
-        kept = [await connect(door) for _ in range(3)]
+    async with a_server(connections=ConnectionLimits(max_connections=4)) as api:
+        assert (await api("GET", "/api/v1/namespaces")).code == 200
+        kept = [await connect(api) for _ in range(3)]
         for _ in range(3):
             with pytest.raises((ConnectionError, ssl.SSLError)):
-                await connect(door)
-        assert (await door("GET", "/api/v1/namespaces")).code == 200
+                await connect(api)
+        assert (await api("GET", "/api/v1/namespaces")).code == 200
         for _, writer in kept:
             writer.close()

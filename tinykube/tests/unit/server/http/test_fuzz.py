@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.unit.server.http.served import Door, a_server
+from tests.unit.server.http.served import ServedApi, a_server
 
 REQUESTS = int(os.environ.get("ENDPOINTD_FUZZ_REQUESTS", "1500"))
 SEED = int(os.environ.get("ENDPOINTD_FUZZ_SEED", "20261121"))
@@ -35,7 +35,7 @@ RESOURCES = (
     ("/apis/nothing/v7", "things", "Thing", True),
 )
 NAMES = ("a", "b", "default", "kubernetes", "A B", "a/b", "..", "%", "\x00", "ü", "x" * 300, "")
-DOORS = ("", "", "", "status", "scale", "binding", "eviction", "finalize", "nothing")
+SUBRESOURCES = ("", "", "", "status", "scale", "binding", "eviction", "finalize", "nothing")
 PARAMETERS = (
     "limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector", "fieldSelector", "dryRun",
     "fieldManager", "fieldValidation", "force", "pretty", "gracePeriodSeconds", "propagationPolicy",
@@ -114,16 +114,16 @@ def path(rng: random.Random) -> tuple[str, str]:
     parts.append(plural)
     if rng.random() < 0.6:
         parts.append(quote(rng.choice(NAMES), safe=""))
-        door = rng.choice(DOORS)
-        if door:
-            parts.append(door)
+        subresource = rng.choice(SUBRESOURCES)
+        if subresource:
+            parts.append(subresource)
     query = "&".join(
         f"{rng.choice(PARAMETERS)}={quote(rng.choice(VALUES))}" for _ in range(rng.choice((0, 0, 1, 1, 2, 4)))
     )
     return "/".join(parts) + (f"?{query}" if query else ""), kind
 
 
-async def one(door: Door, rng: random.Random) -> None:
+async def one(api: ServedApi, rng: random.Random) -> None:
     method = rng.choice(METHODS)
     where, kind = path(rng)
     # No watch may outlast the test, nor a wait for a version of the future.
@@ -131,8 +131,8 @@ async def one(door: Door, rng: random.Random) -> None:
     sent = body(rng, kind) if rng.random() < 0.8 else b""
     headers = {"Content-Type": rng.choice(TYPES), "Accept": rng.choice(ACCEPTS)}
     told = f"{method} {where} {headers} {sent!r}"
-    async with door.session.request(
-        method, aiohttp_url(door, where), data=io.BytesIO(sent), headers=headers
+    async with api.session.request(
+        method, aiohttp_url(api, where), data=io.BytesIO(sent), headers=headers
     ) as response:
         code = response.status
         if "watch" in where and code == 200:
@@ -148,10 +148,10 @@ async def one(door: Door, rng: random.Random) -> None:
         assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code), told
 
 
-def aiohttp_url(door: Door, where: str) -> Any:
+def aiohttp_url(api: ServedApi, where: str) -> Any:
     from yarl import URL
 
-    return URL(door.server.url + where, encoded=True)
+    return URL(api.server.url + where, encoded=True)
 
 
 @pytest.mark.slow
@@ -161,11 +161,11 @@ async def test_nothing_that_is_sent_is_answered_with_an_error_of_the_servers_own
     monkeypatch.setattr("tinykube.server.verbs.read._FRESHNESS_SECONDS", 0.0)
     caplog.set_level(logging.ERROR)
     rng = random.Random(SEED)
-    async with a_server() as door:
+    async with a_server() as api:
         for _ in range(REQUESTS):
-            await one(door, rng)
-        assert (await door("GET", "/readyz")).code == 200
-        assert (await door("GET", "/api/v1/namespaces/default")).code == 200
+            await one(api, rng)
+        assert (await api("GET", "/readyz")).code == 200
+        assert (await api("GET", "/api/v1/namespaces/default")).code == 200
     assert not caplog.records, f"seed {SEED}: {caplog.records[0].getMessage()}"
 
 
@@ -186,11 +186,11 @@ async def test_nothing_that_is_sent_is_answered_with_an_error_of_the_servers_own
     ],
 )
 async def test_what_is_no_http_is_refused_and_the_server_goes_on(sent: bytes) -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         import ssl
 
-        tls = ssl.create_default_context(cadata=door.server.authority.decode())
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.server.port, ssl=tls)
+        tls = ssl.create_default_context(cadata=api.server.authority.decode())
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port, ssl=tls)
         try:
             writer.write(sent)
             await writer.drain()
@@ -198,4 +198,4 @@ async def test_what_is_no_http_is_refused_and_the_server_goes_on(sent: bytes) ->
             assert head.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4", b"HTTP/1.1 2")), head
         finally:
             writer.close()
-        assert (await door("GET", "/healthz")).code == 200
+        assert (await api("GET", "/healthz")).code == 200

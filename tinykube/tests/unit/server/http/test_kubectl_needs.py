@@ -9,9 +9,9 @@ GNOSTIC = "application/com.github.proto-openapi.spec.v2{}v1.0+protobuf"
 
 
 async def test_a_scale_has_a_table_of_its_own() -> None:
-    async with a_server() as door:
-        await a_deployment(door)
-        table = (await door("GET", f"{DEPLOYMENT}/web/scale", Accept=TABLE)).json()
+    async with a_server() as api:
+        await a_deployment(api)
+        table = (await api("GET", f"{DEPLOYMENT}/web/scale", Accept=TABLE)).json()
         assert table["kind"] == "Table"
         assert [column["name"] for column in table["columnDefinitions"]] == [
             "Name",
@@ -24,23 +24,23 @@ async def test_a_scale_has_a_table_of_its_own() -> None:
 
 
 async def test_openapi_v2_describes_all_groups_as_json_and_is_kept_by_its_tag() -> None:
-    async with a_server() as door:
-        answer = await door("GET", "/openapi/v2")
+    async with a_server() as api:
+        answer = await api("GET", "/openapi/v2")
         assert (answer.code, answer.json()["swagger"]) == (200, "2.0")
         assert "/apis/discovery.k8s.io/v1/endpointslices" in answer.json()["paths"]
-        again = await door("GET", "/openapi/v2", **{"If-None-Match": answer.headers["Etag"]})
+        again = await api("GET", "/openapi/v2", **{"If-None-Match": answer.headers["Etag"]})
         assert (again.code, again.body) == (304, b"")
 
 
 @pytest.mark.parametrize("separator", [".", "@"])
 async def test_openapi_v2_is_protobuf_under_a_name_that_go_can_parse(separator: str) -> None:
-    async with a_server() as door:
-        answer = await door("GET", "/openapi/v2", Accept=GNOSTIC.format(separator) + ",application/json")
+    async with a_server() as api:
+        answer = await api("GET", "/openapi/v2", Accept=GNOSTIC.format(separator) + ",application/json")
         assert answer.code == 200
         assert answer.headers["Content-Type"] == GNOSTIC.format(".")
         assert answer.body.startswith(b"\n\x032.0")
         assert b"io.k8s.api.core.v1.Pod" in answer.body
-        again = await door(
+        again = await api(
             "GET",
             "/openapi/v2",
             Accept=GNOSTIC.format(separator),
@@ -50,8 +50,8 @@ async def test_openapi_v2_is_protobuf_under_a_name_that_go_can_parse(separator: 
 
 
 async def test_who_i_am_is_answered_with_the_time() -> None:
-    async with a_server() as door:
-        answer = await door("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    async with a_server() as api:
+        answer = await api("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert answer.code == 201
         assert answer.json()["metadata"]["creationTimestamp"].endswith("Z")
         assert answer.json()["status"]["userInfo"]["groups"] == ["system:masters", "system:authenticated"]

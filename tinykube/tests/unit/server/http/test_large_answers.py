@@ -10,11 +10,11 @@ LETTERS = "abcdefgh"
 
 
 async def test_a_list_of_many_megabytes_comes_whole_and_the_connection_goes_on() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         for letter in LETTERS:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": letter}}
-            await door("POST", MAPS, {**body, "data": {"x": letter * 400_000}})
-        async with door.session.get(MAPS) as response:
+            await api("POST", MAPS, {**body, "data": {"x": letter * 400_000}})
+        async with api.session.get(MAPS) as response:
             await asyncio.sleep(
                 0.05
             )  # the server has to stop in between: there is more than all buffers hold
@@ -22,15 +22,15 @@ async def test_a_list_of_many_megabytes_comes_whole_and_the_connection_goes_on()
         assert int(response.headers["Content-Length"]) == len(text) > 3_200_000
         found = {item["metadata"]["name"]: item["data"]["x"] for item in json.loads(text)["items"]}
         assert found == {letter: letter * 400_000 for letter in LETTERS}
-        assert (await door("GET", f"{MAPS}/a")).code == 200
+        assert (await api("GET", f"{MAPS}/a")).code == 200
 
 
 async def test_a_client_that_leaves_in_the_middle_harms_nobody() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         for letter in LETTERS:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": letter}}
-            await door("POST", MAPS, {**body, "data": {"x": letter * 900_000}})
-        async with door.session.get(MAPS) as response:
+            await api("POST", MAPS, {**body, "data": {"x": letter * 900_000}})
+        async with api.session.get(MAPS) as response:
             await response.content.readexactly(1_000)
             response.close()
-        assert len((await door("GET", MAPS)).json()["items"]) == len(LETTERS)
+        assert len((await api("GET", MAPS)).json()["items"]) == len(LETTERS)

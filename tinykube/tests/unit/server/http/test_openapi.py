@@ -10,7 +10,7 @@ from tests.unit.server.http.served import a_server
 
 from tinykube.server.http.openapi import OpenApi, takes_gzip
 from tinykube.server.http.query import parse_query
-from tinykube.server.http.request_info import Asked
+from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Registry
@@ -37,7 +37,7 @@ def ask(openapi: OpenApi, path: str, **headers: str) -> web.Response:
     request: Any = make_mocked_request(
         "GET", "/", {name.replace("_", "-"): value for name, value in headers.items()}
     )
-    asked = Asked(
+    asked = RequestInfo(
         request=request,
         method="GET",
         path=path,
@@ -113,8 +113,8 @@ def test_a_document_is_packed_where_gzip_has_a_weight(header: str, packed: bool)
 
 
 async def test_a_packed_document_is_read_by_a_client_that_unpacks_by_itself() -> None:
-    async with a_server() as door:
-        plain = await door("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "identity"})
-        packed = await door("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "gzip"})
+    async with a_server() as api:
+        plain = await api("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "identity"})
+        packed = await api("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "gzip"})
         assert packed.headers["Content-Encoding"] == "gzip"
         assert packed.json() == plain.json()

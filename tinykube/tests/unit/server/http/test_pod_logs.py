@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.unit.server.http.served import Door, a_server
+from tests.unit.server.http.served import ServedApi, a_server
 
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}
 LOG = "/api/v1/namespaces/default/pods/p/log"
@@ -18,14 +18,14 @@ def three_lines(
     return [(now - timedelta(seconds=age), f"{container} {run} run, {age} s ago") for age in (100, 20, 5)]
 
 
-async def run_pod(door: Door, **state: Any) -> None:
-    assert (await door("POST", "/api/v1/namespaces/default/pods", POD)).code == 201
+async def run_pod(api: ServedApi, **state: Any) -> None:
+    assert (await api("POST", "/api/v1/namespaces/default/pods", POD)).code == 201
     status = {
         "containerStatuses": [
             {"name": "c", "image": "x", "imageID": "", "ready": True, "restartCount": 0, **state}
         ]
     }
-    patched = await door(
+    patched = await api(
         "PATCH",
         "/api/v1/namespaces/default/pods/p/status",
         {"status": status},
@@ -42,33 +42,33 @@ RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     [("", [100, 20, 5]), ("?tailLines=1", [5]), ("?tailLines=0", []), ("?sinceSeconds=60", [20, 5])],
 )
 async def test_a_log_is_cut_as_it_is_asked_for(query: str, ages: list[int]) -> None:
-    async with a_server(pod_logs=three_lines) as door:
-        await run_pod(door, state=RUNNING)
-        answer = await door("GET", LOG + query)
+    async with a_server(pod_logs=three_lines) as api:
+        await run_pod(api, state=RUNNING)
+        answer = await api("GET", LOG + query)
     assert (answer.code, answer.headers["Content-Type"]) == (200, "text/plain")
     assert answer.body.decode().splitlines() == [f"c this run, {age} s ago" for age in ages]
 
 
 async def test_the_last_run_of_a_container_that_never_ended_is_refused() -> None:
-    async with a_server(pod_logs=three_lines) as door:
-        await run_pod(door, state=RUNNING)
-        answer = await door("GET", LOG + "?previous=true")
+    async with a_server(pod_logs=three_lines) as api:
+        await run_pod(api, state=RUNNING)
+        answer = await api("GET", LOG + "?previous=true")
         assert (answer.code, answer.json()["message"]) == (
             400,
             'previous terminated container "c" in pod "p" not found',
         )
-        answer = await door("GET", LOG + "?container=other")
+        answer = await api("GET", LOG + "?container=other")
         assert (answer.code, answer.json()["message"]) == (400, "container other is not valid for pod p")
 
 
 async def test_a_container_that_waits_has_no_log_yet() -> None:
-    async with a_server(pod_logs=three_lines) as door:
-        await run_pod(door, state={"waiting": {"reason": "ContainerCreating"}})
-        answer = await door("GET", LOG)
+    async with a_server(pod_logs=three_lines) as api:
+        await run_pod(api, state={"waiting": {"reason": "ContainerCreating"}})
+        answer = await api("GET", LOG)
     assert answer.json()["message"] == 'container "c" in pod "p" is waiting to start: ContainerCreating'
 
 
 async def test_without_a_log_source_there_are_no_logs() -> None:
-    async with a_server() as door:
-        await run_pod(door, state=RUNNING)
-        assert (await door("GET", LOG)).code == 404
+    async with a_server() as api:
+        await run_pod(api, state=RUNNING)
+        assert (await api("GET", LOG)).code == 404

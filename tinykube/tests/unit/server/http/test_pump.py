@@ -5,7 +5,7 @@ import json
 
 import aiohttp
 import pytest
-from tests.unit.server.http.served import Door, a_server
+from tests.unit.server.http.served import ServedApi, a_server
 from tests.unit.server.verbs.world import World, a_world, config_map
 
 from tinykube.server.http.frames import Framer
@@ -26,8 +26,8 @@ def a_map(name: str, label: str = "v", size: int = 0) -> dict[str, object]:
     }
 
 
-async def names_told(door: Door, query: str, count: int, opened: asyncio.Semaphore) -> list[str]:
-    async with door.session.get(f"{MAPS}?watch=1{query}") as response:
+async def names_told(api: ServedApi, query: str, count: int, opened: asyncio.Semaphore) -> list[str]:
+    async with api.session.get(f"{MAPS}?watch=1{query}") as response:
         opened.release()
         lines = [await response.content.readline() for _ in range(count)]
     return [json.loads(line)["object"]["metadata"]["name"] for line in lines]
@@ -40,14 +40,14 @@ async def all_open(opened: asyncio.Semaphore, count: int) -> None:
 
 async def test_each_of_many_watchers_is_told_every_change_once_and_in_order() -> None:
     opened = asyncio.Semaphore(0)
-    async with a_server() as door, asyncio.TaskGroup() as group:
+    async with a_server() as api, asyncio.TaskGroup() as group:
         told = [
-            group.create_task(names_told(door, query, count, opened), name="watcher")
+            group.create_task(names_told(api, query, count, opened), name="watcher")
             for query, count in [("", 6), ("&labelSelector=l%3Dv", 3)] * (MANY // 2)
         ]
         await all_open(opened, MANY)
         for number in range(6):
-            await door("POST", MAPS, a_map(f"m{number}", "v" if number % 2 else "w"))
+            await api("POST", MAPS, a_map(f"m{number}", "v" if number % 2 else "w"))
         everything, selected = [f"m{number}" for number in range(6)], ["m1", "m3", "m5"]
         for number, task in enumerate(told):
             assert await task == (selected if number % 2 else everything)
@@ -55,24 +55,24 @@ async def test_each_of_many_watchers_is_told_every_change_once_and_in_order() ->
 
 async def test_watchers_that_leave_in_between_take_nothing_from_those_who_stay() -> None:
     opened = asyncio.Semaphore(0)
-    async with a_server() as door, asyncio.TaskGroup() as group:
-        short = [group.create_task(names_told(door, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
-        long = [group.create_task(names_told(door, "", 4, opened), name="stays") for _ in range(MANY // 2)]
+    async with a_server() as api, asyncio.TaskGroup() as group:
+        short = [group.create_task(names_told(api, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
+        long = [group.create_task(names_told(api, "", 4, opened), name="stays") for _ in range(MANY // 2)]
         await all_open(opened, MANY)
         for number in range(4):
-            await door("POST", MAPS, a_map(f"m{number}"))
+            await api("POST", MAPS, a_map(f"m{number}"))
         assert {tuple(await task) for task in short} == {("m0",)}
         assert {tuple(await task) for task in long} == {("m0", "m1", "m2", "m3")}
 
 
 async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
     opened = asyncio.Semaphore(0)
-    async with a_server() as door, door.session.get(f"{MAPS}?watch=1") as late:
+    async with a_server() as api, api.session.get(f"{MAPS}?watch=1") as late:
         async with asyncio.TaskGroup() as group:
-            quick = group.create_task(names_told(door, "", 30, opened), name="quick")
+            quick = group.create_task(names_told(api, "", 30, opened), name="quick")
             await all_open(opened, 1)
             for number in range(30):
-                await door("POST", MAPS, a_map(f"m{number:02d}", size=300_000))
+                await api("POST", MAPS, a_map(f"m{number:02d}", size=300_000))
             names = await quick
         # More than all the buffers between the two take: the watch was handed back, and waited for its client.
         lines = [json.loads(await late.content.readuntil(b"\n")) for _ in range(30)]
@@ -97,16 +97,16 @@ async def test_a_stream_that_fails_ends_and_the_others_go_on(monkeypatch: pytest
     monkeypatch.setattr(Framer, "chunk", failing)
     opened = asyncio.Semaphore(0)
     async with (
-        a_server() as door,
-        door.session.get(f"{MAPS}?watch=1") as failed,
+        a_server() as api,
+        api.session.get(f"{MAPS}?watch=1") as failed,
         asyncio.TaskGroup() as group,
     ):
-        task = group.create_task(names_told(door, "&labelSelector=l%3Dv", 1, opened), name="goes on")
+        task = group.create_task(names_told(api, "&labelSelector=l%3Dv", 1, opened), name="goes on")
         await all_open(opened, 1)
-        await door("POST", MAPS, a_map("w", "w"))
+        await api("POST", MAPS, a_map("w", "w"))
         with pytest.raises(aiohttp.ClientError):
             await failed.read()
-        await door("POST", MAPS, a_map("v", "v"))
+        await api("POST", MAPS, a_map("v", "v"))
         assert await task == ["v"]
 
 

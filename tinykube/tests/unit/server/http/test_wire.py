@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.unit.server.http.served import TOKEN, Door, a_server
+from tests.unit.server.http.served import TOKEN, ServedApi, a_server
 
 from tinykube.server.settings import ServerSettings, SettingsError
 
@@ -22,9 +22,9 @@ def a_map(name: str, **data: str) -> dict[str, object]:
     return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data}
 
 
-async def lines_of(door: Door, path: str, count: int, **headers: str) -> list[dict[str, object]]:
+async def lines_of(api: ServedApi, path: str, count: int, **headers: str) -> list[dict[str, object]]:
     """Read so many events of a watch, then leave it."""
-    async with door.session.get(path, headers=headers) as response:
+    async with api.session.get(path, headers=headers) as response:
         return [json.loads(await response.content.readline()) for _ in range(count)]
 
 
@@ -32,35 +32,35 @@ async def lines_of(door: Door, path: str, count: int, **headers: str) -> list[di
 
 
 async def test_nobody_gets_401_but_for_what_is_open_to_all() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         for token in ("", "Bearer wrong", "Basic Zm9vOmJhcg==", f"Bearer {TOKEN}x"):
-            refused = await door("GET", "/api", Authorization=token)
+            refused = await api("GET", "/api", Authorization=token)
             assert refused.code == 401
             assert refused.json()["reason"] == refused.json()["message"] == "Unauthorized"
             for path in ("/healthz", "/livez", "/readyz", "/readyz/ping", "/version"):
-                assert (await door("GET", path, Authorization=token)).code == 200
-        assert (await door("GET", "/api", Authorization=f"bearer {TOKEN}")).code == 200
+                assert (await api("GET", path, Authorization=token)).code == 200
+        assert (await api("GET", "/api", Authorization=f"bearer {TOKEN}")).code == 200
 
 
 async def test_the_kubeconfig_is_for_its_owner_alone_and_leads_to_the_server(tmp_path: Path) -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         path = tmp_path / "kubeconfig"
-        door.server.write_kubeconfig(path)
+        api.server.write_kubeconfig(path)
         assert path.stat().st_mode & 0o777 == 0o600
-        assert f"server: {door.server.url}" in path.read_text()
+        assert f"server: {api.server.url}" in path.read_text()
         assert TOKEN in path.read_text()
 
 
 async def test_certificate_and_token_are_kept_in_the_data_directory_for_its_owner_alone(
     tmp_path: Path,
 ) -> None:
-    async with a_server(tmp_path / "data") as door:
-        authority = door.server.authority
-        await door("POST", MAPS, a_map("kept"))
+    async with a_server(tmp_path / "data") as api:
+        authority = api.server.authority
+        await api("POST", MAPS, a_map("kept"))
     assert (tmp_path / "data" / "serving.json").stat().st_mode & 0o777 == 0o600
-    async with a_server(tmp_path / "data") as door:
-        assert door.server.authority == authority
-        assert (await door("GET", f"{MAPS}/kept")).code == 200
+    async with a_server(tmp_path / "data") as api:
+        assert api.server.authority == authority
+        assert (await api("GET", f"{MAPS}/kept")).code == 200
 
 
 @pytest.mark.parametrize(
@@ -87,20 +87,20 @@ def test_settings_do_not_print_their_token() -> None:
 
 
 async def test_an_object_goes_out_whole_and_an_item_without_kind_and_version() -> None:
-    async with a_server() as door:
-        created = await door("POST", MAPS, a_map("a", x="1"))
+    async with a_server() as api:
+        created = await api("POST", MAPS, a_map("a", x="1"))
         assert created.code == 201
         assert created.json()["kind"] == "ConfigMap"
-        page = (await door("GET", MAPS)).json()
+        page = (await api("GET", MAPS)).json()
         assert (page["kind"], page["apiVersion"]) == ("ConfigMapList", "v1")
         assert [set(item) & {"kind", "apiVersion"} for item in page["items"]] == [set()]
         assert page["items"][0]["data"] == {"x": "1"}
-        assert (await door("GET", f"{MAPS}?labelSelector=no%3Done")).json()["items"] == []
+        assert (await api("GET", f"{MAPS}?labelSelector=no%3Done")).json()["items"] == []
 
 
 async def test_yaml_is_taken_and_given() -> None:
-    async with a_server() as door:
-        created = await door(
+    async with a_server() as api:
+        created = await api(
             "POST",
             MAPS,
             "metadata: {name: a}\ndata: {x: 'yes'}\n",
@@ -113,50 +113,50 @@ async def test_yaml_is_taken_and_given() -> None:
 
 
 async def test_a_table_has_the_columns_of_the_kind_and_metadata_beside_each_row() -> None:
-    async with a_server() as door:
-        await door("POST", MAPS, a_map("a", x="1"))
-        table = (await door("GET", MAPS, Accept=TABLE)).json()
+    async with a_server() as api:
+        await api("POST", MAPS, a_map("a", x="1"))
+        table = (await api("GET", MAPS, Accept=TABLE)).json()
         assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
         assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
         (row,) = table["rows"]
         assert row["cells"][:2] == ["a", 1]
         assert row["object"]["kind"] == "PartialObjectMetadata"
-        whole = (await door("GET", f"{MAPS}/a?includeObject=Object", Accept=TABLE)).json()
+        whole = (await api("GET", f"{MAPS}/a?includeObject=Object", Accept=TABLE)).json()
         assert whole["rows"][0]["object"]["data"] == {"x": "1"}
-        bare = (await door("GET", f"{MAPS}?includeObject=None", Accept=TABLE)).json()
+        bare = (await api("GET", f"{MAPS}?includeObject=None", Accept=TABLE)).json()
         assert bare["rows"][0]["object"] is None
-        assert (await door("GET", f"{MAPS}?includeObject=Foo", Accept=TABLE)).code == 400
+        assert (await api("GET", f"{MAPS}?includeObject=Foo", Accept=TABLE)).code == 400
 
 
 async def test_metadata_alone_is_given_where_it_is_asked_for() -> None:
-    async with a_server() as door:
-        await door("POST", MAPS, a_map("a"))
-        one = (await door("GET", f"{MAPS}/a", Accept=PARTIAL)).json()
+    async with a_server() as api:
+        await api("POST", MAPS, a_map("a"))
+        one = (await api("GET", f"{MAPS}/a", Accept=PARTIAL)).json()
         assert (one["kind"], set(one)) == ("PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
-        many = (await door("GET", MAPS, Accept=PARTIAL.replace("Metadata;", "MetadataList;"))).json()
+        many = (await api("GET", MAPS, Accept=PARTIAL.replace("Metadata;", "MetadataList;"))).json()
         assert many["kind"] == "PartialObjectMetadataList"
         assert many["items"][0]["metadata"]["name"] == "a"
 
 
 async def test_answers_forbid_caches_and_name_an_audit_id() -> None:
-    async with a_server() as door:
-        answers = [await door("GET", MAPS), await door("GET", f"{MAPS}/none"), await door("GET", "/api")]
+    async with a_server() as api:
+        answers = [await api("GET", MAPS), await api("GET", f"{MAPS}/none"), await api("GET", "/api")]
         ids = {answer.headers["Audit-Id"] for answer in answers}
         assert len(ids) == 3
         assert answers[0].headers["Cache-Control"] == "no-cache, private"
 
 
 async def test_a_deprecated_kind_warns_on_every_answer() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         for path in ("/api/v1/endpoints", "/api/v1/namespaces/default/endpoints/none"):
-            (warning,) = (await door("GET", path)).warnings
+            (warning,) = (await api("GET", path)).warnings
             assert warning.startswith('299 - "v1 Endpoints is deprecated in v1.33+')
 
 
 async def test_json_is_indented_where_asked_for() -> None:
-    async with a_server() as door:
-        assert (await door("GET", f"{MAPS}/none?pretty=true")).body.startswith(b'{\n  "kind": "Status"')
-        assert (await door("GET", MAPS, User_Agent="curl/8.0")).body.startswith(b"{\n")
+    async with a_server() as api:
+        assert (await api("GET", f"{MAPS}/none?pretty=true")).body.startswith(b'{\n  "kind": "Status"')
+        assert (await api("GET", MAPS, User_Agent="curl/8.0")).body.startswith(b"{\n")
 
 
 # ------------------------------------------------------------------------------------------------ refusals
@@ -185,27 +185,27 @@ async def test_json_is_indented_where_asked_for() -> None:
 async def test_what_there_is_not_is_refused_with_a_status(
     method: str, path: str, code: int, reason: str
 ) -> None:
-    async with a_server() as door:
-        refused = await door(method, path, "{}" if method == "PATCH" else None)
+    async with a_server() as api:
+        refused = await api(method, path, "{}" if method == "PATCH" else None)
         assert (refused.code, refused.json()["reason"]) == (code, reason)
 
 
 async def test_a_group_that_is_not_there_is_a_plain_404() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         for path in ("/apis/nope/v1/things", "/apis/nope", "/nope"):
-            answer = await door("GET", path)
+            answer = await api("GET", path)
             assert (answer.code, answer.body) == (404, b"404 page not found\n")
 
 
 async def test_a_body_beyond_three_mebibytes_is_413() -> None:
-    async with a_server() as door:
-        refused = await door("POST", MAPS, io.BytesIO(b" " * (3 * 1024 * 1024 + 1)))
+    async with a_server() as api:
+        refused = await api("POST", MAPS, io.BytesIO(b" " * (3 * 1024 * 1024 + 1)))
         assert (refused.code, refused.json()["reason"]) == (413, "RequestEntityTooLarge")
 
 
 async def test_a_body_of_an_unknown_type_is_415() -> None:
-    async with a_server() as door:
-        refused = await door("POST", MAPS, "x", Content_Type="text/plain")
+    async with a_server() as api:
+        refused = await api("POST", MAPS, "x", Content_Type="text/plain")
         assert (refused.code, refused.json()["reason"]) == (415, "UnsupportedMediaType")
 
 
@@ -213,20 +213,20 @@ async def test_a_body_of_an_unknown_type_is_415() -> None:
 
 
 async def test_a_watch_sends_its_headers_before_there_is_any_event() -> None:
-    async with a_server() as door:
-        page = (await door("GET", MAPS)).json()["metadata"]["resourceVersion"]
-        async with door.session.get(f"{MAPS}?watch=1&resourceVersion={page}") as response:
+    async with a_server() as api:
+        page = (await api("GET", MAPS)).json()["metadata"]["resourceVersion"]
+        async with api.session.get(f"{MAPS}?watch=1&resourceVersion={page}") as response:
             assert (response.status, response.headers["Content-Type"]) == (200, "application/json")
-            await door("POST", MAPS, a_map("a"))
+            await api("POST", MAPS, a_map("a"))
             event = json.loads(await response.content.readline())
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
             assert event["object"]["kind"] == "ConfigMap"
 
 
 async def test_the_end_of_the_initial_events_is_a_bookmark_of_the_kind() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         path = f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-        (bookmark,) = await lines_of(door, path, 1)
+        (bookmark,) = await lines_of(api, path, 1)
         assert bookmark["type"] == "BOOKMARK"
         document = bookmark["object"]
         assert isinstance(document, dict)
@@ -235,11 +235,11 @@ async def test_the_end_of_the_initial_events_is_a_bookmark_of_the_kind() -> None
 
 
 async def test_a_table_watch_tells_its_columns_once() -> None:
-    async with a_server() as door:
-        await door("POST", MAPS, a_map("a"))
-        await door("POST", MAPS, a_map("b"))
+    async with a_server() as api:
+        await api("POST", MAPS, a_map("a"))
+        await api("POST", MAPS, a_map("b"))
         events = await lines_of(
-            door, f"{MAPS}?watch=1&allowWatchBookmarks=1&includeObject=None", 3, Accept=TABLE
+            api, f"{MAPS}?watch=1&allowWatchBookmarks=1&includeObject=None", 3, Accept=TABLE
         )
         tables = [event["object"] for event in events]
         assert [isinstance(one["columnDefinitions"], list) for one in tables] == [True, False, False]  # type: ignore[index]
@@ -248,11 +248,11 @@ async def test_a_table_watch_tells_its_columns_once() -> None:
 
 
 async def test_what_leaves_the_selection_goes_out_with_its_old_content_at_the_new_version() -> None:
-    async with a_server() as door:
-        await door("POST", MAPS, {**a_map("a", x="1"), "metadata": {"name": "a", "labels": {"l": "v"}}})
-        async with door.session.get(f"{MAPS}?watch=1&labelSelector=l%3Dv") as response:
+    async with a_server() as api:
+        await api("POST", MAPS, {**a_map("a", x="1"), "metadata": {"name": "a", "labels": {"l": "v"}}})
+        async with api.session.get(f"{MAPS}?watch=1&labelSelector=l%3Dv") as response:
             await response.content.readline()
-            after = (await door("PUT", f"{MAPS}/a", a_map("a", x="2"))).json()["metadata"]["resourceVersion"]
+            after = (await api("PUT", f"{MAPS}/a", a_map("a", x="2"))).json()["metadata"]["resourceVersion"]
             event = json.loads(await response.content.readline())
             assert event["type"] == "DELETED"
             assert event["object"]["data"] == {"x": "1"}
@@ -260,49 +260,49 @@ async def test_what_leaves_the_selection_goes_out_with_its_old_content_at_the_ne
 
 
 async def test_one_object_is_watched_by_the_old_path() -> None:
-    async with a_server() as door:
-        await door("POST", MAPS, a_map("a"))
-        await door("POST", MAPS, a_map("b"))
-        (event,) = await lines_of(door, "/api/v1/watch/namespaces/default/configmaps/b", 1)
+    async with a_server() as api:
+        await api("POST", MAPS, a_map("a"))
+        await api("POST", MAPS, a_map("b"))
+        (event,) = await lines_of(api, "/api/v1/watch/namespaces/default/configmaps/b", 1)
         assert event["object"]["metadata"]["name"] == "b"  # type: ignore[index]
 
 
 async def test_stopping_ends_watches_cleanly_and_refuses_nothing_that_was_confirmed(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
-    async def watch(door: Door) -> bytes:
-        async with door.session.get(f"{MAPS}?watch=1") as response:
+    async def watch(api: ServedApi) -> bytes:
+        async with api.session.get(f"{MAPS}?watch=1") as response:
             ended.set()
             return await response.read()  # raises where the stream is cut off
 
-    async with asyncio.TaskGroup() as group, a_server(tmp_path / "data") as door:
-        task = group.create_task(watch(door), name="watch")
+    async with asyncio.TaskGroup() as group, a_server(tmp_path / "data") as api:
+        task = group.create_task(watch(api), name="watch")
         await ended.wait()
-        await door("POST", MAPS, a_map("a"))
-        door.server._streams.close()
+        await api("POST", MAPS, a_map("a"))
+        api.server._streams.close()
         assert b'"ADDED"' in await task
-    async with a_server(tmp_path / "data") as door:
-        assert (await door("GET", f"{MAPS}/a")).code == 200
+    async with a_server(tmp_path / "data") as api:
+        assert (await api("GET", f"{MAPS}/a")).code == 200
 
 
 async def test_a_client_that_goes_away_takes_its_watch_with_it() -> None:
-    async with a_server() as door:
-        async with door.session.get(f"{MAPS}?watch=1"):
-            assert len(door.server._streams) == 1
+    async with a_server() as api:
+        async with api.session.get(f"{MAPS}?watch=1"):
+            assert len(api.server._streams) == 1
         for _ in range(100):
-            if not len(door.server._streams):
+            if not len(api.server._streams):
                 break
             await asyncio.sleep(0.01)
-        assert len(door.server._streams) == 0
+        assert len(api.server._streams) == 0
 
 
 async def test_a_watcher_does_not_cost_a_large_read_buffer() -> None:
-    async with a_server() as door:
-        async with door.session.get(f"{MAPS}?watch=1"):
-            listener: Any = door.server._listener
+    async with a_server() as api:
+        async with api.session.get(f"{MAPS}?watch=1"):
+            listener: Any = api.server._listener
             sizes = [len(one.transport._ssl_protocol._ssl_buffer) for one in listener.connections]
             assert sizes == [16 * 1024]
-        big = await door("POST", MAPS, a_map("big", x="x" * 700_000))
+        big = await api("POST", MAPS, a_map("big", x="x" * 700_000))
         assert (big.code, len(big.json()["data"]["x"])) == (201, 700_000)
 
 
@@ -310,9 +310,9 @@ async def test_a_watcher_does_not_cost_a_large_read_buffer() -> None:
 
 
 async def test_aggregated_discovery_echoes_its_content_type_and_is_kept_by_its_etag() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         wish = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        found = await door("GET", "/api", Accept=f"{wish},application/json")
+        found = await api("GET", "/api", Accept=f"{wish},application/json")
         assert found.headers["Content-Type"] == wish
         assert found.headers["Vary"] == "Accept"
         (core,) = found.json()["items"]
@@ -320,16 +320,16 @@ async def test_aggregated_discovery_echoes_its_content_type_and_is_kept_by_its_e
         assert pods["responseKind"] == {"group": "", "version": "", "kind": "Pod"}
         assert (pods["scope"], pods["singularResource"]) == ("Namespaced", "pod")
         assert "status" in {one["subresource"] for one in pods["subresources"]}
-        again = await door("GET", "/api", Accept=wish, If_None_Match=found.headers["Etag"])
+        again = await api("GET", "/api", Accept=wish, If_None_Match=found.headers["Etag"])
         assert (again.code, again.body) == (304, b"")
-        groups = (await door("GET", "/apis", Accept=wish)).json()["items"]
+        groups = (await api("GET", "/apis", Accept=wish)).json()["items"]
         assert "apps" in {group["metadata"]["name"] for group in groups}
 
 
 async def test_a_subresource_of_another_group_names_it() -> None:
-    async with a_server() as door:
+    async with a_server() as api:
         wish = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        groups = (await door("GET", "/apis", Accept=wish)).json()["items"]
+        groups = (await api("GET", "/apis", Accept=wish)).json()["items"]
         apps = next(group for group in groups if group["metadata"]["name"] == "apps")
         deployments = next(
             one for one in apps["versions"][0]["resources"] if one["resource"] == "deployments"
@@ -339,64 +339,64 @@ async def test_a_subresource_of_another_group_names_it() -> None:
 
 
 async def test_the_old_discovery_is_there_for_old_clients() -> None:
-    async with a_server() as door:
-        assert (await door("GET", "/api")).json()["versions"] == ["v1"]
-        core = (await door("GET", "/api/v1")).json()
+    async with a_server() as api:
+        assert (await api("GET", "/api")).json()["versions"] == ["v1"]
+        core = (await api("GET", "/api/v1")).json()
         assert "apiVersion" not in core
         names = {resource["name"] for resource in core["resources"]}
         assert {"pods", "pods/status", "services"} <= names
-        apps = (await door("GET", "/apis/apps")).json()
+        apps = (await api("GET", "/apis/apps")).json()
         assert apps["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
-        assert (await door("GET", "/apis/apps/v1")).json()["apiVersion"] == "v1"
-        assert "apps" in {group["name"] for group in (await door("GET", "/apis")).json()["groups"]}
+        assert (await api("GET", "/apis/apps/v1")).json()["apiVersion"] == "v1"
+        assert "apps" in {group["name"] for group in (await api("GET", "/apis")).json()["groups"]}
 
 
 async def test_the_checks_are_listed_where_asked_for() -> None:
-    async with a_server() as door:
-        assert (await door("GET", "/readyz")).body == b"ok"
-        assert b"[+]ping ok\n" in (await door("GET", "/readyz?verbose")).body
-        assert (await door("GET", "/readyz/nothing")).code == 404
+    async with a_server() as api:
+        assert (await api("GET", "/readyz")).body == b"ok"
+        assert b"[+]ping ok\n" in (await api("GET", "/readyz?verbose")).body
+        assert (await api("GET", "/readyz/nothing")).code == 404
 
 
 async def test_a_review_is_answered_and_not_stored() -> None:
-    async with a_server() as door:
-        revision = door.server.backend.storage.revision
+    async with a_server() as api:
+        revision = api.server.backend.storage.revision
         for group, plural, member in (
             ("authorization", "selfsubjectaccessreviews", "allowed"),
             ("authorization", "selfsubjectrulesreviews", "resourceRules"),
             ("authentication", "selfsubjectreviews", "userInfo"),
         ):
-            answer = await door("POST", f"/apis/{group}.k8s.io/v1/{plural}", {"spec": {}})
+            answer = await api("POST", f"/apis/{group}.k8s.io/v1/{plural}", {"spec": {}})
             assert answer.code == 201
             assert answer.json()["status"][member]
-            assert (await door("GET", f"/apis/{group}.k8s.io/v1/{plural}")).code == 405
-        assert door.server.backend.storage.revision == revision
+            assert (await api("GET", f"/apis/{group}.k8s.io/v1/{plural}")).code == 405
+        assert api.server.backend.storage.revision == revision
 
 
 # ----------------------------------------------------------------------------------------------- bootstrap
 
 
 async def test_a_cluster_has_its_namespaces_and_the_service_that_leads_to_the_server() -> None:
-    async with a_server() as door:
-        namespaces = (await door("GET", "/api/v1/namespaces")).json()["items"]
+    async with a_server() as api:
+        namespaces = (await api("GET", "/api/v1/namespaces")).json()["items"]
         names = [one["metadata"]["name"] for one in namespaces]
         assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
-        service = (await door("GET", "/api/v1/namespaces/default/services/kubernetes")).json()
+        service = (await api("GET", "/api/v1/namespaces/default/services/kubernetes")).json()
         assert service["spec"]["clusterIP"] == "10.96.0.1"
-        endpoints = (await door("GET", "/api/v1/namespaces/default/endpoints/kubernetes")).json()
+        endpoints = (await api("GET", "/api/v1/namespaces/default/endpoints/kubernetes")).json()
         assert endpoints["metadata"]["labels"] == {"endpointslice.kubernetes.io/skip-mirror": "true"}
         path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
-        labels = (await door("GET", path)).json()["metadata"]["labels"]
+        labels = (await api("GET", path)).json()["metadata"]["labels"]
         assert labels == {"kubernetes.io/service-name": "kubernetes"}
 
 
 async def test_the_certificate_is_good_for_this_machine_alone() -> None:
-    async with a_server() as door:
-        tls = ssl.create_default_context(cadata=door.server.authority.decode())
+    async with a_server() as api:
+        tls = ssl.create_default_context(cadata=api.server.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as session:
-            async with session.get(f"https://localhost:{door.server.port}/healthz") as response:
+            async with session.get(f"https://localhost:{api.server.port}/healthz") as response:
                 assert response.status == 200
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await session.get(
-                    f"https://localhost:{door.server.port}/healthz", server_hostname="example.com"
+                    f"https://localhost:{api.server.port}/healthz", server_hostname="example.com"
                 )

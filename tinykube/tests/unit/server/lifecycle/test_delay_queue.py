@@ -9,32 +9,32 @@ import pytest
 
 from aiokube.testing.virtual_time import FakeClock, run_virtual
 from tinykube.server.errors import internal
-from tinykube.server.lifecycle.delay_queue import Agenda
+from tinykube.server.lifecycle.delay_queue import DelayQueue
 
 
-def new() -> tuple[Agenda[str], FakeClock]:
+def new() -> tuple[DelayQueue[str], FakeClock]:
     clock = FakeClock()
-    return Agenda("test", clock), clock
+    return DelayQueue("test", clock), clock
 
 
-async def working(agenda: Agenda[str], look: Any, scene: Coroutine[Any, Any, None]) -> None:
+async def working(queue: DelayQueue[str], look: Any, scene: Coroutine[Any, Any, None]) -> None:
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(agenda.work(look), name="agenda")
+        task = group.create_task(queue.work(look), name="queue")
         await scene
         task.cancel()
 
 
 def test_a_key_comes_once_at_the_earliest_time_it_was_put_for() -> None:
     async def scene() -> None:
-        agenda, clock = new()
-        agenda.put("late", 100)
-        agenda.put("a", 50)
-        agenda.put("a", 10)
-        agenda.put("a", 30)
-        assert len(agenda) == 2
-        assert await agenda.take() == ["a"]
+        queue, clock = new()
+        queue.put("late", 100)
+        queue.put("a", 50)
+        queue.put("a", 10)
+        queue.put("a", 30)
+        assert len(queue) == 2
+        assert await queue.take() == ["a"]
         assert clock.monotonic() == 10
-        assert await agenda.take() == ["late"]
+        assert await queue.take() == ["late"]
         assert clock.monotonic() == 100
 
     run_virtual(scene())
@@ -42,12 +42,12 @@ def test_a_key_comes_once_at_the_earliest_time_it_was_put_for() -> None:
 
 def test_an_earlier_key_wakes_who_waits_for_a_later_one() -> None:
     async def scene() -> None:
-        agenda, clock = new()
-        agenda.put("late", 100)
+        queue, clock = new()
+        queue.put("late", 100)
         async with asyncio.TaskGroup() as group:
-            taking = group.create_task(agenda.take())
+            taking = group.create_task(queue.take())
             await clock.sleep(5)
-            agenda.put("now")
+            queue.put("now")
         assert taking.result() == ["now"]
         assert clock.monotonic() == 5
 
@@ -56,19 +56,19 @@ def test_an_earlier_key_wakes_who_waits_for_a_later_one() -> None:
 
 def test_a_discarded_key_does_not_come() -> None:
     async def scene() -> None:
-        agenda, _ = new()
-        agenda.put("a", 1)
-        agenda.put("b", 2)
-        agenda.discard("a")
-        agenda.discard("never put")
-        assert await agenda.take() == ["b"]
+        queue, _ = new()
+        queue.put("a", 1)
+        queue.put("b", 2)
+        queue.discard("a")
+        queue.discard("never put")
+        assert await queue.take() == ["b"]
 
     run_virtual(scene())
 
 
 def test_a_refused_step_comes_again_ever_later_and_afresh_after_it_went_well() -> None:
     async def scene() -> None:
-        agenda, clock = new()
+        queue, clock = new()
         times: list[float] = []
         fails = True
 
@@ -79,7 +79,7 @@ def test_a_refused_step_comes_again_ever_later_and_afresh_after_it_went_well() -
 
         async def story() -> None:
             nonlocal fails
-            agenda.put("a")
+            queue.put("a")
             await clock.sleep(200)
             gaps = [round(later - earlier, 6) for earlier, later in pairwise(times)]
             assert gaps[:4] == [0.1, 0.2, 0.4, 0.8]
@@ -90,18 +90,18 @@ def test_a_refused_step_comes_again_ever_later_and_afresh_after_it_went_well() -
             await clock.sleep(600)
             assert len(times) == count
             fails = True
-            agenda.put("a")
+            queue.put("a")
             await clock.sleep(0.15)
             assert len(times) == count + 2
 
-        await working(agenda, look, story())
+        await working(queue, look, story())
 
     run_virtual(scene())
 
 
 def test_no_key_is_looked_at_twice_at_a_time_and_one_put_meanwhile_comes_again() -> None:
     async def scene() -> None:
-        agenda, clock = new()
+        queue, clock = new()
         at_work: set[str] = set()
         looks: list[str] = []
 
@@ -114,13 +114,13 @@ def test_no_key_is_looked_at_twice_at_a_time_and_one_put_meanwhile_comes_again()
 
         async def story() -> None:
             for key in "abc":
-                agenda.put(key)
+                queue.put(key)
             await clock.sleep(0.5)
             assert at_work == {"a", "b", "c"}
-            agenda.put("b")
+            queue.put("b")
             await clock.sleep(10)
 
-        await working(agenda, look, story())
+        await working(queue, look, story())
         assert looks == ["a", "b", "c", "b"]
 
     run_virtual(scene())
@@ -128,14 +128,14 @@ def test_no_key_is_looked_at_twice_at_a_time_and_one_put_meanwhile_comes_again()
 
 def test_an_error_of_ours_is_not_hidden() -> None:
     async def scene() -> None:
-        agenda, _ = new()
+        queue, _ = new()
 
         async def look(_: str) -> None:
             raise KeyError("a mistake")
 
-        agenda.put("a")
+        queue.put("a")
         with pytest.raises(ExceptionGroup) as raised:
-            await agenda.work(look)
+            await queue.work(look)
         assert raised.value.subgroup(KeyError) is not None
 
     run_virtual(scene())

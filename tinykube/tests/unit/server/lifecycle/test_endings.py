@@ -28,7 +28,7 @@ def test_an_event_lives_for_an_hour_after_it_was_written_last() -> None:
             await event(world, "first")
             await world.settle(1_800)
             await event(world, "second")
-            key = next(iter(world.storage.latest_in(world.definition("events").resource))).key
+            key = next(iter(world.storage.heads_in(world.definition("events").resource))).key
 
             def again(obj: dict[str, object]) -> dict[str, object]:
                 obj["count"] = 2
@@ -38,7 +38,7 @@ def test_an_event_lives_for_an_hour_after_it_was_written_last() -> None:
             assert world.names("events") == ["first", "second"]
             await world.settle(200)
             assert world.names("events") == ["second"]
-            await world.housekeeping.update(key._replace(name="second"), again)
+            await world.loopback_client.update(key._replace(name="second"), again)
             await world.settle(3_500)
             assert world.names("events") == ["second"]
             await world.settle(200)
@@ -126,13 +126,13 @@ def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
         world = World()
         await world.namespace("default")
         await world.pod("p", "missing")
-        ending = GracefulDeletion(world.storage, world.clock, world.housekeeping.delete, finish_all=True)
+        ending = GracefulDeletion(world.storage, world.clock, world.loopback_client.delete, finish_all=True)
         pods = world.definition("pods").resource
         await world.delete("pods", "p")
         ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
         await world.delete("pods", "p", grace_seconds=0)
         await world.pod("p", "missing")
-        key = next(iter(world.storage.latest_in(pods))).key
+        key = next(iter(world.storage.heads_in(pods))).key
         await ending.look(key)  # the old one's turn comes before the news of the new one
         assert world.names("pods") == ["p"]
         ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))

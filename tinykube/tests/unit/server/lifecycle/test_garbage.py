@@ -154,8 +154,8 @@ def test_a_circle_of_owners_does_not_wait_for_itself() -> None:
                 obj["metadata"]["ownerReferences"] = [owner("b", b, blocks=True)]  # type: ignore[index]
                 return obj
 
-            key = next(iter(world.storage.latest_in(world.definition("configmaps").resource))).key
-            await world.housekeeping.update(key._replace(name="a"), closes_the_circle)
+            key = next(iter(world.storage.heads_in(world.definition("configmaps").resource))).key
+            await world.loopback_client.update(key._replace(name="a"), closes_the_circle)
             await world.settle()
             await world.delete("configmaps", "a", policy="Foreground")
             await world.settle(5)
@@ -290,7 +290,7 @@ def test_a_finalizer_is_not_taken_from_another_object_of_the_same_name() -> None
 
         seen: list[str] = []
         collector = GarbageCollector(
-            world.storage, world.registry, world.clock, world.housekeeping.delete, meanwhile_another
+            world.storage, world.registry, world.clock, world.loopback_client.delete, meanwhile_another
         )
         await world.create("configmaps", "c")
         await world.delete("configmaps", "c", policy="Orphan")

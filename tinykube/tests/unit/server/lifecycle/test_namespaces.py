@@ -8,7 +8,7 @@ from tests.unit.server.lifecycle.world import World, play
 
 from tinykube.server.errors import StatusError, internal
 from tinykube.server.lifecycle.namespace_plan import plan_namespace, with_conditions
-from tinykube.server.lifecycle.ownership import Facts
+from tinykube.server.lifecycle.ownership import OwnershipInfo
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 
 
@@ -103,15 +103,15 @@ def test_what_holds_a_namespace_is_told_and_nothing_new_comes_in_meanwhile() -> 
     play(scene())
 
 
-def facts(plural: str, name: str, *finalizers: str, deleting: bool = False) -> Facts:
+def info(plural: str, name: str, *finalizers: str, deleting: bool = False) -> OwnershipInfo:
     key = StorageKey(GroupResource("", plural), "ns", name)
-    return Facts(
+    return OwnershipInfo(
         key, name, finalizers=finalizers, deletion_timestamp="2026-01-01T00:00:00Z" if deleting else ""
     )
 
 
 def test_the_plan_deletes_pods_before_all_else_and_nothing_twice() -> None:
-    pod, dying, config = facts("pods", "a"), facts("pods", "b", deleting=True), facts("configmaps", "c")
+    pod, dying, config = info("pods", "a"), info("pods", "b", deleting=True), info("configmaps", "c")
     assert plan_namespace([config, pod, dying]).to_delete == (pod,)
     assert plan_namespace([config, dying]).to_delete == ()
     assert plan_namespace([config]).to_delete == (config,)
@@ -121,11 +121,11 @@ def test_the_plan_deletes_pods_before_all_else_and_nothing_twice() -> None:
 
 def test_conditions_keep_their_time_while_they_say_the_same() -> None:
     first = with_conditions(
-        {"phase": "Terminating"}, [facts("pods", "a")], [], datetime(2026, 1, 1, tzinfo=UTC)
+        {"phase": "Terminating"}, [info("pods", "a")], [], datetime(2026, 1, 1, tzinfo=UTC)
     )
     later = datetime(2026, 1, 2, tzinfo=UTC)
-    assert with_conditions(first, [facts("pods", "b")], [], later) == first
-    two = with_conditions(first, [facts("pods", "a"), facts("pods", "b", "x/y")], ["no"], later)
+    assert with_conditions(first, [info("pods", "b")], [], later) == first
+    two = with_conditions(first, [info("pods", "a"), info("pods", "b", "x/y")], ["no"], later)
     times = {each["type"]: each["lastTransitionTime"] for each in two["conditions"]}
     assert times["NamespaceContentRemaining"] == "2026-01-01T00:00:00Z"
     assert times["NamespaceFinalizersRemaining"] == "2026-01-02T00:00:00Z"
@@ -141,14 +141,14 @@ def test_a_refused_deletion_is_told_and_comes_again() -> None:
         await world.create("configmaps", "stubborn", "going")
         await world.create("configmaps", "willing", "going")
         refusing = True
-        delete = world.housekeeping.delete
+        delete = world.loopback_client.delete
 
         async def refusing_delete(key: StorageKey, uid: str, **options: Any) -> None:
             if refusing and key.name == "stubborn":
                 raise internal("the disk is full")
             await delete(key, uid, **options)
 
-        world.housekeeping.delete = refusing_delete  # type: ignore[method-assign]
+        world.loopback_client.delete = refusing_delete  # type: ignore[method-assign]
         async with world.running():
             await world.delete("namespaces", "going")
             await world.settle(5)

@@ -16,10 +16,10 @@ from tinykube.server.lifecycle.garbage_plan import (
     plan_garbage,
 )
 from tinykube.server.lifecycle.owners import OwnerGraph
-from tinykube.server.lifecycle.ownership import Facts, OwnerReference, facts_of
+from tinykube.server.lifecycle.ownership import OwnerReference, OwnershipInfo, ownership_of
 from tinykube.server.objects import GroupResource, StorageKey
 from tinykube.server.storage.encoding import encode_stored
-from tinykube.server.storage.model import Change, Stored
+from tinykube.server.storage.model import Change, StoredObject
 
 CONFIGMAPS = GroupResource("", "configmaps")
 DELETED_AT = "2026-01-01T00:00:00Z"
@@ -28,7 +28,7 @@ NAMES = "abcd"
 
 def stored(
     name: str, uid: str, revision: int, owners: tuple[str, ...], finalizers: tuple[str, ...], deleting: bool
-) -> Stored:
+) -> StoredObject:
     metadata: dict[str, object] = {"name": name, "uid": uid}
     if owners:
         metadata["ownerReferences"] = [
@@ -60,7 +60,7 @@ steps = st.tuples(
 def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
     history: list[tuple[object, ...]],
 ) -> None:
-    graph, state = OwnerGraph(), dict[str, Stored]()
+    graph, state = OwnerGraph(), dict[str, StoredObject]()
     for revision, (name, act, owners, finalizers, deleting) in enumerate(history, 1):
         assert isinstance(name, str)
         before = state.get(name)
@@ -78,9 +78,9 @@ def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
             touched = graph.apply(Change("ADDED" if before is None else "MODIFIED", after, before))
             if owners:
                 assert after.key in touched
-            for owner in facts_of(after).owners:  # an owner that waits hears of it
+            for owner in ownership_of(after).owners:  # an owner that waits hears of it
                 for other in state.values():
-                    waits = facts_of(other).deletes_dependents or facts_of(other).orphans_dependents
+                    waits = ownership_of(other).deletes_dependents or ownership_of(other).orphans_dependents
                     if other.uid == owner.uid and waits:
                         assert other.key in touched
         anew = OwnerGraph()
@@ -94,16 +94,16 @@ def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
             }
 
 
-def facts(
+def info(
     name: str, *owners: str, finalizers: tuple[str, ...] = (), deleting: bool = False, blocks: bool = True
-) -> Facts:
+) -> OwnershipInfo:
     references = tuple(OwnerReference(uid=each, block_owner_deletion=blocks) for each in owners)
-    return Facts(
+    return OwnershipInfo(
         StorageKey(CONFIGMAPS, "ns", name), name, references, finalizers, DELETED_AT if deleting else ""
     )
 
 
-def planned(subject: Facts, *dependents: Facts, **states: OwnerState) -> tuple[Step, ...]:
+def planned(subject: OwnershipInfo, *dependents: OwnershipInfo, **states: OwnerState) -> tuple[Step, ...]:
     return plan_garbage(subject, dependents, lambda _, owner: states[owner.uid])
 
 
@@ -111,24 +111,24 @@ PRESENT, GONE, WAITING = OwnerState.PRESENT, OwnerState.GONE, OwnerState.WAITING
 
 
 def test_each_way_an_owned_object_can_go() -> None:
-    x = facts("x", "o", "p")
+    x = info("x", "o", "p")
     assert planned(x, o=PRESENT, p=PRESENT) == ()
     assert planned(x, o=PRESENT, p=GONE) == (DropOwners(x.key, ("p",)),)
     assert planned(x, o=PRESENT, p=WAITING) == (DropOwners(x.key, ("p",)),)
     assert planned(x, o=GONE, p=GONE) == (DeleteOwned(x.key, "x", "Background"),)
     assert planned(x, o=GONE, p=WAITING) == (DeleteOwned(x.key, "x", "Background"),)
-    child = facts("c", "x")
+    child = info("c", "x")
     assert planned(x, child, o=GONE, p=WAITING) == (DeleteOwned(x.key, "x", "Foreground"),)
     assert planned(x, child, o=GONE, p=GONE) == (DeleteOwned(x.key, "x", "Background"),)
-    waiting_child = facts("c", "x", finalizers=("foregroundDeletion",), deleting=True)
+    waiting_child = info("c", "x", finalizers=("foregroundDeletion",), deleting=True)
     assert planned(x, waiting_child, o=WAITING, p=WAITING) == (
         Unblock(x.key),
         DeleteOwned(x.key, "x", "Foreground"),
     )
     for undecided in (OwnerState.UNKNOWN, OwnerState.MISPLACED):
         assert planned(x, o=GONE, p=undecided) == ()
-    assert planned(facts("x")) == ()
-    assert planned(facts("x", "o", deleting=True), o=GONE) == ()
+    assert planned(info("x")) == ()
+    assert planned(info("x", "o", deleting=True), o=GONE) == ()
 
 
 def test_the_finalizers_of_an_object_choose_how_it_goes() -> None:
@@ -137,27 +137,27 @@ def test_the_finalizers_of_an_object_choose_how_it_goes() -> None:
         ("foregroundDeletion", "Foreground"),
         ("x/y", "Background"),
     ):
-        subject = facts("x", "o", finalizers=(finalizer,))
+        subject = info("x", "o", finalizers=(finalizer,))
         assert planned(subject, o=GONE) == (DeleteOwned(subject.key, "x", policy),)  # type: ignore[arg-type]
 
 
 def test_an_object_that_waits_for_its_dependents() -> None:
-    foreground = facts("x", finalizers=("foregroundDeletion",), deleting=True)
-    assert planned(foreground, facts("c", "x")) == ()
+    foreground = info("x", finalizers=("foregroundDeletion",), deleting=True)
+    assert planned(foreground, info("c", "x")) == ()
     done = (DropFinalizer(foreground.key, "x", "foregroundDeletion"),)
-    assert planned(foreground, facts("c", "x", blocks=False)) == done
+    assert planned(foreground, info("c", "x", blocks=False)) == done
     assert planned(foreground) == done
-    orphan = facts("x", finalizers=("orphan",), deleting=True)
-    child = facts("c", "x")
+    orphan = info("x", finalizers=("orphan",), deleting=True)
+    child = info("c", "x")
     assert planned(orphan, child) == (DropOwners(child.key, ("x",)), DropFinalizer(orphan.key, "x", "orphan"))
 
 
 def test_facts_are_read_from_any_document() -> None:
     plain = stored("a", "u", 1, (), ("x/y",), False)
-    assert facts_of(plain) == Facts(plain.key, "u"), "finalizers alone concern nobody here"
-    assert facts_of(stored("a", "u", 1, (), ("x/y",), True)).finalizers == ("x/y",)
-    assert facts_of(stored("a", "u", 1, ("o",), (), False)).owners[0].uid == "o"
+    assert ownership_of(plain) == OwnershipInfo(plain.key, "u"), "finalizers alone concern nobody here"
+    assert ownership_of(stored("a", "u", 1, (), ("x/y",), True)).finalizers == ("x/y",)
+    assert ownership_of(stored("a", "u", 1, ("o",), (), False)).owners[0].uid == "o"
     told = msgspec.structs.replace(plain, encoded=plain.encoded.replace(b'"x/y"', b'"\\"ownerReferences\\""'))
-    assert facts_of(told).owners == ()
+    assert ownership_of(told).owners == ()
     odd = msgspec.structs.replace(plain, encoded=b'{"metadata":{"ownerReferences":[{"name":"no uid"}]}}')
-    assert facts_of(odd) == Facts(plain.key, "u")
+    assert ownership_of(odd) == OwnershipInfo(plain.key, "u")

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokube.testing.virtual_time import FakeClock, run_virtual
 from tinykube.server.lifecycle.manager import Lifecycle
-from tinykube.server.loopback_client import Housekeeping
+from tinykube.server.loopback_client import LoopbackClient
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.patch.service import TypedPatches
 from tinykube.server.registry.builtin import builtin_registry
@@ -42,7 +42,7 @@ class World:
             clock=self.clock,
             rng=random.Random(1),
         )
-        self.housekeeping = Housekeeping(self.backend)
+        self.loopback_client = LoopbackClient(self.backend)
 
     def definition(self, plural: str) -> Definition:
         found = self.registry.get("", "v1", plural)
@@ -129,8 +129,8 @@ class World:
             self.storage,
             self.registry,
             self.clock,
-            delete=self.housekeeping.delete,
-            update=self.housekeeping.update,
+            delete=self.loopback_client.delete,
+            update=self.loopback_client.update,
             finish_graceful_deletions=finish_graceful_deletions,
         )
         async with asyncio.TaskGroup() as group:

@@ -28,8 +28,10 @@ async def created(world: World, plural: str, body: JsonObject, group: str = "") 
     return (await world.create(body, plural, group=group)).decode()
 
 
-async def patched(world: World, plural: str, body: JsonObject, group: str = "", door: str = "") -> JsonObject:
-    return (await world.patch("x", body, plural=plural, group=group, door=door)).decode()
+async def patched(
+    world: World, plural: str, body: JsonObject, group: str = "", subresource: str = ""
+) -> JsonObject:
+    return (await world.patch("x", body, plural=plural, group=group, subresource=subresource)).decode()
 
 
 def test_each_server_has_pools_of_its_own() -> None:
@@ -245,21 +247,21 @@ async def test_little_of_a_stateful_set_may_change() -> None:
 async def test_scale_shows_and_sets_the_replicas() -> None:
     async with a_world() as world:
         obj = await created(world, "deployments", workload(), APPS)
-        door = world.target("deployments", "x", group=APPS, door="scale").subresource
-        assert door is not None
-        assert door.handler is not None
-        shown = door.handler.read(obj)
+        subresource = world.target("deployments", "x", group=APPS, subresource="scale").subresource
+        assert subresource is not None
+        assert subresource.handler is not None
+        shown = subresource.handler.read(obj)
         assert (shown["kind"], shown["spec"], shown["status"]) == (
             "Scale",
             {"replicas": 1},
             {"replicas": 0, "selector": "a=b"},
         )
-        door.handler.write(world.request(), obj, {"spec": {"replicas": 4}})
+        subresource.handler.write(world.request(), obj, {"spec": {"replicas": 4}})
         assert (obj["spec"]["replicas"], obj["metadata"]["generation"]) == (4, 2)
-        door.handler.write(world.request(), obj, {"spec": {"replicas": 4}})
+        subresource.handler.write(world.request(), obj, {"spec": {"replicas": 4}})
         assert obj["metadata"]["generation"] == 2
         with pytest.raises(StatusError, match="must be greater than or equal to 0"):
-            door.handler.write(world.request(), obj, {"spec": {"replicas": -1}})
+            subresource.handler.write(world.request(), obj, {"spec": {"replicas": -1}})
         stale = {"metadata": {"resourceVersion": "1"}, "spec": {"replicas": 1}}
         with pytest.raises(StatusError, match="the object has been modified"):
-            door.handler.write(world.request(), obj, stale)
+            subresource.handler.write(world.request(), obj, stale)

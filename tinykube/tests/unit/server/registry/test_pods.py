@@ -1,4 +1,4 @@
-"""Pods: defaults, what may change, statuses, and their doors."""
+"""Pods: defaults, what may change, statuses, and their subresources."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ async def created(world: World, body: JsonObject) -> JsonObject:
     return (await world.create(body, "pods")).decode()
 
 
-async def patched(world: World, body: JsonObject, door: str = "") -> JsonObject:
-    return (await world.patch("p", body, plural="pods", door=door)).decode()
+async def patched(world: World, body: JsonObject, subresource: str = "") -> JsonObject:
+    return (await world.patch("p", body, plural="pods", subresource=subresource)).decode()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_tolerations_are_added_and_never_taken_away() -> None:
         assert "existing toleration can not be modified except its tolerationSeconds" in error.message
 
 
-async def test_the_status_door_changes_the_status_alone() -> None:
+async def test_the_status_subresource_changes_the_status_alone() -> None:
     async with a_world() as world:
         await created(world, pod())
         body = {"spec": {"hostname": "h"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
@@ -172,7 +172,7 @@ async def test_the_status_door_changes_the_status_alone() -> None:
         assert changed["metadata"]["generation"] == 1
 
 
-async def test_the_main_door_leaves_the_status_alone() -> None:
+async def test_the_main_subresource_leaves_the_status_alone() -> None:
     async with a_world() as world:
         await created(world, pod())
         changed = await patched(world, {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Failed"}})

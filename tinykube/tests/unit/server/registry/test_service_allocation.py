@@ -167,7 +167,7 @@ async def test_after_any_history_the_pools_hold_what_the_services_have(seed: int
             await _random_step(world, rng)
         held = [
             stored.decode()["spec"]
-            for stored in world.backend.storage.latest_in(GroupResource("", "services"))
+            for stored in world.backend.storage.heads_in(GroupResource("", "services"))
         ]
         ips = [ip for spec in held for ip in spec.get("clusterIPs", ()) if ip != "None"]
         ports = [port["nodePort"] for spec in held for port in spec["ports"] if "nodePort" in port]

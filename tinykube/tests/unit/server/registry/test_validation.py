@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinykube.server.registry import validation as checks
+from tinykube.server.registry import validation
 from tinykube.server.registry.ips import (
     address_errors,
     address_warnings,
@@ -19,7 +19,7 @@ from tinykube.server.registry.names import dns_label_problem, dns_subdomain_prob
 @pytest.mark.parametrize("name", ["a", "a-b", "1", "a" * 63])
 def test_good_labels_of_names(name: str) -> None:
     assert dns_label_problem(name) == ""
-    assert checks.dns_label_problems(name) == []
+    assert validation.dns_label_problems(name) == []
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_good_labels_of_names(name: str) -> None:
 )
 def test_bad_labels_of_names(name: str, problem: str) -> None:
     assert dns_label_problem(name).startswith(problem)
-    assert checks.dns_label_problems(name)[0].startswith(problem)
+    assert validation.dns_label_problems(name)[0].startswith(problem)
 
 
 def test_subdomains_may_have_dots_within() -> None:
@@ -57,7 +57,7 @@ def test_subdomains_may_have_dots_within() -> None:
     ],
 )
 def test_qualified_names(key: str, problems: list[str]) -> None:
-    found = checks.qualified_name_problems(key)
+    found = validation.qualified_name_problems(key)
     assert len(found) == len(problems)
     assert all(one.startswith(start) for one, start in zip(found, problems, strict=True))
 
@@ -67,19 +67,19 @@ def test_qualified_names(key: str, problems: list[str]) -> None:
     [("http", 0), ("a-1", 0), ("1", 1), ("A", 2), ("a--b", 1), ("-a", 1), ("a" * 16, 1), ("", 2)],
 )
 def test_names_of_ports(name: str, count: int) -> None:
-    assert len(checks.port_name_problems(name)) == count
+    assert len(validation.port_name_problems(name)) == count
 
 
 @pytest.mark.parametrize(
     ("value", "number"), [(3, 3), ("25%", 25), ("101%", 101), ("x", 0), ("5", 5), ("", 0), ("%", 0)]
 )
 def test_counts_that_may_be_percentages(value: int | str, number: int) -> None:
-    assert checks.int_or_percent_value(value) == number
+    assert validation.int_or_percent_value(value) == number
 
 
 def test_no_more_than_all() -> None:
-    assert checks.at_most_all("f", "100%") == []
-    assert [str(one) for one in checks.at_most_all("f", "101%")] == [
+    assert validation.at_most_all("f", "100%") == []
+    assert [str(one) for one in validation.at_most_all("f", "101%")] == [
         'f: Invalid value: "101%": must not be greater than 100%'
     ]
 

@@ -149,10 +149,10 @@ async def test_everything_that_is_served_is_described() -> None:
         for one in package(name).types.values()
         if one.ref not in with_words()
     }
-    async with a_server() as door:
-        for path in (await door("GET", "/openapi/v3")).json()["paths"]:
+    async with a_server() as api:
+        for path in (await api("GET", "/openapi/v3")).json()["paths"]:
             groups += 1
-            document = (await door("GET", f"/openapi/v3/{path}")).json()
+            document = (await api("GET", f"/openapi/v3/{path}")).json()
             for name, schema in document["components"]["schemas"].items():
                 if name in undescribed:
                     continue
@@ -219,10 +219,10 @@ async def test_a_server_reads_no_description_before_a_document_is_asked_for(
         return original(text, name)
 
     monkeypatch.setattr(descriptions, "read_descriptions", noted)
-    async with a_server() as door:
-        await door("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
-        await door("GET", "/apis")
+    async with a_server() as api:
+        await api("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
+        await api("GET", "/apis")
         assert read == []
-        answer = await door("GET", "/openapi/v3/api/v1")
+        answer = await api("GET", "/openapi/v3/api/v1")
         assert answer.code == 200
         assert {"core_v1.about", "meta_v1.about"} <= set(read)

@@ -41,7 +41,7 @@ def rows_in(path: Path) -> list[int]:
 
 
 async def rewrite(storage: ObjectStorage, key: StorageKey, times: int) -> int:
-    latest = storage.latest(key)
+    latest = storage.head(key)
     revision = latest.revision if latest else 0
     for number in range(times):
         (change,) = await storage.commit([write(key, revision, number=number)])
@@ -205,7 +205,7 @@ async def test_a_full_disk_refuses_writes_whole_keeps_answering_and_recovers(tmp
         small = StorageKey(CONFIGMAPS, "default", "small")
         with pytest.raises(StorageFailedError, match="full"):
             await storage.commit([write(small), Write(StorageKey(CONFIGMAPS, "default", "big"), big, 0)])
-        assert storage.latest(small) is None
+        assert storage.head(small) is None
         assert storage.revision == kept
         assert [stored.key for stored in storage.snapshot(CONFIGMAPS).after("", "")] == [KEY]
         # Small ones fit, and their old revisions make room for the new ones.

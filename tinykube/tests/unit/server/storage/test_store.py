@@ -50,7 +50,7 @@ async def test_a_write_is_read_once_it_is_durable_and_decided_on_at_once() -> No
         first = group.create_task(storage.commit([write(A)]))
         await turns()
         assert storage.get(A) is None
-        latest = storage.latest(A)
+        latest = storage.head(A)
         assert latest is not None
         assert storage.revision == 1
         second = group.create_task(storage.commit([write(A, latest.revision, number=7)]))
@@ -112,7 +112,7 @@ async def test_a_conflict_is_told_at_once_and_nothing_of_the_commit_happens() ->
     with pytest.raises(WriteConflictError) as refused:
         await storage.commit([write(B), write(A, change.revision + 1)])
     assert refused.value.actual == change.revision
-    assert storage.latest(B) is None
+    assert storage.head(B) is None
     assert storage.revision == change.revision
 
 
@@ -134,7 +134,7 @@ async def test_nothing_a_key_twice_and_a_removal_of_nothing() -> None:
         await storage.commit([write(A), write(A)])
     with pytest.raises(ValueError, match="nothing to remove"):
         await storage.commit([removal(A, 0)])
-    assert storage.latest(A) is None
+    assert storage.head(A) is None
 
 
 async def test_a_document_that_is_no_json_leaves_no_trace() -> None:
@@ -143,7 +143,7 @@ async def test_a_document_that_is_no_json_leaves_no_trace() -> None:
     bad["data"] = {"what": object()}
     with pytest.raises(TypeError):
         await storage.commit([write(A), Write(B, bad, 0)])
-    assert storage.latest(A) is None
+    assert storage.head(A) is None
     (change,) = await storage.commit([write(A)])
     assert change.revision == 2
 
@@ -158,8 +158,8 @@ async def test_a_failing_log_fails_all_that_is_not_durable_and_later_writes_go_t
     for (error,) in (await first, await second):
         assert isinstance(error, StorageFailedError)
         assert "disk is full" in str(error)
-    assert storage.latest(A) is None
-    assert storage.latest(B) is None
+    assert storage.head(A) is None
+    assert storage.head(B) is None
     assert storage.revision == 1
     assert storage.statistics().failures == 1
     third = asyncio.gather(storage.commit([write(A)]))

@@ -8,7 +8,7 @@ from tests.unit.server.storage.gated import CONFIGMAPS, LEASES, WIDGETS, describ
 
 from aiokube.testing.virtual_time import FakeClock
 from tinykube.server.objects import StorageKey
-from tinykube.server.storage.model import Change, RevisionCompactedError, StorageSettings, Stored
+from tinykube.server.storage.model import Change, RevisionCompactedError, StorageSettings, StoredObject
 from tinykube.server.storage.store import ObjectStorage, open_storage
 from tinykube.server.storage.watch import frame
 
@@ -27,7 +27,7 @@ def key(name: str, namespace: str = "default") -> StorageKey:
 
 
 async def put(storage: ObjectStorage, name: str, namespace: str = "default", number: int = 0) -> Change:
-    latest = storage.latest(key(name, namespace))
+    latest = storage.head(key(name, namespace))
     (change,) = await storage.commit(
         [write(key(name, namespace), latest.revision if latest else 0, number=number)]
     )
@@ -184,9 +184,9 @@ async def test_only_the_newest_changes_keep_their_frames() -> None:
     frame(first, "ADDED")
     for number in range(300):
         await put(storage, "a", number=number)
-    assert first.frames.added is None
+    assert first.encoded_events.added is None
     assert frame(first, "ADDED") == frame(first, "ADDED")
-    assert first.frames.added is None
+    assert first.encoded_events.added is None
 
 
 async def test_a_snapshot_stays_as_it_was_and_its_pages_are_cut_from_one() -> None:
@@ -200,7 +200,7 @@ async def test_a_snapshot_stays_as_it_was_and_its_pages_are_cut_from_one() -> No
     await put(storage, "z", "another")
 
     def names(items: object) -> list[str]:
-        return [stored.key.name for stored in items if isinstance(stored, Stored)]  # type: ignore[attr-defined]
+        return [stored.key.name for stored in items if isinstance(stored, StoredObject)]  # type: ignore[attr-defined]
 
     past = storage.snapshot(CONFIGMAPS, "", at)
     assert names(now.after("", "")) == names(past.after("", "")) == ["a", "b", "c"]

@@ -13,7 +13,7 @@ from tinykube.server.objects import JsonObject
 from tinykube.server.verbs.apply import apply
 from tinykube.server.verbs.context import Result
 from tinykube.server.verbs.options import WriteOptions
-from tinykube.server.verbs.subresources import write_door
+from tinykube.server.verbs.subresources import write_subresource
 
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -41,7 +41,7 @@ async def applied(
     problems: tuple[str, ...] = (),
     **more: Any,
 ) -> Result:
-    where = {"group": more.pop("group", ""), "door": more.pop("door", "")}
+    where = {"group": more.pop("group", ""), "subresource": more.pop("subresource", "")}
     options = by(manager, **more)
     request = here.request(dry_run=options.is_dry_run)
     return await apply(here.backend, here.target(plural, "a", **where), request, options, body, problems)
@@ -167,7 +167,7 @@ async def test_a_conflict_is_refused_and_forced(here: World) -> None:
 async def test_a_dry_run_of_an_apply_stores_nothing(here: World) -> None:
     tried = await applied(here, typed({"x": "1"}), dry_run=("All",))
     assert tried.code == 201
-    assert here.backend.storage.latest(here.target(name="a").key()) is None
+    assert here.backend.storage.head(here.target(name="a").key()) is None
 
 
 async def test_an_empty_entry_makes_all_owners_forgotten_until_the_next_apply(here: World) -> None:
@@ -200,7 +200,7 @@ async def test_a_body_without_owners_leaves_them(here: World) -> None:
     assert set(owners(await here.update("a", made, options=by("m2")))) == {("m1", "Update")}
 
 
-async def test_the_status_is_owned_through_its_door_alone(here: World) -> None:
+async def test_the_status_is_owned_through_its_subresource_alone(here: World) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}
     made = (await here.create(body, "services", by("m1"))).decode()
     condition = {"type": "A", "status": "True", "reason": "R", "message": ""}
@@ -209,14 +209,14 @@ async def test_the_status_is_owned_through_its_door_alone(here: World) -> None:
     assert ("m2", "Update") not in owners(ignored)
     made["metadata"]["resourceVersion"] = ignored.decode()["metadata"]["resourceVersion"]
     made["spec"]["selector"] = {"a": "b"}
-    written = await here.update("a", made, "services", by("m2"), door="status")
+    written = await here.update("a", made, "services", by("m2"), subresource="status")
     assert list(owners(written)["m2", "Update"]) == ["f:status"]
     entry = written.decode()["metadata"]["managedFields"][-1]
     assert entry["subresource"] == "status"
     forgetful = written.decode()
     forgetful["metadata"]["managedFields"] = [{}]
-    kept = await here.update("a", forgetful, "services", by("m2"), door="status")
-    assert owners(kept) == owners(written), "owners are edited through the main door alone"
+    kept = await here.update("a", forgetful, "services", by("m2"), subresource="status")
+    assert owners(kept) == owners(written), "owners are edited through the main resource alone"
 
 
 async def test_scaling_makes_the_scaler_the_only_owner_of_the_replicas(here: World) -> None:
@@ -229,11 +229,11 @@ async def test_scaling_makes_the_scaler_the_only_owner_of_the_replicas(here: Wor
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
     }
     await applied(here, body, plural="deployments", group="apps")
-    target = here.target("deployments", "a", group="apps", door="scale")
+    target = here.target("deployments", "a", group="apps", subresource="scale")
     assert target.subresource is not None
     scale = {"metadata": {"name": "a"}, "spec": {"replicas": 3}}
-    await write_door(here.backend, target, here.request(), target.subresource, scale, by("scaler"))
-    stored = here.backend.storage.latest(target.key())
+    await write_subresource(here.backend, target, here.request(), target.subresource, scale, by("scaler"))
+    stored = here.backend.storage.head(target.key())
     assert stored is not None
     first, second = stored.decode()["metadata"]["managedFields"]
     assert "f:replicas" not in first["fieldsV1"]["f:spec"]
@@ -304,9 +304,9 @@ async def test_keys_that_are_twice_are_told_or_refused_as_the_client_wishes(here
     assert not here.last_request.warnings
 
 
-async def test_a_door_of_what_is_not_there_is_not_applied_to(here: World) -> None:
+async def test_a_subresource_of_what_is_not_there_is_not_applied_to(here: World) -> None:
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
-    assert (await refusal(applied(here, body, plural="services", door="status"))).code == 404
+    assert (await refusal(applied(here, body, plural="services", subresource="status"))).code == 404
 
 
 async def test_an_event_is_owned_in_the_words_of_the_group_it_was_written_in(here: World) -> None:

@@ -159,14 +159,14 @@ async def test_no_finalizer_comes_to_what_is_being_deleted() -> None:
         assert 'found new finalizers []string{"x.io/two"}' in error.message
 
 
-async def test_the_status_door_writes_the_status_alone_and_the_main_door_everything_else() -> None:
+async def test_the_status_subresource_writes_the_status_alone_and_the_main_door_everything_else() -> None:
     async with a_world() as world:
         container = {"name": "c", "image": "i"}
         await world.create({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "pods")
         pod = await world.get("p", "pods")
         pod["status"]["phase"] = "Running"
         pod["spec"]["hostname"] = "other"
-        after = (await world.update("p", pod, "pods", door="status")).decode()
+        after = (await world.update("p", pod, "pods", subresource="status")).decode()
         assert after["status"]["phase"] == "Running"
         assert "hostname" not in after["spec"]
         after["status"] = {"phase": "Failed"}

@@ -52,10 +52,10 @@ class World:
         name: str = "",
         namespace: str = "default",
         group: str = "",
-        door: str = "",
+        subresource: str = "",
     ) -> Target:
         definition = self.definition(plural, group)
-        sub = next((one for one in definition.subresources if one.name == door), None)
+        sub = next((one for one in definition.subresources if one.name == subresource), None)
         return Target(definition, namespace if definition.namespaced else "", name, sub)
 
     def request(self, *, dry_run: bool = False) -> Request:
