@@ -1,6 +1,7 @@
-"""What the runtime's parts tell of themselves, as metrics: made from their statistics when somebody asks.
+"""Metrics of queues, informers and events, computed from their statistics at each scrape.
 
-Names, types and buckets of the ``workqueue_*`` family are upstream's; the others are our own.
+Names, types and buckets of the ``workqueue_*`` family are upstream's. The names of the others begin with the ``prefix``
+that the program chooses.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +12,12 @@ from aiokube.runtime.exposition import Family, Histogram, Labels, Sample, expone
 from aiokube.runtime.informer import InformerStatistics
 from aiokube.runtime.queue import WorkQueue
 
+DEFAULT_PREFIX = "aiokube"
 QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
 
 
 class QueueTimes:
-    """How long a queue's keys waited, and were worked on. Fulfils :class:`aiokube.runtime.queue.QueueObserver`."""
+    """Histograms of waiting and work times of a queue. Implements :class:`aiokube.runtime.queue.QueueObserver`."""
 
     __slots__ = ("waited", "worked")
 
@@ -27,19 +29,21 @@ class QueueTimes:
         """Do nothing: the queue counts it."""
 
     def on_get(self, waited_seconds: float) -> None:
-        """Count a wait."""
+        """Observe a waiting time."""
         self.waited.observe(waited_seconds)
 
     def on_done(self, worked_seconds: float) -> None:
-        """Count a piece of work."""
+        """Observe a work time."""
         self.worked.observe(worked_seconds)
 
     def on_retry(self) -> None:
         """Do nothing: the queue counts it."""
 
 
-def queue_families(queues: Iterable[tuple[WorkQueue[Any], QueueTimes]]) -> list[Family]:
-    """Return upstream's metrics of work queues, and the age of what waits the longest."""
+def queue_families(
+    queues: Iterable[tuple[WorkQueue[Any], QueueTimes]], *, prefix: str = DEFAULT_PREFIX
+) -> list[Family]:
+    """Return upstream's work queue metrics, the age of the oldest key and the number of failing keys."""
     there = [(_name(queue.name), queue.statistics(), times) for queue, times in queues]
 
     def family(
@@ -87,13 +91,13 @@ def queue_families(queues: Iterable[tuple[WorkQueue[Any], QueueTimes]]) -> list[
             [times.worked for _, _, times in there],
         ),
         family(
-            "endpointd_queue_oldest_age_seconds",
+            f"{prefix}_queue_oldest_age_seconds",
             "gauge",
             "For how long the key that is due the longest has been so.",
             [s.oldest_age_seconds for _, s, _ in there],
         ),
         family(
-            "endpointd_queue_failing_keys",
+            f"{prefix}_queue_failing_keys",
             "gauge",
             "Keys that have failed and not succeeded since.",
             [s.failing for _, s, _ in there],
@@ -101,18 +105,20 @@ def queue_families(queues: Iterable[tuple[WorkQueue[Any], QueueTimes]]) -> list[
     ]
 
 
-def informer_families(informers: Iterable[InformerStatistics], now: float) -> list[Family]:
-    """Return how the watches are; ``now`` is of the clock's monotonic kind."""
+def informer_families(
+    informers: Iterable[InformerStatistics], now: float, *, prefix: str = DEFAULT_PREFIX
+) -> list[Family]:
+    """Return the state of the informers' watches at ``now``, a monotonic time."""
     there = [((("resource", one.reflector.name),), one) for one in informers]
     return [
         Family(
-            "endpointd_store_objects",
+            f"{prefix}_store_objects",
             "gauge",
             "Objects held.",
             tuple(Sample(one.store.objects, labels) for labels, one in there),
         ),
         Family(
-            "endpointd_watch_last_contact_seconds",
+            f"{prefix}_watch_last_contact_seconds",
             "gauge",
             "Seconds since the server last said anything good; none where it never has.",
             tuple(
@@ -122,19 +128,19 @@ def informer_families(informers: Iterable[InformerStatistics], now: float) -> li
             ),
         ),
         Family(
-            "endpointd_watch_relists_total",
+            f"{prefix}_watch_relists_total",
             "counter",
             "States taken anew, all but the first one.",
             tuple(Sample(max(one.reflector.lists - 1, 0), labels) for labels, one in there),
         ),
         Family(
-            "endpointd_watch_errors_total",
+            f"{prefix}_watch_errors_total",
             "counter",
             "Lists and watches that went wrong.",
             tuple(Sample(one.reflector.errors, labels) for labels, one in there),
         ),
         Family(
-            "endpointd_watch_undecodable_events_total",
+            f"{prefix}_watch_undecodable_events_total",
             "counter",
             "Watch events that could not be read.",
             tuple(Sample(one.reflector.undecodable_events, labels) for labels, one in there),
@@ -142,8 +148,8 @@ def informer_families(informers: Iterable[InformerStatistics], now: float) -> li
     ]
 
 
-def event_families(statistics: EventStatistics) -> list[Family]:
-    """Return what became of the Events that controllers told."""
+def event_families(statistics: EventStatistics, *, prefix: str = DEFAULT_PREFIX) -> list[Family]:
+    """Return the outcomes of Events that controllers recorded."""
     outcomes: dict[str, int] = {
         "written": statistics.written,
         "quiet": statistics.quiet,
@@ -153,13 +159,13 @@ def event_families(statistics: EventStatistics) -> list[Family]:
     }
     return [
         Family(
-            "endpointd_events_total",
+            f"{prefix}_events_total",
             "counter",
             "Events by what became of them; quiet ones repeated others too often.",
             tuple(Sample(count, (("outcome", outcome),)) for outcome, count in outcomes.items()),
         ),
         Family(
-            "endpointd_events_buffered",
+            f"{prefix}_events_buffered",
             "gauge",
             "Events that wait to be written.",
             (Sample(statistics.buffered),),

@@ -18,6 +18,7 @@ from endpointd.controllers.audit import AuditStatistics
 from endpointd.controllers.rejections import Rejections, rejection_families
 from endpointd.controllers.sync_lag import SyncLag
 
+PREFIX = "endpointd"
 Families = Callable[[], Iterable[Family]]
 
 
@@ -61,14 +62,14 @@ class Metrics:
 
     def add_events(self, statistics: Callable[[], EventStatistics]) -> None:
         """Tell what became of Events."""
-        self.add(lambda: event_families(statistics()))
+        self.add(lambda: event_families(statistics(), prefix=PREFIX))
 
     def render(self) -> bytes:
         """Return all there is, as Prometheus reads it."""
         families = [family for source in self._sources for family in source()]
-        families += queue_families(self._queues)
+        families += queue_families(self._queues, prefix=PREFIX)
         families += informer_families(
-            [informer.statistics() for informer in self._informers], self._clock.monotonic()
+            [informer.statistics() for informer in self._informers], self._clock.monotonic(), prefix=PREFIX
         )
         families += lag_families(self._lags)
         families += rejection_families(self._rejections)

@@ -17,7 +17,7 @@ from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
 from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.memory_server import MemoryServer
-from endpointd.cli.metrics import audit_families, lag_families, process_families
+from endpointd.cli.metrics import PREFIX, audit_families, lag_families, process_families
 from endpointd.controllers.audit import AuditCounts, AuditStatistics
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.mirroring.metrics import MirroringMetrics
@@ -39,10 +39,10 @@ def families() -> Iterator[Family]:
     yield from MirroringMetrics().families()
     yield from lag_families([("some-controller", SyncLag(clock))])
     yield from rejection_families([("some-controller", Rejections(NoEvents()))])
-    yield from queue_families([(WorkQueue[str]("main", clock=clock), QueueTimes())])
-    yield from informer_families([informer(last_contact=1.0, lists=1)], now=2.0)
+    yield from queue_families([(WorkQueue[str]("main", clock=clock), QueueTimes())], prefix=PREFIX)
+    yield from informer_families([informer(last_contact=1.0, lists=1)], now=2.0, prefix=PREFIX)
     yield from event_families(
-        EventStatistics(buffered=0, written=0, quiet=0, overflowed=0, refused=0, failed=0)
+        EventStatistics(buffered=0, written=0, quiet=0, overflowed=0, refused=0, failed=0), prefix=PREFIX
     )
     yield from audit_families(
         AuditStatistics(

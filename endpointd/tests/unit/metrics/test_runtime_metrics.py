@@ -38,8 +38,8 @@ def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
         "workqueue_work_duration_seconds": 3.0,
         "workqueue_unfinished_work_seconds": 3.0,
         "workqueue_longest_running_processor_seconds": 3.0,
-        "endpointd_queue_oldest_age_seconds": 5.0,
-        "endpointd_queue_failing_keys": 1,
+        "aiokube_queue_oldest_age_seconds": 5.0,
+        "aiokube_queue_failing_keys": 1,
     }
     assert metrics["workqueue_queue_duration_seconds"].counts[MAIN] == 2
     assert metrics["workqueue_work_duration_seconds"].counts[MAIN] == 1
@@ -77,30 +77,42 @@ def test_an_informer_tells_when_it_heard_of_the_server_and_how_often_it_began_an
     metrics = read(informer_families([informer(last_contact=10.0, lists=3)], now=14.5))
     pods = (("resource", "pods"),)
     assert {name: metric.values[pods] for name, metric in metrics.items()} == {
-        "endpointd_store_objects": 0,
-        "endpointd_watch_last_contact_seconds": 4.5,
-        "endpointd_watch_relists_total": 2,
-        "endpointd_watch_errors_total": 3,
-        "endpointd_watch_undecodable_events_total": 1,
+        "aiokube_store_objects": 0,
+        "aiokube_watch_last_contact_seconds": 4.5,
+        "aiokube_watch_relists_total": 2,
+        "aiokube_watch_errors_total": 3,
+        "aiokube_watch_undecodable_events_total": 1,
     }
 
 
 def test_an_informer_that_never_heard_of_the_server_says_no_age_and_no_relist() -> None:
     metrics = read(informer_families([informer(last_contact=None, lists=0)], now=14.5))
-    assert metrics["endpointd_watch_last_contact_seconds"].values == {}
-    assert metrics["endpointd_watch_relists_total"].values == {(("resource", "pods"),): 0}
+    assert metrics["aiokube_watch_last_contact_seconds"].values == {}
+    assert metrics["aiokube_watch_relists_total"].values == {(("resource", "pods"),): 0}
 
 
 def test_events_are_counted_by_what_became_of_them() -> None:
     statistics = EventStatistics(buffered=1, written=2, quiet=3, overflowed=4, refused=5, failed=6)
     metrics = read(event_families(statistics))
-    assert {
-        dict(key)["outcome"]: count for key, count in metrics["endpointd_events_total"].values.items()
-    } == {
+    assert {dict(key)["outcome"]: count for key, count in metrics["aiokube_events_total"].values.items()} == {
         "written": 2,
         "quiet": 3,
         "overflowed": 4,
         "refused": 5,
         "failed": 6,
     }
-    assert metrics["endpointd_events_buffered"].values == {(): 1}
+    assert metrics["aiokube_events_buffered"].values == {(): 1}
+
+
+def test_a_program_chooses_the_prefix_of_names_that_are_not_upstreams() -> None:
+    statistics = EventStatistics(buffered=0, written=0, quiet=0, overflowed=0, refused=0, failed=0)
+    queue: WorkQueue[str] = WorkQueue("main", clock=HandClock())
+    names = {
+        family.name
+        for family in (
+            *queue_families([(queue, QueueTimes())], prefix="shop"),
+            *informer_families([informer(last_contact=1.0, lists=1)], now=2.0, prefix="shop"),
+            *event_families(statistics, prefix="shop"),
+        )
+    }
+    assert {name.partition("_")[0] for name in names} == {"workqueue", "shop"}
