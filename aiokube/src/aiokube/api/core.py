@@ -1,7 +1,7 @@
 """Pods, Services and Nodes: narrow projections, for reading only.
 
 A projection keeps the dozen fields that decide what is published, so that a cached pod takes about a kilobyte
-and two versions that do not differ here end the work at once. Never write one back.
+and two versions that do not differ here end the work at once. The types with all fields are in :mod:`aiokube.api.kinds`.
 """
 
 import sys

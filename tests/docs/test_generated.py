@@ -1,0 +1,11 @@
+"""What scripts write is what is checked in."""
+
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_types_of_the_usual_kinds_are_those_of_the_descriptions() -> None:
+    script = runpy.run_path(str(ROOT / "scripts/generate_kinds.py"))
+    assert script["module"]() == script["OUT"].read_text(), "run python scripts/generate_kinds.py"
