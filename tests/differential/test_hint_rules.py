@@ -29,7 +29,8 @@ def allocation(*desired: float) -> dict[str, Share]:
     return {zone: Share(share, 0, 100) for zone, share in zip("abc", desired, strict=True)}
 
 
-def test_s93_what_is_refused() -> None:
+def test_what_is_refused() -> None:
+    """S-93."""
     assert shares(zones(1000, 1000, 1000), 3) is not None
     assert shares(zones(1000, 1000, 1000), 2) is None
     assert shares(zones(1000, 1000, 1000), 4) is None  # a third of 4, less 20 %, is 2 for each
@@ -38,7 +39,8 @@ def test_s93_what_is_refused() -> None:
     assert shares([*zones(1000, 1000), make_node("bare", zone="", allocatable_cpu_milli=1000)], 9) is None
 
 
-def test_s99_overload_is_shared_out_by_cpu() -> None:
+def test_overload_is_shared_out_by_cpu() -> None:
+    """S-99."""
     assert shares(zones(2000, 1000, 1000), 12) == {
         "zone-a": Share(6, 5, 6),
         "zone-b": Share(3, 3, 4),
@@ -59,9 +61,10 @@ def test_s99_overload_is_shared_out_by_cpu() -> None:
         ({"b": 5, "c": 5}, (1.2, 4.4, 4.4), {(1, 5, 4), (1, 4, 5)}),
     ],
 )
-def test_s96_s99_rebalancing_and_where_it_is_chance(
+def test_rebalancing_and_where_it_is_chance(
     own: dict[str, int], desired: tuple[float, ...], outcomes: set[tuple[int, ...]]
 ) -> None:
+    """S-96, S-99."""
     assert possible_counts(own, allocation(*desired)) == outcomes
 
 

@@ -295,7 +295,7 @@ def test_endpoints_are_held_to_their_canonical_order() -> None:
     assert broken(items=(endpoints({"addresses": [ten], "ports": [zero, one]}, labels=labels),))
 
 
-def test_before_kubernetes_1_33_the_manager_of_an_endpoints_and_the_order_of_ports_are_left_out() -> None:
+def test_before_kubernetes_1_33_the_manager_of_endpoints_and_the_port_order_are_left_out() -> None:
     ports = [{"name": "b", "port": 1, "protocol": "TCP"}, {"name": "a", "port": 2, "protocol": "TCP"}]
     old, new = (
         {

@@ -21,18 +21,13 @@ def _rule_of(citation: str, defined: set[str]) -> str:
 
 
 def _citations(pattern: str) -> dict[str, str]:
-    """Return each cited rule with one file that cites it, whether in prose or in a test's name."""
+    """Return each cited rule with one file that cites it; tests do in their docstrings."""
     found: dict[str, str] = {}
     for path in sorted(ROOT.glob(pattern)):
         if path.suffix not in {".py", ".md"} or SPEC in path.parents or path == Path(__file__):
             continue
         text = path.read_text()
         cited = set(RULE.findall(text))
-        for name in re.findall(r"def (test_\w+)", text):
-            cited |= {
-                f"{kind.upper()}-{number}"
-                for kind, number in re.findall(r"_([esmc])(\d+[a-z]?)(?=_|$)", name)
-            }
         found |= {rule: str(path.relative_to(ROOT)) for rule in cited}
     return found
 

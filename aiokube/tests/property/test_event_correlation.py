@@ -68,7 +68,7 @@ def test_no_object_ever_gets_more_writes_than_its_burst_and_refill(
 
 @settings(deadline=None)
 @given(steps)
-def test_a_server_that_carries_out_every_write_ends_with_counts_that_miss_nothing_but_the_silent_end(
+def test_when_every_write_succeeds_the_counts_miss_only_what_comes_after_the_last_one(
     history: list[tuple[str, str, int, float]],
 ) -> None:
     correlator = EventCorrelator()

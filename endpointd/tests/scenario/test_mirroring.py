@@ -244,9 +244,7 @@ async def test_endpoints_that_change_while_their_slices_are_written_are_written_
     assert world.failures == []
 
 
-async def test_a_watch_that_is_faster_than_the_answer_makes_no_second_write_and_not_even_a_second_sync() -> (
-    None
-):
+async def test_a_watch_that_is_faster_than_the_answer_causes_no_second_write_or_sync() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()

@@ -210,7 +210,7 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked(authority: trustme.CA) 
 # ------------------------------------------------------------------------------------------------- rotation
 
 
-def test_the_context_is_the_same_until_a_file_changes_and_files_are_looked_at_every_ten_seconds(
+def test_the_context_is_kept_until_a_file_changes_which_is_checked_every_ten_seconds(
     authority: trustme.CA, clock: FakeClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)

@@ -61,7 +61,8 @@ def test_core_ports_are_ordered_by_hash_not_by_name_or_number() -> None:
     assert canonical.sort_ports_core(None) == ()
 
 
-def test_a_slice_stores_its_ports_in_the_order_of_their_hashes_s31() -> None:
+def test_a_slice_stores_its_ports_in_the_order_of_their_hashes() -> None:
+    """S-31."""
     tcp, udp, sctp = (
         sliced("tcp-example", "TCP", 80),
         sliced("udp-example", "UDP", 161),
@@ -78,13 +79,15 @@ def test_equal_port_lists_share_one_sorted_tuple() -> None:
     assert canonical.sort_ports_discovery(build()) is canonical.sort_ports_discovery(build())
 
 
-def test_the_key_of_a_port_list_is_the_hash_of_the_list_in_canonical_order_s30() -> None:
+def test_the_key_of_a_port_list_is_the_hash_of_the_list_in_canonical_order() -> None:
+    """S-30."""
     https, http = sliced("https", "TCP", 443), sliced("http", "TCP", 80)
     assert canonical.port_list_key((https, http)) == "c82e3286db58c28adf997223e60089d3"
     assert canonical.port_list_key((http, https)) == "c82e3286db58c28adf997223e60089d3"
 
 
-def test_no_ports_and_the_empty_list_of_ports_have_one_key_s30() -> None:
+def test_no_ports_and_the_empty_list_of_ports_have_one_key() -> None:
+    """S-30."""
     assert canonical.port_list_key(()) == "b823fa277840572f948b7ebdb09f7a1d"
     assert canonical.port_list_key(None) == "b823fa277840572f948b7ebdb09f7a1d"
 
@@ -114,7 +117,8 @@ def test_a_subset_hashes_as_in_kubernetes_and_empty_lists_count_as_absent(
     assert canonical.hash_of_subset(subset) == expected
 
 
-def test_subsets_are_ordered_by_their_hash_e31() -> None:
+def test_subsets_are_ordered_by_their_hash() -> None:
+    """E-31."""
     first = endpoints.EndpointSubset(None, (ADDRESS,), None)
     second = endpoints.EndpointSubset((ADDRESS,), None, (core("a", 80, "TCP"),))
     assert canonical.sort_subsets((second, first)) == (first, second)

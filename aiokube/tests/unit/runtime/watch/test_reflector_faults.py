@@ -39,7 +39,7 @@ async def test_a_broken_connection_is_taken_up_where_it_broke(source: FakeSource
         it.assert_alike()
 
 
-async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_two_seconds_after_its_return(
+async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_soon_after_its_return(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -201,9 +201,7 @@ async def test_initial_events_whose_end_is_dropped_are_listed_instead(
         it.assert_alike()
 
 
-async def test_initial_events_that_never_end_because_something_always_changes_are_listed_after_five_minutes() -> (
-    None
-):
+async def test_initial_events_that_never_end_are_replaced_by_a_list_after_five_minutes() -> None:
     source = FakeSource([new("a")])
     source.sends_initial_events_end = False
     async with running(source) as it:

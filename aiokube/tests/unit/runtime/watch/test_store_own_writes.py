@@ -133,7 +133,7 @@ def test_a_write_that_the_watch_passes_without_a_word_was_never_in_view(
     assert "ns/new" in caplog.text
 
 
-def test_an_update_that_the_watch_passes_without_a_word_makes_the_store_doubtful_until_a_relist(
+def test_an_update_that_the_watch_skips_makes_the_store_need_a_relist(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_write(thing("a", 12))

@@ -395,7 +395,7 @@ def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_ev
         state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
 
 
-def test_a_watch_that_ends_within_a_second_is_not_opened_again_at_once_even_if_it_told_something() -> None:
+def test_a_watch_that_ends_within_a_second_is_not_reopened_at_once_even_if_it_had_events() -> None:
     life = replace(LIVED, lived_seconds=0.9)
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(life))
     assert words(transition.action) == "turn 0"

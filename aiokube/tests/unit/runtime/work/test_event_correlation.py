@@ -124,7 +124,7 @@ def test_another_version_of_the_object_is_the_same_story() -> None:
     counted(correlator.observe(occurrence(regarding=msgspec.structs.replace(SERVICE, resource_version="8"))))
 
 
-def test_the_tenth_message_within_ten_minutes_of_each_other_is_folded_and_so_are_those_after_it() -> None:
+def test_from_the_tenth_message_within_ten_minutes_on_events_are_combined() -> None:
     correlator = EventCorrelator()
     for number in range(9):
         event = created(correlator.observe(occurrence(f"try {number}", at=number))).event

@@ -63,7 +63,8 @@ async def running(*items: Pod, settings: EndpointsSettings | None = None) -> Wor
 # --------------------------------------------------------------------------------------------- changes
 
 
-async def test_a_service_gets_its_endpoints_at_once_when_it_comes_e1() -> None:
+async def test_a_service_gets_its_endpoints_at_once_when_it_comes() -> None:
+    """E-1."""
     world = World()
     world.start()
     world.put(pod(1))
@@ -73,7 +74,8 @@ async def test_a_service_gets_its_endpoints_at_once_when_it_comes_e1() -> None:
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_pod_that_changes_is_published_with_one_update_e2() -> None:
+async def test_a_pod_that_changes_is_published_with_one_update() -> None:
+    """E-2."""
     world = await running(pod(1), pod(2))
     world.put(pod(1, ready=False))
     assert await world.work() == [KEY]
@@ -85,14 +87,16 @@ async def test_a_pod_that_changes_is_published_with_one_update_e2() -> None:
     assert world.ips() == (["10.0.0.3"], ["10.0.0.1"])
 
 
-async def test_a_pod_that_leaves_the_selector_leaves_the_endpoints_e13() -> None:
+async def test_a_pod_that_leaves_the_selector_leaves_the_endpoints() -> None:
+    """E-13."""
     world = await running(pod(1), pod(2))
     world.put(pod(1, labels={"foo": "else"}))
     await world.work()
     assert world.ips() == (["10.0.0.2"], [])
 
 
-async def test_a_pod_of_another_namespace_is_not_looked_at_e13() -> None:
+async def test_a_pod_of_another_namespace_is_not_looked_at() -> None:
+    """E-13."""
     world = await running(pod(1))
     world.put(make_pod(metadata=NarrowMeta(name="x", namespace="else", uid="ux", resource_version="1")))
     assert await world.work() == []
@@ -108,8 +112,8 @@ async def test_what_changes_nothing_published_is_not_even_looked_at() -> None:
 
 
 @pytest.mark.parametrize("gap_seconds", [0.0, 0.1])
-async def test_the_batch_period_is_a_window_that_the_first_change_opens_e2(gap_seconds: float) -> None:
-    """TestPodUpdatesBatching and its siblings: three events within the period are one write, a fourth is another."""
+async def test_the_batch_period_is_a_window_that_the_first_change_opens(gap_seconds: float) -> None:
+    """E-2: TestPodUpdatesBatching and its siblings: three events within the period are one write, a fourth is another."""
     world = await running(pod(1), pod(2), pod(3), settings=EndpointsSettings(batch_period_seconds=1.0))
     for number in (1, 2, 3):
         world.put(pod(number, ready=False))
@@ -156,7 +160,8 @@ async def test_what_changes_during_the_write_of_a_large_service_rests_too() -> N
     assert await world.work() == [KEY]  # what people change does not wait
 
 
-async def test_a_service_does_not_wait_for_the_batch_period_e1() -> None:
+async def test_a_service_does_not_wait_for_the_batch_period() -> None:
+    """E-1."""
     world = await running(pod(1), settings=EndpointsSettings(batch_period_seconds=1.0))
     world.put(pod(1, ready=False))
     world.put(make_service(labels={"a": "b"}))
@@ -165,7 +170,8 @@ async def test_a_service_does_not_wait_for_the_batch_period_e1() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them_e3() -> None:
+async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them() -> None:
+    """E-3."""
     world = await running(pod(1))
     world.server.delete_foreign(ENDPOINTS, KEY)
     world.watch()
@@ -173,7 +179,8 @@ async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them_e3() -> 
     assert world.writes() == ["create"]
 
 
-async def test_an_edit_by_somebody_else_is_repaired_at_once_where_upstream_leaves_it_e3() -> None:
+async def test_an_edit_by_somebody_else_is_repaired_at_once_where_upstream_leaves_it() -> None:
+    """E-3."""
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
@@ -184,7 +191,8 @@ async def test_an_edit_by_somebody_else_is_repaired_at_once_where_upstream_leave
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_removed_label_is_repaired_and_a_foreign_annotation_stays_e19b_e20() -> None:
+async def test_a_removed_label_is_repaired_and_a_foreign_annotation_stays() -> None:
+    """E-19b, E-20."""
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
@@ -242,9 +250,7 @@ async def test_an_edit_that_leaves_things_right_is_left_alone() -> None:
     assert await world.work() == []
 
 
-async def test_somebody_who_keeps_editing_is_repaired_once_an_interval_and_not_at_the_speed_of_the_network() -> (
-    None
-):
+async def test_repeated_external_edits_are_repaired_once_an_interval() -> None:
     world = await running(pod(1))
     writes = []
     for _ in range(40):  # four seconds of fighting
@@ -260,7 +266,8 @@ async def test_somebody_who_keeps_editing_is_repaired_once_an_interval_and_not_a
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_endpoints_of_a_service_without_selector_are_not_ours_e12() -> None:
+async def test_endpoints_of_a_service_without_selector_are_not_ours() -> None:
+    """E-12."""
     world = World()
     world.put(make_service(selector=None))
     world.server.create_foreign(ENDPOINTS, endpoints())
@@ -271,7 +278,8 @@ async def test_endpoints_of_a_service_without_selector_are_not_ours_e12() -> Non
     assert world.writes() == []
 
 
-async def test_a_service_that_loses_its_selector_or_becomes_an_alias_leaves_its_endpoints_e11_e12() -> None:
+async def test_a_service_that_loses_its_selector_or_becomes_an_alias_leaves_its_endpoints() -> None:
+    """E-11, E-12."""
     world = await running(pod(1))
     world.put(make_service(selector=None))
     world.put(make_service(type="ExternalName"))
@@ -331,7 +339,8 @@ async def test_a_deletion_is_known_before_the_watch_tells_of_it() -> None:
     assert world.server.calls == []
 
 
-async def test_the_endpoints_go_with_their_service_whoever_made_them_e10() -> None:
+async def test_the_endpoints_go_with_their_service_whoever_made_them() -> None:
+    """E-10."""
     world = await running(pod(1))
     world.put(make_service(selector=None))
     world.server.update_foreign(ENDPOINTS, endpoints())
@@ -342,7 +351,8 @@ async def test_the_endpoints_go_with_their_service_whoever_made_them_e10() -> No
     assert world.stored() is None
 
 
-async def test_what_the_api_server_deletes_with_the_service_costs_no_request_e10() -> None:
+async def test_what_the_api_server_deletes_with_the_service_costs_no_request() -> None:
+    """E-10."""
     world = await running(pod(1))
     world.remove(make_service())
     world.server.delete_foreign(ENDPOINTS, KEY)
@@ -350,7 +360,8 @@ async def test_what_the_api_server_deletes_with_the_service_costs_no_request_e10
     assert world.server.calls == []
 
 
-async def test_an_orphan_is_deleted_at_the_start_and_an_election_record_never_e5() -> None:
+async def test_an_orphan_is_deleted_at_the_start_and_an_election_record_never() -> None:
+    """E-5."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints(name="orphan"))
     world.server.create_foreign(ENDPOINTS, endpoints(name="leader", annotations={LEADER_ANNOTATION: "{}"}))
@@ -360,7 +371,8 @@ async def test_an_orphan_is_deleted_at_the_start_and_an_election_record_never_e5
     assert world.stored("leader") is not None
 
 
-async def test_endpoints_that_come_before_their_service_are_not_orphans_e5() -> None:
+async def test_endpoints_that_come_before_their_service_are_not_orphans() -> None:
+    """E-5."""
     world = World()
     world.start()
     world.server.create_foreign(ENDPOINTS, endpoints())
@@ -368,7 +380,8 @@ async def test_endpoints_that_come_before_their_service_are_not_orphans_e5() -> 
     assert world.stored() is not None
 
 
-async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_store_lacks_e10() -> None:
+async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_store_lacks() -> None:
+    """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
     world.server._objects["services"] = {KEY: make_service()}
@@ -378,7 +391,8 @@ async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_stor
     assert world.stored() is not None
 
 
-async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a_service_e10() -> None:
+async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a_service() -> None:
+    """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
     world.server.fail_next(api_error(Status(code=500, message="broken")), verb="get")
@@ -395,7 +409,8 @@ async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a
 NO_SUCH_PAGE = Status(code=404, message="GET /api: HTTP 404 Not Found: 404 page not found")
 
 
-async def test_a_404_that_does_not_name_the_service_deletes_no_endpoints_e10() -> None:
+async def test_a_404_that_does_not_name_the_service_deletes_no_endpoints() -> None:
+    """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
     world.server._objects["services"] = {KEY: make_service()}
@@ -407,7 +422,8 @@ async def test_a_404_that_does_not_name_the_service_deletes_no_endpoints_e10() -
     assert world.stored() is not None
 
 
-async def test_a_404_that_does_not_name_the_endpoints_does_not_count_as_deletion_e22() -> None:
+async def test_a_404_that_does_not_name_the_endpoints_does_not_count_as_deletion() -> None:
+    """E-22."""
     world = await running(pod(1), pod(2))
     for verb in ("update", "get"):
         world.server.fail_next(api_error(NO_SUCH_PAGE), verb=verb)
@@ -421,7 +437,8 @@ async def test_a_404_that_does_not_name_the_endpoints_does_not_count_as_deletion
     assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
 
 
-async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_orphan_e10() -> None:
+async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_orphan() -> None:
+    """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
     world.start()
@@ -434,8 +451,8 @@ async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_o
     assert world.stored() is None
 
 
-async def test_already_exists_overrides_what_the_store_believes_deleted_e22() -> None:
-    """Whatever made us believe in the deletion: the read after AlreadyExists proves that the object is there."""
+async def test_already_exists_overrides_what_the_store_believes_deleted() -> None:
+    """E-22: Whatever made us believe in the deletion: the read after AlreadyExists proves that the object is there."""
     world = await running(pod(1), pod(2))
     item = world.stored()
     assert item is not None
@@ -478,8 +495,8 @@ async def test_a_service_made_anew_keeps_its_endpoints_and_gets_them_right() -> 
 # ------------------------------------------------------------------------------------ a watch that lags
 
 
-async def test_flips_faster_than_the_watch_end_right_and_write_from_what_was_written_e50() -> None:
-    """TestMultiplePodChanges; k/k#125638: upstream compared with an old cache and was stuck."""
+async def test_flips_faster_than_the_watch_end_right_and_write_from_what_was_written() -> None:
+    """E-50: TestMultiplePodChanges; k/k#125638: upstream compared with an old cache and was stuck."""
     world = await running(pod(1))
     for ready in (False, True, False, True):
         world.put(pod(1, ready=ready))
@@ -491,7 +508,8 @@ async def test_flips_faster_than_the_watch_end_right_and_write_from_what_was_wri
     assert await world.work() == []
 
 
-async def test_a_second_sync_before_the_watch_does_not_create_again_e50() -> None:
+async def test_a_second_sync_before_the_watch_does_not_create_again() -> None:
+    """E-50."""
     world = World()
     world.start()
     world.put(pod(1))
@@ -546,7 +564,8 @@ async def test_a_change_during_a_write_is_written_after_it() -> None:
 # ---------------------------------------------------------------------------------------------- failures
 
 
-async def test_a_conflict_is_planned_again_at_once_from_what_the_server_has_e22() -> None:
+async def test_a_conflict_is_planned_again_at_once_from_what_the_server_has() -> None:
+    """E-22."""
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
@@ -585,7 +604,8 @@ async def test_a_create_of_what_is_there_already_becomes_an_update_at_once() -> 
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_create_that_fails_is_told_and_tried_again_e22() -> None:
+async def test_a_create_that_fails_is_told_and_tried_again() -> None:
+    """E-22."""
     world = World()
     world.start()
     world.server.fail_next(api_error(Status(code=500, message="the store is broken")), verb="create")
@@ -602,7 +622,8 @@ async def test_a_create_that_fails_is_told_and_tried_again_e22() -> None:
     assert world.stored() is not None
 
 
-async def test_an_update_that_fails_is_told_on_the_endpoints_e22() -> None:
+async def test_an_update_that_fails_is_told_on_the_endpoints() -> None:
+    """E-22."""
     world = await running(pod(1))
     world.server.fail_next(ConnectionFailedError("nobody listens at localhost:1"), verb="update")
     world.put(pod(1, ready=False))
@@ -618,7 +639,8 @@ async def test_an_update_that_fails_is_told_on_the_endpoints_e22() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_a_conflict_that_will_not_end_is_told_like_any_failure_e22() -> None:
+async def test_a_conflict_that_will_not_end_is_told_like_any_failure() -> None:
+    """E-22."""
     world = await running(pod(1))
     world.server.fail_next(
         api_error(Status(code=409, reason="Conflict", message="no")), verb="update", times=9
@@ -629,7 +651,8 @@ async def test_a_conflict_that_will_not_end_is_told_like_any_failure_e22() -> No
     assert [event.reason for event in world.events] == ["FailedToUpdateEndpoint"]
 
 
-async def test_forbidden_on_an_update_is_a_failure_like_any_other_e22() -> None:
+async def test_forbidden_on_an_update_is_a_failure_like_any_other() -> None:
+    """E-22."""
     world = await running(pod(1))
     world.server.terminating_namespaces.add("ns")
     world.put(pod(1, ready=False))
@@ -676,7 +699,8 @@ async def test_an_address_that_the_server_rejects_by_a_rule_of_its_own_is_isolat
     assert len(world.controller.rejections) == 0
 
 
-async def test_nothing_is_owed_to_a_namespace_that_is_going_e22() -> None:
+async def test_nothing_is_owed_to_a_namespace_that_is_going() -> None:
+    """E-22."""
     world = World()
     world.start()
     world.server.terminating_namespaces.add("ns")
@@ -792,8 +816,8 @@ async def test_pods_that_change_before_the_first_sync_are_seen_by_it() -> None:
     assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
 
 
-async def test_more_pods_than_fit_are_cut_and_the_ones_left_out_cost_no_write_e40_e42() -> None:
-    """TestEndpointTruncate."""
+async def test_more_pods_than_fit_are_cut_and_the_ones_left_out_cost_no_write() -> None:
+    """E-40, E-42: TestEndpointTruncate."""
     world = await running(*(pod(number) for number in range(1001)))
     item = world.stored()
     assert item is not None

@@ -13,7 +13,8 @@ def entry_of(service: Service, pod: Pod) -> Entry | None:
     return PodTranslator(service).entry_of(pod)
 
 
-def test_a_ready_pod_is_an_address_with_node_and_reference_e15() -> None:
+def test_a_ready_pod_is_an_address_with_node_and_reference() -> None:
+    """E-15."""
     assert entry_of(make_service(), make_pod()) == Entry(
         EndpointAddress(
             ip="1.2.3.4",
@@ -66,9 +67,10 @@ def test_phase_readiness_and_termination_decide_where_a_pod_stands(
         (("IPv4",), ("::ffff:1.2.3.4",), "1.2.3.4"),
     ],
 )
-def test_the_first_address_of_the_services_first_family_counts_canonically_e15(
+def test_the_first_address_of_the_services_first_family_counts_canonically(
     families: tuple[str, ...], pod_ips: tuple[str, ...], expected: str | None
 ) -> None:
+    """E-15."""
     entry = entry_of(make_service(ip_families=families), make_pod(pod_ips=pod_ips, pod_ip=pod_ips[0]))
     assert (entry.address.ip if entry is not None else None) == expected
 
@@ -84,10 +86,10 @@ def test_the_first_address_of_the_services_first_family_counts_canonically_e15(
         ("", ("2000::4",), "2000::4"),
     ],
 )
-def test_without_families_the_cluster_ip_decides_and_else_the_pod_e15(
+def test_without_families_the_cluster_ip_decides_and_else_the_pod(
     cluster_ip: str, pod_ips: tuple[str, ...], expected: str | None
 ) -> None:
-    """Releases 1.36.0 and 1.36.1 crashed on an empty list."""
+    """E-15: Releases 1.36.0 and 1.36.1 crashed on an empty list."""
     service = make_service(ip_families=(), cluster_ip=cluster_ip)
     entry = entry_of(service, make_pod(pod_ips=pod_ips, pod_ip=pod_ips[0]))
     assert (entry.address.ip if entry is not None else None) == expected
@@ -101,7 +103,8 @@ def test_an_address_that_stands_in_pod_ip_alone_is_not_used() -> None:
     assert entry_of(make_service(), make_pod(pod_ip="1.2.3.4", pod_ips=())) is None
 
 
-def test_a_pod_on_no_node_is_published_without_a_node_name_because_an_empty_one_is_refused_e16() -> None:
+def test_a_pod_on_no_node_is_published_without_a_node_name_because_an_empty_one_is_refused() -> None:
+    """E-16."""
     entry = entry_of(make_service(), make_pod(node_name=""))
     assert entry is not None
     assert entry.address.node_name is None
@@ -118,14 +121,16 @@ def test_a_hostname_is_set_where_the_pods_subdomain_is_the_service() -> None:
     assert hostname(hostname="", subdomain="svc") is None
 
 
-def test_a_headless_service_without_ports_publishes_addresses_without_ports_e15() -> None:
+def test_a_headless_service_without_ports_publishes_addresses_without_ports() -> None:
+    """E-15."""
     entry = entry_of(make_service(cluster_ip="None", ports=()), make_pod())
     assert entry is not None
     assert entry.ports == ()
 
 
 @pytest.mark.parametrize("cluster_ip", ["10.96.0.1", ""])
-def test_any_other_service_without_ports_publishes_nothing_e15(cluster_ip: str) -> None:
+def test_any_other_service_without_ports_publishes_nothing(cluster_ip: str) -> None:
+    """E-15."""
     assert entry_of(make_service(cluster_ip=cluster_ip, ports=()), make_pod()) is None
 
 
@@ -134,7 +139,8 @@ NAMED = make_service(
 )
 
 
-def test_a_port_that_the_pod_does_not_name_is_left_out_and_the_others_stay_e15() -> None:
+def test_a_port_that_the_pod_does_not_name_is_left_out_and_the_others_stay() -> None:
+    """E-15."""
     entry = entry_of(NAMED, make_pod(named_ports=(NamedPort("http", "TCP", 8081),)))
     assert entry is not None
     assert entry.ports == (EndpointPort(name="web", port=8081, protocol="TCP"),)
@@ -155,11 +161,13 @@ def test_name_and_protocol_of_a_named_port_have_to_fit_and_the_first_match_count
     }
 
 
-def test_a_pod_that_names_none_of_the_ports_contributes_nothing_e15() -> None:
+def test_a_pod_that_names_none_of_the_ports_contributes_nothing() -> None:
+    """E-15."""
     assert entry_of(NAMED, make_pod()) is None
 
 
-def test_ports_stand_in_canonical_order_udp_before_tcp_here_e31() -> None:
+def test_ports_stand_in_canonical_order_udp_before_tcp_here() -> None:
+    """E-31."""
     service = make_service(ports=(ServicePort("", "TCP", 80, 8080), ServicePort("", "UDP", 80, 8080)))
     entry = entry_of(service, make_pod())
     assert entry is not None

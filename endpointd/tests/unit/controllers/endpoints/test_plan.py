@@ -85,32 +85,37 @@ FOREIGN = (EndpointSubset((EndpointAddress("6.7.8.9"),), None, (EndpointPort(por
 # ----------------------------------------------------------------------------------- no write is due
 
 
-def test_a_service_without_selector_keeps_the_endpoints_that_people_made_e12() -> None:
+def test_a_service_without_selector_keeps_the_endpoints_that_people_made() -> None:
+    """E-12."""
     assert plan(make_service(selector=None), [], stored(FOREIGN, labels={})) is NOTHING
     assert plan(make_service(selector=None), [], None) is NOTHING
 
 
 @pytest.mark.parametrize("selector", [None, {"foo": "bar"}])
 @pytest.mark.parametrize("ports", [(), (ServicePort("", "TCP", 80, 8080),)])
-def test_an_external_name_has_no_endpoints_and_loses_none_e11(
+def test_an_external_name_has_no_endpoints_and_loses_none(
     selector: dict[str, str] | None, ports: tuple[ServicePort, ...]
 ) -> None:
+    """E-11."""
     service = make_service(type="ExternalName", selector=selector, ports=ports)
     assert plan(service, make_pods(1), None) is NOTHING
     assert plan(service, make_pods(1), stored(FOREIGN)) is NOTHING
 
 
 @pytest.mark.parametrize("subsets", [None, ()])
-def test_no_pods_and_no_subsets_are_right_as_they_are_e19(subsets: tuple[EndpointSubset, ...] | None) -> None:
+def test_no_pods_and_no_subsets_are_right_as_they_are(subsets: tuple[EndpointSubset, ...] | None) -> None:
+    """E-19."""
     assert plan(make_service(), [], stored(subsets)) is NOTHING
 
 
-def test_what_is_stored_as_wanted_is_not_written_again_e19() -> None:
+def test_what_is_stored_as_wanted_is_not_written_again() -> None:
+    """E-19."""
     pods = make_pods(2, 1)
     assert plan(make_service(), pods, stored(desired_subsets(make_service(), pods))) is NOTHING
 
 
-def test_older_resource_versions_in_references_are_no_reason_to_write_e19a() -> None:
+def test_older_resource_versions_in_references_are_no_reason_to_write() -> None:
+    """E-19a."""
     pods = make_pods(1, 1)
     (subset,) = desired_subsets(make_service(), pods)
 
@@ -127,7 +132,8 @@ def test_older_resource_versions_in_references_are_no_reason_to_write_e19a() -> 
     assert plan(make_service(), pods, stored((old,))) is NOTHING
 
 
-def test_another_order_or_division_of_the_same_is_no_reason_to_write_e19a() -> None:
+def test_another_order_or_division_of_the_same_is_no_reason_to_write() -> None:
+    """E-19a."""
     service = make_service(ports=(ServicePort("a", "TCP", 1, 11), ServicePort("b", "TCP", 2, 22)))
     pods = make_pods(3)
     (subset,) = desired_subsets(service, pods)
@@ -149,18 +155,20 @@ def test_what_we_wrote_last_is_compared_as_it_stands() -> None:
     assert isinstance(state.plan(stored(subsets), None), Update)
 
 
-def test_the_headless_label_and_ours_are_as_they_should_be_e19b() -> None:
+def test_the_headless_label_and_ours_are_as_they_should_be() -> None:
+    """E-19b."""
     service = make_service(cluster_ip="None")
     assert plan(service, [], stored(None, labels={**MANAGED, HEADLESS_LABEL: ""})) is NOTHING
 
 
-def test_a_service_that_carries_our_labels_itself_is_not_written_at_every_sync_e19b() -> None:
-    """Upstream compares the labels of such a service never equal and writes each time, to no effect."""
+def test_a_service_that_carries_our_labels_itself_is_not_written_at_every_sync() -> None:
+    """E-19b: Upstream compares the labels of such a service never equal and writes each time, to no effect."""
     service = make_service(labels={HEADLESS_LABEL: "x", MANAGED_BY_LABEL: "me", "a": "b"})
     assert plan(service, [], stored(None, labels={**MANAGED, "a": "b"})) is NOTHING
 
 
-def test_the_time_of_the_trigger_alone_is_no_reason_to_write_e19() -> None:
+def test_the_time_of_the_trigger_alone_is_no_reason_to_write() -> None:
+    """E-19."""
     annotations = {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "2019-01-01T00:00:00Z", "theirs": "stays"}
     assert plan(make_service(), [], stored(None, annotations=annotations), "2020-02-02T00:00:00Z") is NOTHING
 
@@ -168,7 +176,8 @@ def test_the_time_of_the_trigger_alone_is_no_reason_to_write_e19() -> None:
 # -------------------------------------------------------------------------------------- a write is due
 
 
-def test_a_service_without_pods_gets_endpoints_without_subsets_e24() -> None:
+def test_a_service_without_pods_gets_endpoints_without_subsets() -> None:
+    """E-24."""
     made = plan(make_service(), [], None)
     assert isinstance(made, Create)
     assert made.key == KEY
@@ -177,7 +186,8 @@ def test_a_service_without_pods_gets_endpoints_without_subsets_e24() -> None:
     )
 
 
-def test_a_create_names_no_namespace_in_its_body_and_carries_labels_and_time_e21() -> None:
+def test_a_create_names_no_namespace_in_its_body_and_carries_labels_and_time() -> None:
+    """E-21."""
     service = make_service(labels={"foo": "bar"}, cluster_ip="None")
     body = body_of(plan(service, make_pods(3), None, "2020-02-02T00:00:00Z"))
     assert body.metadata == ObjectMeta(
@@ -189,7 +199,8 @@ def test_a_create_names_no_namespace_in_its_body_and_carries_labels_and_time_e21
     assert "namespace" not in msgspec.json.decode(msgspec.json.encode(body))["metadata"]
 
 
-def test_an_update_replaces_subsets_and_labels_and_keeps_what_others_put_there_e20() -> None:
+def test_an_update_replaces_subsets_and_labels_and_keeps_what_others_put_there() -> None:
+    """E-20."""
     service = make_service(labels={"baz": "blah"})
     observed = stored(FOREIGN, labels={"foo": "bar"}, annotations={"theirs": "stays"})
     made = plan(service, make_pods(1), observed, "2020-02-02T00:00:00Z")
@@ -207,7 +218,8 @@ def test_an_update_replaces_subsets_and_labels_and_keeps_what_others_put_there_e
     assert made.body.subsets == desired_subsets(service, make_pods(1))
 
 
-def test_an_older_trigger_time_is_replaced_and_without_one_removed_e20() -> None:
+def test_an_older_trigger_time_is_replaced_and_without_one_removed() -> None:
+    """E-20."""
     old = {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "2019-01-01T00:00:00Z"}
     later = body_of(plan(make_service(), make_pods(1), stored(None, annotations=old), "2020-02-02T00:00:00Z"))
     assert later.metadata.annotations == {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "2020-02-02T00:00:00Z"}
@@ -219,15 +231,16 @@ def test_an_older_trigger_time_is_replaced_and_without_one_removed_e20() -> None
     "labels",
     [{}, {MANAGED_BY_LABEL: "someone"}, {**MANAGED, "more": "x"}, {**MANAGED, HEADLESS_LABEL: ""}],
 )
-def test_wrong_labels_are_a_reason_to_write_e19b(labels: dict[str, str]) -> None:
-    """Upstream never compares the headless label; a wrong one is repaired here."""
+def test_wrong_labels_are_a_reason_to_write(labels: dict[str, str]) -> None:
+    """E-19b: Upstream never compares the headless label; a wrong one is repaired here."""
     assert body_of(plan(make_service(), [], stored(None, labels=labels))).metadata.labels == MANAGED
 
 
 @pytest.mark.parametrize(("cluster_ip", "headless"), [("None", True), ("", True), ("10.96.0.1", False)])
-def test_the_headless_label_stands_exactly_where_the_service_is_headless_e20(
+def test_the_headless_label_stands_exactly_where_the_service_is_headless(
     cluster_ip: str, headless: bool
 ) -> None:
+    """E-20."""
     service = make_service(cluster_ip=cluster_ip, labels={HEADLESS_LABEL: "yes"})
     labels = body_of(plan(service, [], None)).metadata.labels
     assert labels == ({**MANAGED, HEADLESS_LABEL: ""} if headless else MANAGED)
@@ -241,7 +254,8 @@ def test_a_foreign_address_is_replaced_under_the_services_protocol(protocol: str
     assert [address.ip for address in subset.addresses or ()] == ["10.1.0.0"]
 
 
-def test_ready_and_not_ready_pods_share_a_subset_e32() -> None:
+def test_ready_and_not_ready_pods_share_a_subset() -> None:
+    """E-32."""
     (subset,) = body_of(plan(make_service(), make_pods(1, 1), None)).subsets or ()
     assert [address.ip for address in subset.addresses or ()] == ["10.1.0.0"]
     assert [address.ip for address in subset.not_ready_addresses or ()] == ["10.1.0.1"]
@@ -265,7 +279,7 @@ def test_pods_that_finished_leave_and_their_subset_with_them() -> None:
         ("invalid", 1001, 1001, 0, (1000, 0), "truncated"),
     ],
 )
-def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it_e40_e43(
+def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it(
     mark: str | None,
     ready_stored: int,
     ready: int,
@@ -273,7 +287,7 @@ def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it_e40_e43(
     kept: tuple[int, int],
     marked: str | None,
 ) -> None:
-    """TestSyncServiceOverCapacity; in the first case nothing is due here."""
+    """E-40, E-43: TestSyncServiceOverCapacity; in the first case nothing is due here."""
     annotations = {OVER_CAPACITY_ANNOTATION: mark} if mark is not None else None
     before = desired_subsets(make_service(), make_pods(ready_stored))
     made = plan(make_service(), make_pods(ready, not_ready), stored(before, annotations=annotations))
@@ -289,8 +303,8 @@ def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it_e40_e43(
     assert (body.metadata.annotations or {}).get(OVER_CAPACITY_ANNOTATION) == marked
 
 
-def test_over_capacity_a_change_beyond_the_cut_is_not_written_e42() -> None:
-    """Upstream writes at every sync while it is over capacity."""
+def test_over_capacity_a_change_beyond_the_cut_is_not_written() -> None:
+    """E-42: Upstream writes at every sync while it is over capacity."""
     pods = make_pods(1200)
     service = make_service()
     state = ServiceState(service, pods)
@@ -310,12 +324,14 @@ def test_over_capacity_a_change_beyond_the_cut_is_not_written_e42() -> None:
 # ------------------------------------------------------------------------------- the service is gone
 
 
-def test_the_endpoints_of_a_service_that_is_gone_are_deleted_as_they_were_seen_e10() -> None:
+def test_the_endpoints_of_a_service_that_is_gone_are_deleted_as_they_were_seen() -> None:
+    """E-10."""
     assert plan_without_service(stored(FOREIGN, labels={})) == Delete(KEY, "e0", "7")
     assert plan_without_service(None) is NOTHING
 
 
-def test_an_election_record_is_never_deleted_e5() -> None:
+def test_an_election_record_is_never_deleted() -> None:
+    """E-5."""
     assert plan_without_service(stored(None, annotations={LEADER_ANNOTATION: ""})) is NOTHING
 
 

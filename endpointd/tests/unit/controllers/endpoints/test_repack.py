@@ -140,17 +140,20 @@ def test_no_subsets_are_the_same_as_none() -> None:
     assert repack(None) == ()
 
 
-def test_addresses_are_ordered_as_text_not_as_numbers_e31() -> None:
+def test_addresses_are_ordered_as_text_not_as_numbers() -> None:
+    """E-31."""
     (subset,) = repack((Subset((at("10.0.0.9"), at("10.0.0.10")), None, (P111,)),))
     assert [address.ip for address in subset.addresses or ()] == ["10.0.0.10", "10.0.0.9"]
 
 
-def test_addresses_with_one_ip_are_ordered_by_uid_not_by_name_e31() -> None:
+def test_addresses_with_one_ip_are_ordered_by_uid_not_by_name() -> None:
+    """E-31."""
     first, second = at("10.0.0.1", "a", "z"), at("10.0.0.1", "b", "y")
     assert repack((Subset((second, first), None, (P111,)),)) == (Subset((first, second), None, (P111,)),)
 
 
-def test_several_subsets_are_ordered_by_their_hash_e31() -> None:
+def test_several_subsets_are_ordered_by_their_hash() -> None:
+    """E-31."""
     given = (Subset((B,), None, (P222,)), Subset((A,), None, (P111,)), Subset((C,), None, (P333,)))
     ordered = repack(given)
     assert ordered == repack(given[::-1])
@@ -167,7 +170,8 @@ def test_a_port_is_the_same_however_its_emptiness_is_spelled() -> None:
     assert repack(given) == (Subset((A, B), None, (P111,)),)
 
 
-def test_a_port_without_a_number_is_no_port_e30() -> None:
+def test_a_port_without_a_number_is_no_port() -> None:
+    """E-30."""
     assert repack((Subset((A,), None, (EndpointPort(name="x", port=0),)),)) == (Subset((A,), None, None),)
 
 

@@ -66,8 +66,8 @@ def test_a_pod_that_fails_without_a_flip_of_readiness_leaves() -> None:
     assert subsets(state) == ()
 
 
-def test_two_pods_with_one_address_are_two_addresses_e30() -> None:
-    """Pods on the host's network share its address."""
+def test_two_pods_with_one_address_are_two_addresses() -> None:
+    """E-30: Pods on the host's network share its address."""
     one, two = pod_named("a", "10.0.0.1"), pod_named("b", "10.0.0.1")
     state = ServiceState(make_service(), [two, one])
     (subset,) = subsets(state)
@@ -80,7 +80,8 @@ def test_two_pods_with_one_address_are_two_addresses_e30() -> None:
 NAMED = make_service(ports=(ServicePort("web", "TCP", 80, "web"), ServicePort("admin", "TCP", 81, 9000)))
 
 
-def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_they_share_e32() -> None:
+def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_they_share() -> None:
+    """E-32."""
     old = pod_named("old", "10.0.0.1", named_ports=(NamedPort("web", "TCP", 8080),))
     new = pod_named("new", "10.0.0.2", named_ports=(NamedPort("web", "TCP", 8081),), ready=False)
     state = ServiceState(NAMED, [old, new])
@@ -94,7 +95,8 @@ def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_t
     }
 
 
-def test_pods_that_share_a_port_stand_together_in_order_whatever_else_they_have_e31() -> None:
+def test_pods_that_share_a_port_stand_together_in_order_whatever_else_they_have() -> None:
+    """E-31."""
     pods = [
         pod_named(f"p{number}", f"10.0.0.{number}", named_ports=(NamedPort("web", "TCP", 8080 + number % 2),))
         for number in range(1, 7)
@@ -103,7 +105,8 @@ def test_pods_that_share_a_port_stand_together_in_order_whatever_else_they_have_
     assert ips(shared)[0] == [f"10.0.0.{number}" for number in range(1, 7)]
 
 
-def test_a_service_without_ports_that_becomes_headless_publishes_its_pods_e15() -> None:
+def test_a_service_without_ports_that_becomes_headless_publishes_its_pods() -> None:
+    """E-15."""
     pods = [pod_named("p", "10.0.0.1")]
     state = ServiceState(make_service(ports=(), cluster_ip=""), pods)
     assert subsets(state) == ()

@@ -24,9 +24,10 @@ PORT = EndpointPort(port=80, protocol="TCP")
         ([1001], [5], [1000], [0]),
     ],
 )
-def test_every_subset_keeps_its_share_ready_before_not_ready_e40(
+def test_every_subset_keeps_its_share_ready_before_not_ready(
     ready: list[int], not_ready: list[int], kept_ready: list[int], kept_not_ready: list[int]
 ) -> None:
+    """E-40."""
     assert counts_that_fit(ready, not_ready) == (kept_ready, kept_not_ready)
 
 
@@ -34,25 +35,29 @@ def addresses(count: int, network: int = 0) -> tuple[EndpointAddress, ...]:
     return tuple(EndpointAddress(f"10.{network}.{number // 256}.{number % 256}") for number in range(count))
 
 
-def test_what_fits_is_left_as_it_is_e40() -> None:
+def test_what_fits_is_left_as_it_is() -> None:
+    """E-40."""
     subsets = (EndpointSubset(addresses(999), addresses(1, 1), (PORT,)),)
     assert truncate(subsets) == (subsets, False)
     assert truncate(()) == ((), False)
 
 
-def test_the_first_addresses_in_order_are_kept_e40() -> None:
+def test_the_first_addresses_in_order_are_kept() -> None:
+    """E-40."""
     subsets = (EndpointSubset(addresses(1001), None, (PORT,)),)
     assert truncate(subsets) == ((EndpointSubset(addresses(1001)[:1000], None, (PORT,)),), True)
     mixed = (EndpointSubset(addresses(997), addresses(4, 1), (PORT,)),)
     assert truncate(mixed) == ((EndpointSubset(addresses(997), addresses(4, 1)[:3], (PORT,)),), True)
 
 
-def test_a_list_of_which_nothing_is_left_is_absent_e40() -> None:
+def test_a_list_of_which_nothing_is_left_is_absent() -> None:
+    """E-40."""
     subsets = (EndpointSubset(addresses(1000), addresses(10, 1), (PORT,)),)
     assert truncate(subsets) == ((EndpointSubset(addresses(1000), None, (PORT,)),), True)
 
 
-def test_a_subset_of_which_nothing_is_left_is_left_out_so_that_the_rest_can_be_written_e41() -> None:
+def test_a_subset_of_which_nothing_is_left_is_left_out_so_that_the_rest_can_be_written() -> None:
+    """E-41."""
     subsets = (
         EndpointSubset(addresses(1000), None, (PORT,)),
         EndpointSubset(None, addresses(5, 1), (EndpointPort(port=81),)),
@@ -81,13 +86,15 @@ BASE = (EndpointSubset((address("1.1.1.1", "1"),), (address("2.2.2.2", "1"),), (
         ((msgspec.structs.replace(BASE[0], ports=(EndpointPort(port=81),)),), False),
     ],
 )
-def test_subsets_compare_without_the_versions_of_references_e19a(
+def test_subsets_compare_without_the_versions_of_references(
     changed: tuple[EndpointSubset, ...], same: bool
 ) -> None:
+    """E-19a."""
     assert (without_versions(BASE) == without_versions(changed)) is same
 
 
-def test_an_empty_list_compares_as_an_absent_one_e19a() -> None:
+def test_an_empty_list_compares_as_an_absent_one() -> None:
+    """E-19a."""
     assert without_versions(None) == without_versions(())
     assert without_versions((EndpointSubset((), (), ()),)) == (EndpointSubset(None, None, None),)
 

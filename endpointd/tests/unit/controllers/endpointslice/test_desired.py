@@ -201,7 +201,7 @@ def test_a_port_carries_name_number_protocol_and_application_protocol() -> None:
     assert msgspec.to_builtins(port) == {"name": "", "protocol": "TCP", "port": 8080, "appProtocol": "h2c"}
 
 
-def test_a_port_that_does_not_resolve_is_left_out_and_a_pod_without_any_is_published_all_the_same() -> None:
+def test_a_port_that_does_not_resolve_is_left_out_and_a_pod_without_ports_is_published() -> None:
     """S-31.1."""
     service = make_service(
         ports=(make_service_port(80, "http", name="a"), make_service_port(81, 81, name="b"))

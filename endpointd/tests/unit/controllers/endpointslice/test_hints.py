@@ -127,7 +127,8 @@ def auto(*, max_endpoints: int = 100, cpu_milli: tuple[int, int, int] = (1000, 1
 
 
 @pytest.mark.parametrize("distribution", ["PreferClose", "PreferSameZone"])
-def test_s84_ready_endpoints_hint_at_their_own_zone(distribution: str) -> None:
+def test_ready_endpoints_hint_at_their_own_zone(distribution: str) -> None:
+    """S-84."""
     cluster = Cluster(make_service(traffic_distribution=distribution), three_zones())
     cluster.add_pods(1, "node-a")
     cluster.add_pods(3, "node-b")
@@ -137,7 +138,8 @@ def test_s84_ready_endpoints_hint_at_their_own_zone(distribution: str) -> None:
     assert all(endpoint.hints is None or endpoint.hints.for_nodes is None for endpoint in cluster.endpoints())
 
 
-def test_s84_prefer_same_node_hints_at_zone_and_node() -> None:
+def test_prefer_same_node_hints_at_zone_and_node() -> None:
+    """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferSameNode"), three_zones())
     cluster.add_pods(1, "node-a")
     cluster.sync()
@@ -145,21 +147,24 @@ def test_s84_prefer_same_node_hints_at_zone_and_node() -> None:
     assert endpoint.hints == EndpointHints(for_zones=(ForZone("zone-a"),), for_nodes=(ForNode("node-a"),))
 
 
-def test_s84_prefer_same_node_hints_at_the_node_alone_where_there_is_no_zone() -> None:
+def test_prefer_same_node_hints_at_the_node_alone_where_there_is_no_zone() -> None:
+    """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferSameNode"), [make_node("node-x", zone="")])
     cluster.add_pods(1, "node-x")
     cluster.sync()
     assert cluster.endpoints()[0].hints == EndpointHints(for_nodes=(ForNode("node-x"),))
 
 
-def test_s84_without_a_zone_there_is_nothing_to_hint_at() -> None:
+def test_without_a_zone_there_is_nothing_to_hint_at() -> None:
+    """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), [make_node("node-x", zone="")])
     cluster.add_pods(1, "node-x")
     cluster.sync()
     assert cluster.endpoints()[0].hints is None
 
 
-def test_s84_wrong_hints_are_corrected_in_slices_that_are_otherwise_right() -> None:
+def test_wrong_hints_are_corrected_in_slices_that_are_otherwise_right() -> None:
+    """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     pod = make_pod("pod-a", "10.0.0.1", node_name="node-a")
     cluster.set_pod(pod)
@@ -170,7 +175,8 @@ def test_s84_wrong_hints_are_corrected_in_slices_that_are_otherwise_right() -> N
     assert cluster.hinted_zones() == {"zone-a": 1}
 
 
-def test_s85_an_endpoint_that_is_not_ready_has_no_hints() -> None:
+def test_an_endpoint_that_is_not_ready_has_no_hints() -> None:
+    """S-85."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(2, "node-a")
     cluster.sync()
@@ -180,7 +186,8 @@ def test_s85_an_endpoint_that_is_not_ready_has_no_hints() -> None:
 
 
 @pytest.mark.parametrize("distribution", [None, "", "Nearby"])
-def test_s83_hints_are_stripped_where_no_valid_distribution_asks_for_them(distribution: str | None) -> None:
+def test_hints_are_stripped_where_no_valid_distribution_asks_for_them(distribution: str | None) -> None:
+    """S-83."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(3, "node-a")
     cluster.sync()
@@ -193,7 +200,8 @@ def test_s83_hints_are_stripped_where_no_valid_distribution_asks_for_them(distri
 
 
 @pytest.mark.parametrize("mode", ["Disabled", "aUto", "enabled", "AUTO"])
-def test_s80_only_auto_switches_topology_aware_hints_on(mode: str) -> None:
+def test_only_auto_switches_topology_aware_hints_on(mode: str) -> None:
+    """S-80."""
     cluster = Cluster(make_service(topology_mode=mode, traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(6, "node-a")
     cluster.sync()
@@ -201,7 +209,8 @@ def test_s80_only_auto_switches_topology_aware_hints_on(mode: str) -> None:
     assert cluster.events == []
 
 
-def test_s81_the_annotation_overrules_the_distribution_even_where_it_is_refused() -> None:
+def test_the_annotation_overrules_the_distribution_even_where_it_is_refused() -> None:
+    """S-81."""
     cluster = Cluster(make_service(topology_mode="Auto", traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(2, "node-a")
     cluster.sync()
@@ -220,9 +229,8 @@ def test_s81_the_annotation_overrules_the_distribution_even_where_it_is_refused(
         ({"a": 4, "b": 3, "c": 2}, {"zone-a": 3, "zone-b": 3, "zone-c": 3}, 1),
     ],
 )
-def test_s99_equal_zones_get_equal_numbers(
-    pods: dict[str, int], hinted: dict[str, int], crossing: int
-) -> None:
+def test_equal_zones_get_equal_numbers(pods: dict[str, int], hinted: dict[str, int], crossing: int) -> None:
+    """S-99."""
     cluster = auto()
     for zone, count in pods.items():
         cluster.add_pods(count, f"node-{zone}")
@@ -234,7 +242,8 @@ def test_s99_equal_zones_get_equal_numbers(
     ]
 
 
-def test_s99_zones_get_endpoints_by_their_cpu() -> None:
+def test_zones_get_endpoints_by_their_cpu() -> None:
+    """S-99."""
     cluster = auto(cpu_milli=(3500, 3500, 3000))
     for zone, count in {"a": 5, "b": 2, "c": 3}.items():
         cluster.add_pods(count, f"node-{zone}")
@@ -250,7 +259,8 @@ def test_s99_zones_get_endpoints_by_their_cpu() -> None:
     ]
 
 
-def test_s95_endpoints_that_are_not_ready_neither_count_nor_get_hints() -> None:
+def test_endpoints_that_are_not_ready_neither_count_nor_get_hints() -> None:
+    """S-95."""
     cluster = auto()
     for zone in "abc":
         cluster.add_pods(1, f"node-{zone}")
@@ -283,9 +293,8 @@ def test_s95_endpoints_that_are_not_ready_neither_count_nor_get_hints() -> None:
         ),
     ],
 )
-def test_s93_s95_a_refusal_is_told_and_takes_all_hints(
-    nodes: list[Node], pods: dict[str, int], message: str
-) -> None:
+def test_a_refusal_is_told_and_takes_all_hints(nodes: list[Node], pods: dict[str, int], message: str) -> None:
+    """S-93, S-95."""
     cluster = Cluster(make_service(topology_mode="Auto"), nodes)
     for node_name, count in pods.items():
         cluster.add_pods(count, node_name)
@@ -294,7 +303,8 @@ def test_s93_s95_a_refusal_is_told_and_takes_all_hints(
     assert cluster.events == [("Warning", "TopologyAwareHintsDisabled", f"{message}, addressType: IPv4")]
 
 
-def test_s97_nothing_ready_is_refused_for_too_few_endpoints() -> None:
+def test_nothing_ready_is_refused_for_too_few_endpoints() -> None:
+    """S-97."""
     cluster = auto()
     cluster.add_pods(3, "node-a", ready=False)
     cluster.sync()
@@ -303,7 +313,8 @@ def test_s97_nothing_ready_is_refused_for_too_few_endpoints() -> None:
     ]
 
 
-def test_s93_hints_go_from_untouched_slices_too_when_there_are_too_few_endpoints() -> None:
+def test_hints_go_from_untouched_slices_too_when_there_are_too_few_endpoints() -> None:
+    """S-93."""
     cluster = auto(max_endpoints=2)
     for zone in "abc":
         cluster.add_pods(1, f"node-{zone}")
@@ -319,7 +330,8 @@ def test_s93_hints_go_from_untouched_slices_too_when_there_are_too_few_endpoints
     assert cluster.hinted_zones() == {"zone-a": 1, "zone-b": 1, "zone-c": 1}
 
 
-def test_s94_a_slice_whose_hints_still_fit_is_left_alone() -> None:
+def test_a_slice_whose_hints_still_fit_is_left_alone() -> None:
+    """S-94."""
     cluster = auto(max_endpoints=3)
     for _ in range(3):
         for zone in "abc":
@@ -334,7 +346,8 @@ def test_s94_a_slice_whose_hints_still_fit_is_left_alone() -> None:
     assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-c": 3}
 
 
-def test_s94_a_slice_whose_hints_are_too_many_for_a_zone_is_written() -> None:
+def test_a_slice_whose_hints_are_too_many_for_a_zone_is_written() -> None:
+    """S-94."""
     cluster = auto(max_endpoints=3)
     for zone in "abc":
         cluster.add_pods(3, f"node-{zone}")
@@ -347,7 +360,8 @@ def test_s94_a_slice_whose_hints_are_too_many_for_a_zone_is_written() -> None:
     assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-d": 3}
 
 
-def test_s94_hints_that_somebody_took_away_come_back() -> None:
+def test_hints_that_somebody_took_away_come_back() -> None:
+    """S-94."""
     cluster = auto()
     for zone in "abc":
         cluster.add_pods(1, f"node-{zone}")
@@ -360,7 +374,8 @@ def test_s94_hints_that_somebody_took_away_come_back() -> None:
     assert cluster.hinted_zones() == {"zone-a": 1, "zone-b": 1, "zone-c": 1}
 
 
-def test_s93_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
+def test_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
+    """S-93."""
     cluster = auto()
     cluster.add_pods(2, "node-a")
     cluster.sync()
@@ -373,7 +388,8 @@ def test_s93_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
     assert cluster.hinted_zones() == {}
 
 
-def test_s82_switching_the_annotation_off_is_told_once_and_takes_the_hints() -> None:
+def test_switching_the_annotation_off_is_told_once_and_takes_the_hints() -> None:
+    """S-82."""
     cluster = auto()
     for zone in "abc":
         cluster.add_pods(1, f"node-{zone}")
@@ -388,7 +404,8 @@ def test_s82_switching_the_annotation_off_is_told_once_and_takes_the_hints() -> 
     ]
 
 
-def test_s97_enabled_is_told_again_only_after_a_refusal() -> None:
+def test_enabled_is_told_again_only_after_a_refusal() -> None:
+    """S-97."""
     cluster = auto()
     for zone in "abc":
         cluster.add_pods(1, f"node-{zone}")

@@ -46,18 +46,21 @@ def wanting(**desired: float) -> dict[str, ZoneAllocation]:
         ([node("n1", "a"), node("n2", "b"), node("n3", "b", 0)], "one node has no CPU"),
     ],
 )
-def test_s90_there_are_no_ratios_where_nodes_do_not_say_enough(nodes: list[Node], why: str) -> None:
+def test_there_are_no_ratios_where_nodes_do_not_say_enough(nodes: list[Node], why: str) -> None:
+    """S-90."""
     assert table(*nodes).ratios is None, why
 
 
-def test_s90_nodes_that_are_not_ready_or_of_the_control_plane_do_not_count() -> None:
+def test_nodes_that_are_not_ready_or_of_the_control_plane_do_not_count() -> None:
+    """S-90."""
     zones = table(
         node("n1", "a"), node("n2", "b"), node("n3", "", ready=False), node("n4", "", 0, control_plane=True)
     )
     assert zones.ratios == {"a": 0.5, "b": 0.5}
 
 
-def test_s91_a_zone_has_the_ratio_of_its_cpu() -> None:
+def test_a_zone_has_the_ratio_of_its_cpu() -> None:
+    """S-91."""
     zones = table(
         *(node(f"a{number}", "zone-a", cpu) for number, cpu in enumerate((1000, 1000, 1000, 2000))),
         node("b0", "zone-b", 3000),
@@ -100,13 +103,15 @@ def test_the_ratios_follow_nodes_as_they_come_change_and_go() -> None:
         ),
     ],
 )
-def test_s93_an_allocation_is_refused_in_upstreams_words(
+def test_an_allocation_is_refused_in_upstreams_words(
     ratios: dict[str, float] | None, ready: int, refusal: Refusal
 ) -> None:
+    """S-93."""
     assert allocate(ratios, ready) == refusal
 
 
-def test_s93_a_zone_may_take_what_the_others_can_spare() -> None:
+def test_a_zone_may_take_what_the_others_can_spare() -> None:
+    """S-93."""
     assert allocate(THIRD, 9) == {zone: ZoneAllocation(3.0, 3, 3) for zone in THIRD}
     assert allocate({"a": 0.35, "b": 0.35, "c": 0.3}, 10) == {
         "a": ZoneAllocation(3.5, 3, 4),
@@ -127,9 +132,10 @@ def test_s93_a_zone_may_take_what_the_others_can_spare() -> None:
         ({}, {}, {}, {}),
     ],
 )
-def test_s96_hints_move_from_the_fullest_zone_to_the_emptiest(
+def test_hints_move_from_the_fullest_zone_to_the_emptiest(
     counts: dict[str, int], desired: dict[str, float], giving: dict[str, int], receiving: dict[str, int]
 ) -> None:
+    """S-96."""
     assert moves_between_zones(counts, wanting(**desired)) == (giving, receiving)
 
 
@@ -145,9 +151,10 @@ def test_s96_hints_move_from_the_fullest_zone_to_the_emptiest(
         ((1000, 1000, 1000), {"a": 5, "b": 5}, True),
     ],
 )
-def test_s98_hints_cannot_stay_when_a_zone_has_too_few(
+def test_hints_cannot_stay_when_a_zone_has_too_few(
     cpu_milli: tuple[int, int, int], hinted: dict[str, int], overloaded: bool
 ) -> None:
+    """S-98."""
     nodes = [node(zone, zone, cpu) for zone, cpu in zip("abc", cpu_milli, strict=True) if cpu]
     allocations = allocate(table(*nodes).ratios, sum(hinted.values()))
     assert (isinstance(allocations, Refusal) or not is_balanced(hinted, allocations)) is overloaded

@@ -184,9 +184,7 @@ def test_of_a_custom_resource_they_stand_where_each_version_says() -> None:
     ]
 
 
-def test_the_scale_of_a_custom_resource_can_be_owned_by_an_apply_and_not_changed_as_on_a_real_server() -> (
-    None
-):
+def test_the_scale_of_a_custom_resource_can_be_owned_by_an_apply_but_not_changed() -> None:
     held = [entry("a", "Apply", apiVersion="x.io/v1", fieldsV1={"f:spec": {"f:size": {}}})]
     before = with_owners(scale(2), held, PATHS)
     _, after = applied(by("s"), before, scale(2), force=False, is_custom=True)

@@ -93,9 +93,7 @@ def test_without_initial_events_it_begins_now() -> None:
     in_virtual_time(story)
 
 
-def test_what_begins_to_match_is_added_and_what_stops_is_deleted_with_its_old_content_at_the_new_version() -> (
-    None
-):
+def test_what_begins_to_match_is_added_and_what_stops_is_deleted_at_the_new_version() -> None:
     async def story(world: World) -> None:
         await world.create(config_map("a", {"x": "hidden"}))
         watch = await opened(
