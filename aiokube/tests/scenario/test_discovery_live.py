@@ -299,7 +299,7 @@ async def test_nothing_is_given_before_everything_has_been_read() -> None:
     for source in (world.services, world.slices):
         source.fail_next(ConnectionFailedError("refused"), on="watch")
     live = world.live()
-    with pytest.raises(RuntimeError, match="nothing is known of ns1/svc1 yet"):
+    with pytest.raises(RuntimeError, match="nothing is known about service ns1/svc1 yet"):
         _ = live.current
     async with live:
         assert ips_of(live.current) == ["10.0.0.1"]
@@ -405,7 +405,7 @@ async def test_it_is_used_once() -> None:
     live = World(service()).live()
     async with live:
         pass
-    with pytest.raises(RuntimeError, match="ns1/svc1 has been used already"):
+    with pytest.raises(RuntimeError, match="ns1/svc1 was used before"):
         await live.__aenter__()
 
 

@@ -1,8 +1,10 @@
 """What a proxy reads: the endpoints of services, merged from their slices, and which of them to use.
 
-For whoever writes a load balancer, a proxy, a DNS server or a mesh. Three ways in, from near to far:
+For whoever writes a load balancer, a proxy, a DNS server or a mesh. The ways in, from near to far:
 
 * :func:`watch_service`: the endpoints of one service port, live, in three lines.
+* :func:`watch_pods`: the same for the pods that a label selector matches, with their labels.
+* :class:`ServiceView`, :class:`PodView`: both for programs with threads.
 * :func:`watch_services`: all services of a cluster as seen from a node, live.
 * :class:`EndpointSliceCache`, :class:`ServicePortCache`, :func:`select`: what these stand on, for slices that come from
   somewhere else. No I/O, no clock, no tasks.
@@ -10,10 +12,12 @@ For whoever writes a load balancer, a proxy, a DNS server or a mesh. Three ways 
 The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md`` has them in short.
 """
 
+from aiokube.discovery.background import ForkedError
+from aiokube.discovery.blocking import PodView, ServiceView
 from aiokube.discovery.cache import CacheStatistics, EndpointSliceCache
 from aiokube.discovery.changes import EndpointChanges, PortChanges, ServiceEndpoints
 from aiokube.discovery.cursor import Cursor
-from aiokube.discovery.endpoint import NOWHERE, EndpointView, Location, PortKey, ServicePortName
+from aiokube.discovery.endpoint import NOWHERE, EndpointView, FrozenLabels, Location, PortKey, ServicePortName
 from aiokube.discovery.health import (
     HealthAnswer,
     HealthChecks,
@@ -22,6 +26,8 @@ from aiokube.discovery.health import (
     local_ready_counts,
 )
 from aiokube.discovery.live import LiveService, watch_service
+from aiokube.discovery.live_view import LiveView, StaleViewError
+from aiokube.discovery.pods import LivePods, watch_pods
 from aiokube.discovery.selection import CLUSTER_POLICY, Selection, TrafficPolicy, select
 from aiokube.discovery.service import PROXIED_SERVICES, PortOfService, ProxiedService
 from aiokube.discovery.service_cache import ServiceCursor, ServicePortCache
@@ -38,6 +44,13 @@ from aiokube.discovery.slice_parser import SliceView, read_slice, why_ignored
 __all__ = [
     "watch_service",
     "LiveService",
+    "watch_pods",
+    "LivePods",
+    "LiveView",
+    "StaleViewError",
+    "ServiceView",
+    "PodView",
+    "ForkedError",
     "watch_services",
     "ServiceMap",
     "ServiceMapChanges",
@@ -50,6 +63,7 @@ __all__ = [
     "PortChanges",
     "ServiceEndpoints",
     "EndpointView",
+    "FrozenLabels",
     "ServicePortName",
     "PortKey",
     "Location",

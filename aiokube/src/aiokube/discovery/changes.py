@@ -1,6 +1,7 @@
 """What is new since a reader last read, as values; and the endpoints of one service port as one."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -67,7 +68,8 @@ def difference(
     return PortChanges(tuple(added), tuple(removed), tuple(changed))
 
 
-class ServiceEndpoints(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ServiceEndpoints:
     """The endpoints of one service port in one family, at one moment, with what decides which of them are used.
 
     A value: it stays as it is, may be shared with threads, and is equal to another that tells the same.
@@ -81,6 +83,7 @@ class ServiceEndpoints(msgspec.Struct, frozen=True):
     location: Location = NOWHERE
     problem: str = ""
     """Why there can be no endpoints, in a sentence: the service is not there, or has no such port. Else ``""``."""
+    _selection: Selection | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def usable(self) -> tuple[EndpointView, ...]:
@@ -93,8 +96,11 @@ class ServiceEndpoints(msgspec.Struct, frozen=True):
         return tuple([endpoint for endpoint in self.endpoints if endpoint.ready])
 
     def select(self) -> Selection:
-        """Return which endpoints are used for what, by the rules of kube-proxy. Costs O(endpoints)."""
-        return select(self.endpoints, self.policy, self.location)
+        """Return which endpoints are used for what, by the rules of kube-proxy. Computed once: O(endpoints)."""
+        if self._selection is None:
+            object.__setattr__(self, "_selection", select(self.endpoints, self.policy, self.location))
+        assert self._selection is not None  # noqa: S101 - set above
+        return self._selection
 
     def changes_since(self, earlier: "ServiceEndpoints") -> PortChanges:
         """Compare all endpoints with those of an earlier moment. Costs O(endpoints of both)."""

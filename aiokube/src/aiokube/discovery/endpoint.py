@@ -1,12 +1,50 @@
 """What is known of one endpoint, whose it is, and from where it is looked at."""
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
+from aiokube.api.core import NamedPort
 from aiokube.api.meta import ObjectKey, ObjectReference
 
 NO_HINTS: frozenset[str] = frozenset()
+
+
+class FrozenLabels(Mapping[str, str]):
+    """An immutable, hashable mapping of a few labels."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, labels: Mapping[str, str] | None = None) -> None:
+        self._pairs = tuple(sorted((labels or {}).items()))
+
+    def __getitem__(self, key: str) -> str:
+        for name, value in self._pairs:
+            if name == key:
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenLabels):
+            return self._pairs == other._pairs
+        return Mapping.__eq__(self, other) if isinstance(other, Mapping) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"FrozenLabels({dict(self._pairs)})"
+
+
+NO_LABELS = FrozenLabels()
 
 
 class PortKey(NamedTuple):
@@ -69,6 +107,14 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, gc=False, repr_omi
     hostname: str = ""
     target_ref: ObjectReference | None = None
     app_protocol: str = ""
+    labels: FrozenLabels = NO_LABELS
+    """The requested labels of the pod; empty for endpoints of slices, which carry none."""
+    annotations: FrozenLabels = NO_LABELS
+    """The requested annotations of the pod; empty for endpoints of slices."""
+    ports: tuple[NamedPort, ...] = ()
+    """All named ports of the pod's containers; empty for endpoints of slices."""
+    since: datetime | None = None
+    """The last transition of the pod's Ready condition; None for endpoints of slices, which do not tell."""
 
     @property
     def address(self) -> str:

@@ -32,7 +32,7 @@ def test_every_block_of_the_guide_is_part_of_a_program_that_the_tests_run(block:
 
 
 def test_the_names_it_uses_are_there() -> None:
-    for module, name in re.findall(r"`consumer\.(\w+)\.(\w+)`", PAGE):
+    for module, name in re.findall(r"`discovery\.(\w+)\.([A-Z]\w+)`", PAGE):
         assert f"class {name}" in (ROOT / "aiokube/src/aiokube/discovery" / f"{module}.py").read_text()
     for name in re.findall(r"`([A-Z]\w+)`", PAGE):
         assert hasattr(aiokube.discovery, name) or name in {"NotSyncedError", "Client", "None"}, name

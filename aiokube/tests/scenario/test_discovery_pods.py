@@ -1,0 +1,224 @@
+"""Endpoints from pods that match a selector, from a server that fails, forgets and falls silent."""
+
+import asyncio
+import random
+from typing import Any, cast
+
+import msgspec
+import pytest
+from tests.unit.discovery.world import LONG, settle, virtually
+
+from aiokube.api.core import NODES, Node
+from aiokube.api.resource import Resource
+from aiokube.api.status import Status
+from aiokube.client.errors import ConnectionFailedError, api_error
+from aiokube.client.rest import Client
+from aiokube.discovery import LivePods, ServiceEndpoints, StaleViewError, watch_pods
+from aiokube.discovery.pods import DiscoveredPod, pod_resource
+from aiokube.runtime.reflector_settings import NotSyncedError
+from aiokube.testing.fake_source import FakeSource
+from aiokube.testing.virtual_time import FakeClock
+
+KEPT = pod_resource(labels=["model", "role"], annotations=["weight"])
+
+
+def pod(
+    name: str,
+    ip: str,
+    *,
+    ready: bool = True,
+    phase: str = "Running",
+    deleted: bool = False,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> DiscoveredPod:
+    """A pod of ns1 with container port http 8000, as the API server sends it."""
+    metadata: dict[str, Any] = {
+        "namespace": "ns1",
+        "name": name,
+        "uid": f"uid-{name}",
+        "labels": labels or {},
+    }
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    container = {"name": "main", "ports": [{"name": "http", "containerPort": 8000}]}
+    document = {
+        "metadata": metadata,
+        "spec": {"containers": [container], "nodeName": "node-1", **spec},
+        "status": {"phase": phase, "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [condition]},
+    }
+    return KEPT.decode(msgspec.json.encode(document))
+
+
+class Cluster:
+    """Fake sources of pods and nodes, and the part of a client that a view uses."""
+
+    def __init__(self, *pods: DiscoveredPod) -> None:
+        self.pods: FakeSource[DiscoveredPod] = FakeSource()
+        self.nodes: FakeSource[Node] = FakeSource()
+        self.requests: list[tuple[str, str, str]] = []
+        for each in pods:
+            self.pods.create(each)
+
+    def source(
+        self, resource: Resource[Any], *, namespace: str = "", label_selector: str = ""
+    ) -> FakeSource[Any]:
+        self.requests.append((resource.plural, namespace, label_selector))
+        return self.pods if resource.plural == "pods" else self.nodes
+
+    def live(self, **more: Any) -> LivePods:
+        options = {"port": 8000, "clock": FakeClock(), "rng": random.Random(1), **more}
+        return watch_pods(cast("Client", self), "ns1", "app=web", **options)
+
+
+def addresses(endpoints: ServiceEndpoints) -> list[str]:
+    return [each.address for each in endpoints.usable]
+
+
+@virtually
+async def test_ready_pods_are_usable_and_a_deleted_one_leaves_at_once() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"), pod("c", "10.0.0.3", ready=False))
+    async with cluster.live() as live:
+        states = aiter(live)
+        assert addresses(await anext(states)) == ["10.0.0.1:8000", "10.0.0.2:8000"]
+        cluster.pods.modify(pod("a", "10.0.0.1", deleted=True))
+        changed = await anext(states)
+        assert addresses(changed) == ["10.0.0.2:8000"]
+        assert [each.is_draining for each in changed.endpoints] == [True, False, False]
+        cluster.pods.delete(pod("a", "").metadata.key)
+        assert [each.ip for each in (await anext(states)).endpoints] == ["10.0.0.2", "10.0.0.3"]
+    assert cluster.requests == [("pods", "ns1", "app=web")]
+
+
+@virtually
+async def test_requested_labels_annotations_ports_and_the_transition_are_on_the_endpoint() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1", labels={"model": "llama", "other": "x"}))
+    async with cluster.live(port="http") as live:
+        (found,) = live.current.endpoints
+        assert dict(found.labels) == {"model": "llama"}
+        assert (found.port, found.ports[0].name, found.node_name) == (8000, "http", "node-1")
+        assert found.since is not None
+        assert found.since.isoformat() == "2026-01-01T00:00:00+00:00"
+        assert found.target_ref is not None
+        assert found.target_ref.name == "a"
+        cluster.pods.modify(pod("a", "10.0.0.1", labels={"model": "llama", "other": "y"}))
+        before = live.current
+        await settle()
+        assert live.current is before  # a label that nobody requested is no change
+
+
+@virtually
+async def test_finished_pods_and_pods_without_an_address_are_no_endpoints() -> None:
+    cluster = Cluster(
+        pod("done", "10.0.0.1", phase="Succeeded"),
+        pod("evicted", "10.0.0.2", phase="Failed"),
+        pod("new", "", phase="Pending", ready=False),
+    )
+    async with cluster.live() as live:
+        assert live.current.endpoints == ()
+        assert live.problems() == {}
+
+
+@virtually
+async def test_a_pod_without_the_named_port_is_left_out_with_a_reason() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2", containers=[{"name": "main"}]))
+    async with cluster.live(port="http") as live:
+        assert addresses(live.current) == ["10.0.0.1:8000"]
+        assert list(live.problems().values()) == ["the pod has no TCP container port named 'http'"]
+
+
+@virtually
+async def test_a_reused_address_belongs_to_the_pod_that_does_not_terminate() -> None:
+    """The old pod still terminates while its address is assigned to a new pod."""
+    cluster = Cluster(pod("new", "10.0.0.1"), pod("old", "10.0.0.1", deleted=True))
+    async with cluster.live() as live:
+        (found,) = live.current.usable
+        assert found.target_ref is not None
+        assert found.target_ref.name == "new"
+        cluster.pods.delete(pod("old", "").metadata.key)
+        await settle()
+        assert addresses(live.current) == ["10.0.0.1:8000"]
+
+
+@virtually
+async def test_zones_come_from_nodes_if_requested_and_from_the_pod_label_otherwise() -> None:
+    zone = "topology.kubernetes.io/zone"
+    cluster = Cluster(pod("a", "10.0.0.1", labels={zone: "zone-of-pod"}))
+    cluster.nodes.create(
+        NODES.decode(msgspec.json.encode({"metadata": {"name": "node-1", "labels": {zone: "zone-of-node"}}}))
+    )
+    async with cluster.live() as live:
+        assert [each.zone for each in live.current.endpoints] == ["zone-of-pod"]
+    async with cluster.live(node_zones=True) as live:
+        assert [each.zone for each in live.current.endpoints] == ["zone-of-node"]
+
+
+@virtually
+async def test_a_deletion_lost_at_a_reconnect_is_found_by_the_relist() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
+    async with cluster.live() as live:
+        cluster.pods.delete(pod("a", "").metadata.key, silently=True)
+        cluster.pods.compact()
+        cluster.pods.break_watches(ConnectionFailedError("reset"))
+        await asyncio.sleep(2.0)
+        assert addresses(live.current) == ["10.0.0.2:8000"]
+
+
+@virtually
+async def test_the_age_grows_while_the_server_is_unreachable_and_the_check_names_the_cause() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"))
+    async with cluster.live(stale_after=60.0) as live:
+        await asyncio.sleep(LONG)
+        assert live.age < 45.0  # quiet, and healthy
+        live.check()
+        cluster.pods.fail_next(*[ConnectionFailedError("connection refused")] * 500)
+        cluster.pods.break_watches(ConnectionFailedError("reset"))
+        await asyncio.sleep(100.0)
+        assert live.age >= 100.0
+        assert live.is_stale
+        with pytest.raises(
+            StaleViewError, match=r"pods app=web in ns1: .* at most 60 s .*connection refused"
+        ):
+            live.check()
+        assert addresses(live.current) == ["10.0.0.1:8000"]  # the last known state
+        cluster.pods.clear_faults()
+        await asyncio.sleep(2.0)
+        live.check()
+
+
+@virtually
+async def test_a_missing_permission_is_one_line_at_entering() -> None:
+    cluster = Cluster()
+    cluster.pods.fail_next(
+        *[api_error(Status(code=403, reason="Forbidden", message="pods is forbidden"))] * 3
+    )
+    with pytest.raises(NotSyncedError, match="pods is forbidden") as caught:
+        await cluster.live().__aenter__()
+    assert "\n" not in str(caught.value)
+
+
+@virtually
+async def test_all_readers_share_one_value_and_one_selection() -> None:
+    cluster = Cluster(*(pod(f"p{number}", f"10.0.0.{number}") for number in range(1, 9)))
+    async with cluster.live() as live:
+        readers = [aiter(live) for _ in range(200)]
+        states = [await anext(reader) for reader in readers]
+        assert len({id(state) for state in states}) == 1
+        assert len({id(state.usable) for state in states}) == 1
+
+
+@pytest.mark.parametrize("selector", ["", "  ", "app in (", "a=b=c"])
+def test_a_selector_that_cannot_be_meant_is_refused(selector: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        watch_pods(None, "ns1", selector, port=80)
+
+
+@pytest.mark.parametrize("options", [{"timeout_seconds": 0.0}, {"stale_after": -1.0}])
+def test_times_that_are_not_positive_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        watch_pods(None, "ns1", "app=web", port=80, **cast("Any", options))
