@@ -1,6 +1,6 @@
-"""Would an API server take these manifests: unknown fields, values out of range and misspelt kinds, without a server.
+"""Validates manifests without a server: unknown fields, invalid values and misspelt kinds.
 
-The rules are the embedded API server's own, so what is refused here is what ``endpointd up`` refuses.
+The rules are the API server's own: a manifest that is rejected here is rejected by ``tinykube up``.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ _SIMILAR = 0.75
 
 
 def check_manifests(manifests: Sequence[Manifest], default_namespace: str) -> None:
-    """Raise :class:`ManifestError` with a line for every manifest that an API server would refuse.
+    """Raise :class:`ManifestError` with a line for every manifest that the API server would reject.
 
-    Fields that a server sets or allocates are left out of it, so that ``kubectl get -o yaml`` passes. Kinds that the
-    embedded server does not know are passed over, unless they look like a misspelt one.
+    Fields that the server sets or allocates are ignored, so the output of ``kubectl get -o yaml`` passes. Kinds that
+    the server does not serve are skipped, unless they look like a misspelt known kind.
     """
     problems = asyncio.run(_problems(manifests, default_namespace))
     if problems:
@@ -110,7 +110,7 @@ async def _refusal(backend: Backend, definition: Any, manifest: Manifest, defaul
                 port.pop("nodePort", None)
     namespace = (manifest.namespace or default_namespace) if definition.namespaced else ""
     target = Target(definition, namespace)
-    request = new_request(backend, Caller("endpointd"), dry_run=True)
+    request = new_request(backend, Caller("tinykube"), dry_run=True)
     options = WriteOptions(dry_run=("All",), field_validation="Strict")
     try:
         if namespace and backend.storage.head(StorageKey(NAMESPACES, "", namespace)) is None:
@@ -124,12 +124,12 @@ async def _refusal(backend: Backend, definition: Any, manifest: Manifest, defaul
 async def _create_namespace(backend: Backend, name: str) -> None:
     definition = next(one for one in backend.registry.all() if one.kind == "Namespace")
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    request = new_request(backend, Caller("endpointd"), dry_run=False)
+    request = new_request(backend, Caller("tinykube"), dry_run=False)
     await create(backend, Target(definition), request, WriteOptions(), body)
 
 
 def _plain(message: str) -> str:
-    """Return a refusal without the words that only repeat which object is refused."""
+    """Return a message without the prefix that repeats the object's name."""
     for words in ("strict decoding error: ", "is invalid: "):
         _, found, rest = message.partition(words)
         if found:

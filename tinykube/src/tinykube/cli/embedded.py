@@ -1,4 +1,4 @@
-"""The embedded API server as a command starts it: its settings checked, its kubeconfig written, its failures in a line."""
+"""The API server as part of a command: checked settings, a kubeconfig, one-line errors."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class CannotServeError(click.ClickException):
 
 
 def check_settings(settings: ServerSettings) -> None:
-    """Refuse settings that cannot be, as a mistake of the command line."""
+    """Raise ``click.UsageError`` for invalid settings."""
     try:
         if not settings.allow_remote and not is_loopback(settings.host):
             raise SettingsError(
@@ -45,10 +45,10 @@ def check_settings(settings: ServerSettings) -> None:
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Turn what keeps a server from starting into one line and exit code 2."""
+    """Turn errors that prevent a start into one line and exit code 2."""
     try:
         yield
-    except* (CannotServeError, KubeconfigTakenError) as group:  # as it is, out of the tasks it came through
+    except* (CannotServeError, KubeconfigTakenError) as group:  # unwrapped from the task groups
         raise first_of(group) from None
     except* StorageOpenError as group:
         raise CannotServeError(f"--data-dir: {first_of(group)}") from group
@@ -66,9 +66,9 @@ async def embedded_server(
     *,
     program: str = "tinykube",
 ) -> AsyncIterator[tuple[ApiServer, Path]]:
-    """Run a server for as long as the block lasts; give it and its kubeconfig, which only its owner may read.
+    """Run a server for a block; yield it and the path of its kubeconfig (mode 0600).
 
-    ``kubeconfig`` None leaves the place to us. The file is gone when the block is left.
+    ``kubeconfig`` None chooses a file. The file is removed at the end of the block.
     """
     _allow_open_files()
     registry = builtin_registry(RegistrySettings())
@@ -82,7 +82,7 @@ async def embedded_server(
 
 
 def _allow_open_files() -> None:
-    """Raise the soft limit of open files to the hard one, as programs in Go do: each client is one."""
+    """Raise the soft limit of open files to the hard limit, as Go programs do: each client needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -117,7 +117,7 @@ def _address_problem(error: OSError, settings: ServerSettings) -> str:
 
 @contextlib.asynccontextmanager
 async def _few_collections() -> AsyncIterator[None]:
-    """Let the garbage collector look seldom, and never at what was there before: hardly anything here is in a cycle."""
+    """Collect garbage rarely, and never among the objects of the start: few objects here form cycles."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
@@ -131,7 +131,7 @@ async def _few_collections() -> AsyncIterator[None]:
 async def serve_until_told(
     settings: ServerSettings, kubeconfig: Path | None, *, program: str = "tinykube"
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and say how to get at it."""
+    """Serve until SIGTERM or SIGINT; print the URL and how to reach it."""
     stop = asyncio.Event()
     with stop_on_signals(stop):
         async with embedded_server(settings, kubeconfig, program=program) as (server, written):

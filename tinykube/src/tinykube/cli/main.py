@@ -8,7 +8,7 @@ import click
 from tinykube import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("tinykube.cli.serve:serve", "Serve the Kubernetes API, and run nothing in it."),
+    "serve": ("tinykube.cli.serve:serve", "Serve the Kubernetes API alone."),
     "up": ("tinykube.cli.up:up", "Serve the Kubernetes API with simulated nodes, workloads and pods."),
 }
 

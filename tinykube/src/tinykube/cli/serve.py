@@ -1,4 +1,4 @@
-"""``tinykube serve``: the embedded API server, without anything that acts in it."""
+"""``tinykube serve``: the API server alone."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def server_options(program: str) -> Callable[[F], F]:
-    """Return a decorator that adds the options of every command that runs the server: data, port and kubeconfig."""
+    """Return a decorator that adds the options of every command with a server: data, port and kubeconfig."""
     options = (
         click.option(
             "--kubeconfig-out",
@@ -21,8 +21,8 @@ def server_options(program: str) -> Callable[[F], F]:
             default=None,
             show_default=str(default_kubeconfig(program)),
             metavar="FILE",
-            help="Where to write the kubeconfig (0600); it is removed at the end. The default gets -2, -3, ... where "
-            "other instances run in this folder.",
+            help="Write the kubeconfig to this file (mode 0600); it is removed at exit. The default name gets -2, -3, "
+            "... if other instances run in this directory.",
         ),
         click.option(
             "--port",
@@ -30,14 +30,14 @@ def server_options(program: str) -> Callable[[F], F]:
             default=0,
             show_default=True,
             metavar="N",
-            help="Port of the API server; 0 takes a free one.",
+            help="Port of the API server; 0 chooses a free port.",
         ),
         click.option(
             "--data-dir",
             type=click.Path(file_okay=False, path_type=Path),
             default=None,
             metavar="DIR",
-            help="Keep everything there, durably; in memory alone without.",
+            help="Store all data in this directory; by default it is kept in memory and lost at exit.",
         ),
     )
 
@@ -50,7 +50,7 @@ def server_options(program: str) -> Callable[[F], F]:
 
 
 def serve_command(program: str) -> click.Command:
-    """Return the command ``serve`` of a program, which names the default kubeconfig."""
+    """Return the command ``serve`` of a program; its name determines the default kubeconfig."""
 
     @click.command("serve")
     @server_options(program)
@@ -60,10 +60,10 @@ def serve_command(program: str) -> click.Command:
     @click.option(
         "--allow-remote",
         is_flag=True,
-        help="Let --bind-address be reachable from other machines: whoever has the token may do everything.",
+        help="Allow a --bind-address that other machines can reach. Anyone with the token has full access.",
     )
     @click.option(
-        "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+        "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Log verbosity; 4 logs everything."
     )
     def serve(
         data_dir: Path | None,
@@ -73,9 +73,9 @@ def serve_command(program: str) -> click.Command:
         kubeconfig_out: Path | None,
         verbosity: int,
     ) -> None:
-        """Serve the Kubernetes API on this machine, until SIGTERM or SIGINT.
+        """Serve the Kubernetes API on this machine until SIGTERM or SIGINT.
 
-        Any client can use it with the kubeconfig that is written. Nothing acts in it: `up` adds nodes and pods.
+        Writes a kubeconfig for kubectl and any other client. No controllers and no nodes run: `up` adds simulated ones.
         """
         from aiokube.process.import_hooks import import_aiohttp
 

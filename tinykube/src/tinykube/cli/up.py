@@ -21,22 +21,27 @@ def cluster_options(program: str) -> Callable[[F], F]:
             "filenames",
             multiple=True,
             metavar="FILE|DIR|-",
-            help="Apply these manifests: YAML of many documents, JSON, folders, standard input.",
+            help="Apply these manifests: YAML (any number of documents) or JSON files, directories, or - for standard input.",
         ),
         click.option(
-            "--skip-unknown", is_flag=True, help="Leave out objects of kinds that the server does not know."
+            "--skip-unknown", is_flag=True, help="Skip objects of kinds that the server does not serve."
         ),
         server_options(program),
-        click.option("--no-simulate", is_flag=True, help="No nodes, and nothing that runs pods."),
+        click.option("--no-simulate", is_flag=True, help="Do not simulate nodes, workloads and pods."),
         click.option(
-            "--nodes", type=click.IntRange(0, 2000), default=3, show_default=True, metavar="N", help="Nodes."
+            "--nodes",
+            type=click.IntRange(0, 2000),
+            default=3,
+            show_default=True,
+            metavar="N",
+            help="Number of nodes.",
         ),
         click.option(
             "--zones",
             default="zone-a,zone-b,zone-c",
             show_default=True,
             metavar="LIST",
-            help="Zones of the nodes, in turn.",
+            help="Zones of the nodes, in turn, separated by commas.",
         ),
         click.option(
             "--speed",
@@ -44,10 +49,15 @@ def cluster_options(program: str) -> Callable[[F], F]:
             default=1.0,
             show_default=True,
             metavar="X",
-            help="How many times faster than real pods pull, start, probe and stop.",
+            help="Speed of simulated pods: 10 pulls, starts, probes and stops ten times faster than real time.",
         ),
         click.option(
-            "--seed", type=int, default=0, show_default=True, metavar="N", help="The same seed, the same run."
+            "--seed",
+            type=int,
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Seed of all random delays and names; the same seed repeats a run.",
         ),
         click.option(
             "--crash-rate",
@@ -55,7 +65,7 @@ def cluster_options(program: str) -> Callable[[F], F]:
             default=0.0,
             show_default=True,
             metavar="X",
-            help="Crashes of a container per hour.",
+            help="Average crashes of a container per simulated hour.",
         ),
     )
 
@@ -70,12 +80,12 @@ def cluster_options(program: str) -> Callable[[F], F]:
 @click.command()
 @cluster_options("tinykube")
 @click.option(
-    "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Verbosity of the log: 4 for all."
+    "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Log verbosity; 4 logs everything."
 )
 def up(verbosity: int, **values: Any) -> None:
-    """Run a Kubernetes API on this machine, with nodes and pods that start, fail and stop.
+    """Run a Kubernetes API on this machine, with simulated nodes, workloads and pods.
 
-    Starts the API server with simulated nodes and workloads in this process, and applies the manifests. Ctrl-C ends it.
+    Applies the manifests, writes a kubeconfig and runs until Ctrl-C.
     """
     from aiokube.process import logs
     from tinykube.cli.embedded import starting
