@@ -19,7 +19,7 @@ from tinykube.server.settings import ServerSettings
 from tinykube.testing.control_plane import ControlPlane
 
 TOKEN = "a" * 32
-REQUESTS = int(os.environ.get("ENDPOINTD_RANDOM_BODIES", "500"))
+REQUESTS = int(os.environ.get("TINYKUBE_RANDOM_BODIES", "500"))
 TEXTS = ["", "A b", "a.b", "x", "-", "None", "fd00::9", "a" * 70, "25%", "Always", "TCP", "a/b"]
 NUMBERS = [0, -1, 1, 5, 80, 65_536, 100_000]
 LONGEST = 6000

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from aiokube.runtime.shutdown import stop_on_signals
 from tinykube.cli.own_kubeconfig import KubeconfigTakenError, claim_kubeconfig
@@ -71,6 +72,7 @@ async def embedded_server(
     ``kubeconfig`` None chooses a file. The file is removed at the end of the block.
     """
     _allow_open_files()
+    settings = replace(settings, user=f"{program}-admin", cluster_name=program)
     registry = builtin_registry(RegistrySettings())
     with claim_kubeconfig(kubeconfig, program) as own:
         async with (

@@ -288,7 +288,7 @@ def _version() -> JsonObject:
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
         "minCompatibilityMinor": str(int(minor) - 1),
-        "gitVersion": f"{KUBERNETES_VERSION}+endpointd",
+        "gitVersion": f"{KUBERNETES_VERSION}+tinykube",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

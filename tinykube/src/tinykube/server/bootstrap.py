@@ -11,7 +11,7 @@ from tinykube.server.verbs.options import WriteOptions
 from tinykube.server.verbs.update import update
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_SERVER = Caller("system:apiserver", "endpointd-apiserver", ("system:masters",))
+_SERVER = Caller("system:apiserver", "tinykube-apiserver", ("system:masters",))
 _NAME = "kubernetes"
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 _SKIP_MIRROR = {"endpointslice.kubernetes.io/skip-mirror": "true"}

@@ -10,7 +10,7 @@ from tinykube.server.verbs.options import DeleteOptions
 from tinykube.server.verbs.subresources import modify_subresource
 from tinykube.server.verbs.update import modify
 
-_LOOPS = Caller("system:kube-controller-manager", "endpointd-lifecycle", ("system:masters",))
+_LOOPS = Caller("system:kube-controller-manager", "tinykube-lifecycle", ("system:masters",))
 
 
 class LoopbackClient:

@@ -39,8 +39,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow_remote: bool = False
     data_dir: Path | None = None
     token: str | None = None
-    user: str = "endpointd-admin"
-    cluster_name: str = "endpointd"
+    user: str = "tinykube-admin"
+    cluster_name: str = "tinykube"
     service_ip: str = "10.96.0.1"
     """The cluster IP of the service ``kubernetes``: the first of the registry's service addresses. ``""``: no service."""
     storage: StorageSettings = StorageSettings()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tinykube.server.storage.model import DataDirectoryInUseError, StorageOpenError
 
-DATABASE_NAME = "endpointd.db"
+DATABASE_NAME = "tinykube.db"
+_FORMER_DATABASE_NAME = "endpointd.db"
 MARKER_NAME = "marker"
 RESERVE_NAME = "reserve"
 _LOCK_NAME = "lock"
@@ -24,7 +25,6 @@ class DataDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.database = path / DATABASE_NAME
         self.marker = path / MARKER_NAME
         self.reserve = path / RESERVE_NAME
         with _told(path):
@@ -44,6 +44,8 @@ class DataDirectory:
             raise DataDirectoryInUseError(
                 f"data directory {path} is in use by {who}: stop it, or use another directory", pid
             ) from None
+        former = path / _FORMER_DATABASE_NAME
+        self.database = former if former.exists() else path / DATABASE_NAME
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
@@ -73,7 +75,7 @@ class DataDirectory:
 def _make_private(path: Path) -> None:
     if not stat.S_IMODE(path.stat().st_mode) & 0o077:
         return
-    ours = (DATABASE_NAME, MARKER_NAME, RESERVE_NAME, _LOCK_NAME)
+    ours = (DATABASE_NAME, _FORMER_DATABASE_NAME, MARKER_NAME, RESERVE_NAME, _LOCK_NAME)
     if any(not entry.name.startswith(ours) for entry in path.iterdir()):
         # Closing somebody's home, or /tmp, to everybody else is not for us to do.
         raise StorageOpenError(

@@ -207,7 +207,7 @@ class SqliteLog:
         """Hand a batch to the thread."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
-            self._thread = threading.Thread(target=self._run, name="endpointd-storage", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="tinykube-storage", daemon=True)
             self._thread.start()
         self._batches.put((batch, done))
 

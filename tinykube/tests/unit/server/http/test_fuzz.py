@@ -1,6 +1,6 @@
 """Whatever is sent, the answer is a Status (or what was asked for), never a 500 that nobody foresaw, never an end.
 
-Seeded; ``ENDPOINTD_FUZZ_REQUESTS`` makes it longer, ``ENDPOINTD_FUZZ_SEED`` another run.
+Seeded; ``TINYKUBE_FUZZ_REQUESTS`` makes it longer, ``TINYKUBE_FUZZ_SEED`` another run.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from urllib.parse import quote
 import pytest
 from tests.unit.server.http.served import ServedApi, a_server
 
-REQUESTS = int(os.environ.get("ENDPOINTD_FUZZ_REQUESTS", "1500"))
-SEED = int(os.environ.get("ENDPOINTD_FUZZ_SEED", "20261121"))
+REQUESTS = int(os.environ.get("TINYKUBE_FUZZ_REQUESTS", "1500"))
+SEED = int(os.environ.get("TINYKUBE_FUZZ_SEED", "20261121"))
 
 METHODS = ("GET", "GET", "POST", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW")
 RESOURCES = (

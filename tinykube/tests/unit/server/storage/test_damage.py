@@ -18,9 +18,9 @@ from tinykube.server.storage.model import StorageFailedError, StorageOpenError, 
 from tinykube.server.storage.sqlite_log import SqliteLog
 from tinykube.server.storage.store import ObjectStorage
 
-FLIPS = int(os.environ.get("ENDPOINTD_BIT_FLIPS", "120"))
-SEED = int(os.environ.get("ENDPOINTD_FUZZ_SEED", "20261122"))
-FILES = ("endpointd.db", "endpointd.db-wal", "marker")
+FLIPS = int(os.environ.get("TINYKUBE_BIT_FLIPS", "120"))
+SEED = int(os.environ.get("TINYKUBE_FUZZ_SEED", "20261122"))
+FILES = ("tinykube.db", "tinykube.db-wal", "marker")
 
 Contents = dict[StorageKey, bytes]
 
@@ -99,7 +99,7 @@ async def test_no_flipped_bit_is_served_as_data(tmp_path: Path, left_by: object)
 
 async def test_a_database_without_its_end_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path, held, revision = await crashed(tmp_path)
-    wal = path / "endpointd.db-wal"
+    wal = path / "tinykube.db-wal"
     whole = wal.read_bytes()
     wal.write_bytes(whole[: len(whole) // 2])
     for _ in range(2):
@@ -115,7 +115,7 @@ async def test_a_database_without_its_end_is_refused_and_left_as_it_is(tmp_path:
 
 async def test_a_database_that_is_missing_or_empty_is_refused_where_there_was_one(tmp_path: Path) -> None:
     path, held, revision = await orderly(tmp_path)
-    database = path / "endpointd.db"
+    database = path / "tinykube.db"
     whole = database.read_bytes()
     for damage in (database.unlink, database.touch, lambda: database.write_bytes(whole[:4096])):
         damage()
@@ -132,11 +132,11 @@ async def test_a_database_that_is_missing_or_empty_is_refused_where_there_was_on
 async def test_without_its_marker_an_older_copy_is_accepted(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as storage:
         await rewrite(storage, KEY, 1)
-    old = (tmp_path / "data" / "endpointd.db").read_bytes()
+    old = (tmp_path / "data" / "tinykube.db").read_bytes()
     async with opened(tmp_path / "data") as storage:
         held = contents(storage)
         await rewrite(storage, KEY, 1)
-    (tmp_path / "data" / "endpointd.db").write_bytes(old)
+    (tmp_path / "data" / "tinykube.db").write_bytes(old)
     with pytest.raises(StorageOpenError, match="it is an older copy"):
         opened(tmp_path / "data")
     (tmp_path / "data" / "marker").unlink()
@@ -148,7 +148,7 @@ async def test_the_database_of_another_directory_is_refused(tmp_path: Path) -> N
     for name in ("one", "other"):
         async with opened(tmp_path / name) as storage:
             await rewrite(storage, KEY, 1)
-    shutil.copy(tmp_path / "other" / "endpointd.db", tmp_path / "one" / "endpointd.db")
+    shutil.copy(tmp_path / "other" / "tinykube.db", tmp_path / "one" / "tinykube.db")
     with pytest.raises(StorageOpenError, match="is another database than the one that"):
         opened(tmp_path / "one")
 
@@ -178,7 +178,7 @@ def test_a_mark_survives_a_write_that_the_power_cut_short(tmp_path: Path) -> Non
 
 async def test_tables_that_were_not_made_here_are_refused(tmp_path: Path) -> None:
     path, _, _ = await orderly(tmp_path)
-    with sqlite3.connect(path / "endpointd.db") as connection:
+    with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("CREATE TABLE other (id INTEGER)")
     connection.close()
     with pytest.raises(StorageOpenError, match="its tables are not those that were made"):
@@ -201,9 +201,9 @@ PRAGMA user_version = 1;
 async def test_a_database_without_checksums_is_brought_up_to_date_when_it_is_opened(tmp_path: Path) -> None:
     path, held, revision = await orderly(tmp_path)
     (tmp_path / "old").mkdir(mode=0o700)
-    with sqlite3.connect(tmp_path / "old" / "endpointd.db") as old:
+    with sqlite3.connect(tmp_path / "old" / "tinykube.db") as old:
         old.executescript("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;" + V1)
-        old.execute("ATTACH ? AS new", (str(path / "endpointd.db"),))
+        old.execute("ATTACH ? AS new", (str(path / "tinykube.db"),))
         columns = "revision, api_group, plural, namespace, name, previous, item_offset, value"
         old.execute(f"INSERT INTO log SELECT {columns} FROM new.log")
         old.execute("INSERT INTO compacted SELECT api_group, plural, revision FROM new.compacted")

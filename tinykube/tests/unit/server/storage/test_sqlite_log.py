@@ -34,7 +34,7 @@ def opened(path: Path, **options: int) -> ObjectStorage:
 
 
 def rows_in(path: Path) -> list[int]:
-    with sqlite3.connect(path / "endpointd.db") as connection:
+    with sqlite3.connect(path / "tinykube.db") as connection:
         found = [revision for (revision,) in connection.execute("SELECT revision FROM log ORDER BY revision")]
     connection.close()
     return found
@@ -74,6 +74,21 @@ async def test_a_directory_open_to_others_is_closed_if_it_is_empty_and_refused_i
         opened(file)
 
 
+async def test_a_database_with_the_name_of_earlier_versions_is_opened_and_keeps_its_name(
+    tmp_path: Path,
+) -> None:
+    storage = opened(tmp_path / "data")
+    await rewrite(storage, KEY, 3)
+    await storage.aclose()
+    for path in (tmp_path / "data").glob("tinykube.db*"):
+        path.rename(path.with_name(path.name.replace("tinykube", "endpointd")))
+    storage = opened(tmp_path / "data")
+    latest = storage.head(KEY)
+    await storage.aclose()
+    assert latest is not None
+    assert not list((tmp_path / "data").glob("tinykube.db*"))
+
+
 async def test_two_servers_never_have_one_directory(tmp_path: Path) -> None:
     async with opened(tmp_path / "data"):
         with pytest.raises(DataDirectoryInUseError, match=f"pid {os.getpid()}") as refused:
@@ -86,7 +101,7 @@ async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path) as storage:
         await rewrite(storage, KEY, 1)
-    with sqlite3.connect(path / "endpointd.db") as connection:
+    with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(StorageOpenError, match="schema version 99"):
@@ -99,7 +114,7 @@ async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.mkdir(mode=0o700)
-    with sqlite3.connect(path / "endpointd.db") as connection:
+    with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("CREATE TABLE photos (id INTEGER)")
     connection.close()
     with pytest.raises(StorageOpenError, match="something else"):
@@ -110,10 +125,10 @@ async def test_a_damaged_file_is_told_never_wiped(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path) as storage:
         await rewrite(storage, KEY, 3)
-    database = path / "endpointd.db"
+    database = path / "tinykube.db"
     healthy = database.read_bytes()
     database.write_bytes(b"not a database at all" * 400)
-    with pytest.raises(StorageOpenError, match=r"endpointd\.db: cannot be read \(.*\): restore it"):
+    with pytest.raises(StorageOpenError, match=r"tinykube\.db: cannot be read \(.*\): restore it"):
         opened(path)
     assert database.read_bytes().startswith(b"not a database")
     database.write_bytes(healthy.replace(b'"resourceVersion":"4"', b'"resourceVersion":"7"'))
@@ -132,11 +147,11 @@ async def test_an_orderly_restart_goes_on_right_behind_and_a_crash_far_enough_ah
     async with opened(tmp_path / "data") as storage:
         assert storage.revision == revision
         assert await rewrite(storage, KEY, 1) == revision + 1
-        for path in (tmp_path / "data").glob("endpointd.db*"):
+        for path in (tmp_path / "data").glob("tinykube.db*"):
             (tmp_path / "copy").mkdir(mode=0o700, exist_ok=True)
             (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
         # A disk that lies loses the log's end with the power: the newest revisions, though told, are gone.
-    (tmp_path / "copy" / "endpointd.db-wal").unlink()
+    (tmp_path / "copy" / "tinykube.db-wal").unlink()
     async with opened(tmp_path / "copy") as storage:
         assert storage.revision == revision
     async with opened(tmp_path / "lied") as storage:
@@ -146,7 +161,7 @@ async def test_an_orderly_restart_goes_on_right_behind_and_a_crash_far_enough_ah
         log._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         await rewrite(storage, KEY, 400)
         (tmp_path / "lost").mkdir(mode=0o700)
-        (tmp_path / "lost" / "endpointd.db").write_bytes((tmp_path / "lied" / "endpointd.db").read_bytes())
+        (tmp_path / "lost" / "tinykube.db").write_bytes((tmp_path / "lied" / "tinykube.db").read_bytes())
         told = storage.revision
     async with opened(tmp_path / "lost") as storage:
         assert storage.revision > told
@@ -254,7 +269,7 @@ async def test_a_file_that_was_much_larger_shrinks_again(
         await rewrite(storage, KEY, 300)
         log = storage._log
         assert isinstance(log, SqliteLog)
-    assert (path / "endpointd.db").stat().st_size < 400_000
+    assert (path / "tinykube.db").stat().st_size < 400_000
 
 
 async def test_a_history_that_left_no_trace_is_known_to_be_gone_after_a_restart(tmp_path: Path) -> None:
