@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from aiokube.api.status import Status
+from aiokube.client.bounded import MAX_ERROR_BYTES, read_at_most
 from aiokube.client.errors import ApiError, UnexpectedResponseError, api_error
 from aiokube.clock import Clock
 
@@ -31,7 +32,7 @@ async def failure_of(response: aiohttp.ClientResponse, method: str, path: str, c
             f"{method} {path}: HTTP {response.status}{to} is not followed: "
             "give the address of the API server itself"
         )
-    body = await response.read()
+    body, _ = await read_at_most(response, MAX_ERROR_BYTES)
     status = _status_of(response, body, method, path)
     seconds = retry_after_seconds(response.headers, clock)
     return api_error(status, method=method, url=path, retry_after_seconds=seconds)

@@ -312,6 +312,10 @@ class UnexpectedResponseError(TransportError):
     may_have_acted = True
 
 
+class AnswerTooLargeError(UnexpectedResponseError):
+    """An answer is larger than any answer of an API server to this request."""
+
+
 class LineTooLongError(TransportError):
     """A watch sent a line longer than any object can be."""
 

@@ -14,9 +14,11 @@ from typing import Any, Self
 
 import msgspec
 
+from aiokube.client.bounded import output_of
 from aiokube.client.credentials import CertificateData, ClientCertificate, Credential, bearer
 from aiokube.client.errors import ConfigError, CredentialError
 from aiokube.clock import Clock
+from aiokube.process.redaction import redact
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +98,8 @@ class ExecCredentials:
     is kept in memory until ``expirationTimestamp``, forever without one. ``certificate`` is used with a token where
     the plugin gives no certificate of its own. ``cluster`` is passed on to it (``provideClusterInfo``).
 
-    Raises ConfigError where the plugin cannot be run as it stands there, and CredentialError, with the last lines of
-    its standard error, where it fails; its standard output is never shown.
+    Raises ConfigError where the plugin cannot be run as it stands there, and CredentialError, with the redacted last lines
+    of its standard error, where it fails or prints more than 1 MiB; its standard output is never shown.
     """
 
     def __init__(
@@ -210,7 +212,9 @@ class ExecCredentials:
             raise ConfigError(f"{plugin.where}: {program} cannot be run: {error.strerror}") from None
         try:
             async with asyncio.timeout(None if is_interactive else self._timeout_seconds):
-                output, errors = await process.communicate()
+                output, errors = await output_of(process)
+        except ValueError as error:
+            raise CredentialError(f"{plugin.where}: {plugin.command}: {error} and was killed") from None
         except TimeoutError:
             raise CredentialError(
                 f"{plugin.where}: {plugin.command} has not ended after {self._timeout_seconds:g} s and was killed"
@@ -219,6 +223,8 @@ class ExecCredentials:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.kill()
+                # Process.wait returns only once the pipes are closed, and those with unread output never are.
+                process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
                 await process.wait()
         if process.returncode != 0:
             raise CredentialError(
@@ -245,7 +251,7 @@ class ExecCredentials:
 
 
 def _tail(errors: bytes | None) -> str:
-    """Return the last words of a plugin, in one line that can follow a message."""
+    """Return the end of a plugin's errors in one line, without secrets."""
     lines = [line.strip() for line in (errors or b"").decode(errors="replace").splitlines() if line.strip()]
-    words = " | ".join(lines[-_TAIL_LINES:])[-_TAIL_CHARACTERS:]
+    words = redact(" | ".join(lines[-_TAIL_LINES:]))[-_TAIL_CHARACTERS:]
     return f": {words}" if words else ""

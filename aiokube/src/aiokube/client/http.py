@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from aiokube import __version__
+from aiokube.client.bounded import MAX_ANSWER_BYTES, read_whole
 from aiokube.client.chunks import Chunks, hang_up
 from aiokube.client.config import ClusterConfig, Impersonation
 from aiokube.client.credentials import Credential
@@ -87,6 +88,7 @@ class _Request(NamedTuple):
     is_limited: bool
     patient: bool
     guard: Guard | None = None
+    limit_bytes: int = MAX_ANSWER_BYTES
 
 
 class Transport:
@@ -148,12 +150,14 @@ class Transport:
         patient: bool = True,
         timeout_seconds: float | None = None,
         guard: Guard | None = None,
+        limit_bytes: int = MAX_ANSWER_BYTES,
     ) -> bytes:
         """Send one request and return the body of a good answer (2xx).
 
         ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` lets the server use gzip. Where
         ``patient`` is not set, a busy server's refusal is raised at once. ``guard`` is asked before every attempt
-        of a request that is no GET (:mod:`aiokube.client.guard`). Raises ApiError, TransportError or ConfigError,
+        of a request that is no GET (:mod:`aiokube.client.guard`). Raises AnswerTooLargeError for a body beyond
+        ``limit_bytes``, ApiError, TransportError or ConfigError,
         and what the guard raises.
         """
         headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
@@ -174,9 +178,10 @@ class Transport:
             is_limited=True,
             patient=patient,
             guard=None if method in _READING else guard,
+            limit_bytes=limit_bytes,
         )
-        response = await self._exchange(request)
-        return await response.read()  # it is there already
+        _, body_of_answer = await self._exchange(request)
+        return body_of_answer
 
     @asynccontextmanager
     async def stream(
@@ -207,7 +212,7 @@ class Transport:
             is_limited=not is_watch,
             patient=patient,
         )
-        response = await self._exchange(request)
+        response, _ = await self._exchange(request)
         try:
             yield Chunks(response, request.path, self._peer)
         finally:
@@ -240,7 +245,7 @@ class Transport:
 
     # ------------------------------------------------------------------------------------------ the exchange
 
-    async def _exchange(self, request: _Request) -> aiohttp.ClientResponse:
+    async def _exchange(self, request: _Request) -> tuple[aiohttp.ClientResponse, bytes]:
         credentials = self._config.credentials
         credential = await credentials.current()
         await self._close_retired()
@@ -251,14 +256,14 @@ class Transport:
                 await self._limiter.acquire()
             tls = self._tls.context(credential.certificate) if self._is_tls else None
             try:
-                response, error = await self._attempt(request, credential, tls)
+                response, answer, error = await self._attempt(request, credential, tls)
             except TlsError:
                 if may_look and self._has_newer_tls(credential, tls):
                     may_look = False
                     continue
                 raise
             if error is None:
-                return response
+                return response, answer
             if isinstance(error, UnauthorizedError) and may_renew:
                 may_renew = False
                 refused, credential = credential, await credentials.renewed(credential)
@@ -282,8 +287,9 @@ class Transport:
 
     async def _attempt(
         self, request: _Request, credential: Credential, tls: ssl.SSLContext | None
-    ) -> tuple[aiohttp.ClientResponse, ApiError | None]:
+    ) -> tuple[aiohttp.ClientResponse, bytes, ApiError | None]:
         """Send it once; the body has been read, except that of a good answer to what is a stream."""
+        answer = b""
         started = self._clock.monotonic()
         error: ApiError | None = None
         body = _sendable(request.body, request.guard)
@@ -296,7 +302,9 @@ class Transport:
                     if response.status >= 300:
                         error = await failure_of(response, request.method, request.path, self._clock)
                     elif request.read_body:
-                        await response.read()
+                        answer = await read_whole(
+                            response, request.limit_bytes, f"{request.method} {request.path}"
+                        )
                 finally:
                     self._unanswered.discard(limit)
         except TimeoutError as timeout:
@@ -312,7 +320,7 @@ class Transport:
             self._log(request, type(failure).__name__, started)
             raise failure from None
         self._log(request, response.status, started)
-        return response, error
+        return response, answer, error
 
     async def _send(
         self,

@@ -6,8 +6,9 @@ from typing import Generic, TypeVar
 
 from aiokube.api.meta import KubernetesObject
 from aiokube.api.resource import Resource
+from aiokube.client.bounded import MAX_ANSWER_BYTES, MAX_OBJECT_BYTES
 from aiokube.client.chunks import Opened
-from aiokube.client.errors import UnexpectedResponseError
+from aiokube.client.errors import AnswerTooLargeError, UnexpectedResponseError
 from aiokube.client.watch import UNDECODABLE, problem_of
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -40,6 +41,16 @@ class ListSplitter:
     def head(self) -> bytes | None:
         """The list without its items, once they have begun; None where they never did, and all of it comes at the end."""
         return self._head + _ITEMS + _END if self._head is not None else None
+
+    @property
+    def may_cut(self) -> bool:
+        """Whether items are still given out before the end."""
+        return self._may_cut
+
+    @property
+    def pending_bytes(self) -> int:
+        """The size of the text that was not given out."""
+        return len(self._text)
 
     def feed(self, chunk: bytes) -> bytes | None:
         """Take in what has arrived; return a list of the items that are there whole."""
@@ -90,16 +101,22 @@ class ListStream(Opened, Generic[T]):
 
     async def __anext__(self) -> tuple[T, ...]:
         chunks = self._chunks
+        splitter = self._splitter
         if self._ended:
             raise StopAsyncIteration
         async for chunk in chunks:
-            piece = self._splitter.feed(chunk)
+            piece = splitter.feed(chunk)
+            if splitter.pending_bytes > (MAX_OBJECT_BYTES if splitter.may_cut else MAX_ANSWER_BYTES):
+                raise AnswerTooLargeError(
+                    f"GET {self._path}: an item is larger than {MAX_OBJECT_BYTES // 2**20} MiB: "
+                    "is this the address of an API server?"
+                )
             if piece is None:
                 continue
             try:
                 return self._resource.decode_page(piece).items
             except UNDECODABLE:  # cut within an item, or an item that is bad: the end will show
-                self._splitter.put_back(piece)
+                splitter.put_back(piece)
         self._ended = True
         return self._decoded_rest()
 

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from aiokube.client.bounded import MAX_ERROR_BYTES, read_whole
 from aiokube.client.config import TlsConfig
 from aiokube.client.credentials import ClientCertificate, Credential, basic, bearer
 from aiokube.client.errors import ConfigError, CredentialError
@@ -157,7 +158,7 @@ class OidcCredentials:
             known: dict[str, Any] = {"ssl": context, "proxy": proxy, "allow_redirects": False}
             async with session.get(f"{issuer}/.well-known/openid-configuration", **known) as response:
                 self._check(response, "its openid-configuration")
-                discovery = msgspec.json.decode(await response.read(), type=_Discovery)
+                discovery = msgspec.json.decode(await _body(response), type=_Discovery)
             form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token}
             headers = {}
             if settings.client_secret and "client_secret_post" not in (
@@ -172,7 +173,7 @@ class OidcCredentials:
                 discovery.token_endpoint, data=form, headers=headers, **known
             ) as response:
                 self._check(response, "a new token")
-                return msgspec.json.decode(await response.read(), type=_Tokens)
+                return msgspec.json.decode(await _body(response), type=_Tokens)
 
     def _check(self, response: aiohttp.ClientResponse, what: str) -> None:
         if response.status == 200:
@@ -198,3 +199,7 @@ def _expiry(id_token: str) -> datetime | None:
         return datetime.fromtimestamp(claims.exp, UTC) if claims.exp is not None else None
     except (binascii.Error, msgspec.DecodeError, ValueError, OverflowError, OSError):
         return None
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    return await read_whole(response, MAX_ERROR_BYTES, "the identity provider")

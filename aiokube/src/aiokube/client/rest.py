@@ -9,6 +9,7 @@ import msgspec
 
 from aiokube.api.meta import KubernetesObject, ObjectKey, ObjectMeta
 from aiokube.api.resource import Page, Resource
+from aiokube.client.bounded import MAX_OBJECT_BYTES
 from aiokube.client.config import ClusterConfig
 from aiokube.client.errors import UnexpectedResponseError
 from aiokube.client.guard import Guard
@@ -122,7 +123,9 @@ class Client:
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
         """Return one object, as new as any. Raises NotFoundError."""
         path = resource.object_path(key)
-        return self._decoded(resource, "GET", path, await self._transport.send("GET", path))
+        return self._decoded(
+            resource, "GET", path, await self._transport.send("GET", path, limit_bytes=MAX_OBJECT_BYTES)
+        )
 
     async def list_page(
         self,
