@@ -13,7 +13,7 @@ from aiokube.api.endpoints import ENDPOINTS, Endpoints
 from aiokube.api.meta import ObjectKey
 from aiokube.client.rest import MERGE_PATCH, Client
 from aiokube.runtime.informer import Informer
-from endpointd.diagnose.snapshot import service_name_of
+from endpointd.controllers.indexes import service_name_of
 from tests.cluster.leader_support import CLOCK, until
 from tests.differential.example import pod, pod_runs
 from tinykube.testing.control_plane import ControlPlane

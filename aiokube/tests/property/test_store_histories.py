@@ -26,6 +26,26 @@ class Act(NamedTuple):
     is_delete: bool
 
 
+def index_keys_of(thing: Thing) -> list[str]:
+    """Return keys that come, go and stay as a thing changes: none, one or two."""
+    number = int(thing.value or 0)
+    return [thing.metadata.namespace, f"mod {number % 3}"][: number % 4]
+
+
+def assert_index_is_right(store: Store[Thing]) -> None:
+    """Compare an index with one built from everything that is stored."""
+    expected: dict[object, set[ObjectKey]] = {}
+    for item in store.values():
+        for index_key in index_keys_of(item):
+            expected.setdefault(index_key, set()).add(key_of(item))
+    assert set(store.index_keys("test")) == expected.keys()
+    for each, object_keys in expected.items():
+        found = store.by_index("test", each)
+        assert len(found) == len(object_keys)
+        assert all(store.get(key_of(item)) is item for item in found)
+        assert {key_of(item) for item in found} == object_keys
+
+
 class StoreMachine(RuleBasedStateMachine):
     """A server, a watch that lags by any amount and doubles what it told, and a controller that writes.
 
@@ -36,7 +56,11 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.server: FakeHistory[Thing] = FakeHistory()
         self.store: Store[Thing] = Store("things")
+        self.store.add_index("test", index_keys_of)
         self.recorder = Recorder(self.store)
+        self.store.subscribe(
+            lambda old, new: assert_index_is_right(self.store)
+        )  # it fails as a handler error
         self.watched = 0  # the version up to which the watch has told
         self.answers: list[
             tuple[ObjectKey, Callable[[], None]]
@@ -225,6 +249,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.statistics().namespaces == len({key.namespace for key in self.recorder.mirror})
 
     @invariant()
+    def an_index_is_what_a_look_at_everything_says(self) -> None:
+        assert_index_is_right(self.store)
+
+    @invariant()
     def no_object_goes_back_in_time(self) -> None:
         for item in self.store.values():
             of_one_uid = (key_of(item), item.metadata.uid)
@@ -271,17 +299,19 @@ def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
 ) -> None:
     """Events of no possible server, in no order: no exception, no disagreement, no name twice."""
     store: Store[Thing] = Store("things")
+    store.add_index("test", index_keys_of)
     recorder = Recorder(store)
     batch: list[WatchEvent[Thing] | Bookmark] = []
     for kind, key, version, uid in events:
         metadata = ObjectMeta(
             name=key.name, namespace=key.namespace, uid=f"uid-{uid}", resource_version=str(version)
         )
-        batch.append(WatchEvent(kind, Thing(metadata)))  # type: ignore[arg-type]
+        batch.append(WatchEvent(kind, Thing(metadata, str(version))))  # type: ignore[arg-type]
         if len(batch) == size:
             store.apply(batch)
             batch = []
             assert recorder.mirror == contents(store)
+            assert_index_is_right(store)
     store.apply(batch)
     assert recorder.mirror == contents(store)
     assert store.statistics().handler_errors == 0

@@ -16,6 +16,7 @@ import pytest
 
 from aiokube.api.meta import ObjectKey
 from aiokube.runtime.store import Store
+from aiokube.runtime.store_index import StoreIndex
 from benchmarks.churn_life import SHORT, Chapter, LifeSettings, live
 from benchmarks.footprint import lengths_of
 from benchmarks.memory import Found, growth
@@ -62,8 +63,13 @@ def test_minutes_of_churn_leave_nothing_behind(tmp_path: Path) -> None:
     assert all(now - before <= MOST_OF_BOUNDED for before, now in longer.values()), child.stdout
 
 
-def forget_no_member(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_take_from", lambda self, node_name, key: None)
+def keep_index_entries(patch: pytest.MonkeyPatch) -> None:
+    update = StoreIndex.update
+
+    def keeping(self: StoreIndex[Any], changes: Any) -> None:
+        update(self, [(None, new) for _, new in changes])
+
+    patch.setattr(StoreIndex, "update", keeping)
 
 
 def remember_every_change(patch: pytest.MonkeyPatch) -> None:
@@ -80,7 +86,7 @@ def remember_every_change(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mistake", "where"),
-    [(forget_no_member, "Membership._on_node[]"), (remember_every_change, "")],
+    [(keep_index_entries, "StoreIndex._buckets[]"), (remember_every_change, "")],
 )
 def test_a_leak_is_seen(
     mistake: Callable[[pytest.MonkeyPatch], None], where: str, monkeypatch: pytest.MonkeyPatch
@@ -100,13 +106,13 @@ def test_a_leak_is_seen(
 def test_lengths_are_found_along_attributes_slots_closures_and_methods() -> None:
     store: Store[Any] = Store("pods")
     membership = Membership(Store("services"), store)
-    membership._on_node["node-1"] = {ObjectKey("shop", "a"), ObjectKey("shop", "b")}
+    membership._members[ObjectKey("shop", "web")] = {"a", "b"}
 
     def closure() -> object:
         return membership
 
     for root in (membership, closure, membership.start, [membership], {"one": membership}):
         found = lengths_of([root])
-        assert found["Membership._on_node"] == 1
-        assert found["Membership._on_node[]"] == 2
+        assert found["Membership._members"] == 1
+        assert found["Membership._members[]"] == 2
         assert found["Store._namespaces"] == 0

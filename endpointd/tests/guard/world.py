@@ -144,6 +144,7 @@ class ChainWorld:
         if name == "slices":
             slices = self.slice_controller = EndpointSliceController(
                 services=self.services,
+                pods=self.pods,
                 nodes=self.nodes,
                 slices=self.slices,
                 membership=self.membership,

@@ -92,6 +92,7 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
     membership = Membership(informers["services"].store, informers["pods"].store)
     controller = slices.EndpointSliceController(
         services=informers["services"].store,
+        pods=informers["pods"].store,
         nodes=informers["nodes"].store,
         slices=informers["endpointslices"].store,
         membership=membership,

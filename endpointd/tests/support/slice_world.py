@@ -80,6 +80,7 @@ class SliceWorld:
         self.membership = Membership(self.services, self.pods)
         self.controller = EndpointSliceController(
             services=self.services,
+            pods=self.pods,
             nodes=self.nodes,
             slices=self.slices,
             membership=self.membership,

@@ -17,6 +17,7 @@ from aiokube.runtime.reflector import Reflector
 from aiokube.runtime.reflector_settings import NotSyncedError, ReflectorSettings, ReflectorStatistics
 from aiokube.runtime.source import Source
 from aiokube.runtime.store import Store, StoreStatistics
+from aiokube.runtime.store_index import KeysOf
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -78,6 +79,10 @@ class Informer(Generic[T]):
     def synced(self) -> bool:
         """Whether everything has been read once."""
         return self.store.synced
+
+    def add_index(self, name: str, keys_of: KeysOf[T]) -> None:
+        """Keep an index of the objects, read with :meth:`Lister.by_index`: see :meth:`Store.add_index`."""
+        self.store.add_index(name, keys_of)
 
     def add_handler(self, handler: Handler[T], *, replay: bool = True) -> Callable[[], None]:
         """Call ``handler(old, new)`` for every change; see :class:`aiokube.runtime.store.Store` for what it may expect.

@@ -1,6 +1,6 @@
 """The reading side of a cache."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
 from aiokube.api.meta import KubernetesObject, ObjectKey
@@ -21,6 +21,10 @@ class Lister(Protocol[T_co]):
 
     def in_namespace(self, namespace: str) -> Sequence[T_co]:
         """Return the objects of a namespace, in a list of the caller's own."""
+        ...
+
+    def by_index(self, name: str, key: Hashable) -> Sequence[T_co]:
+        """Return the objects that have this key in an index, in a list of the caller's own."""
         ...
 
     def keys(self) -> list[ObjectKey]:

@@ -7,7 +7,7 @@ event counts as new, and our own writes are seen when the watch tells of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from aiokube.api.resource import Bookmark, WatchEvent
 from aiokube.runtime.listeners import Change, Handler, Listeners
 from aiokube.runtime.pacing import Steps, run_at_once
 from aiokube.runtime.pending_writes import OwnWrites
+from aiokube.runtime.store_index import KeysOf, StoreIndex
 from aiokube.runtime.tombstones import Grave, Graves, is_terminating
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class Store(Generic[T]):
         "_dispatched",
         "_doubtful",
         "_graves",
+        "_indexes",
         "_listeners",
         "_lost_history",
         "_namespaces",
@@ -104,6 +106,7 @@ class Store(Generic[T]):
         self._doubtful = False
         self._lost_history = False
         self._graves = Graves()  # of keys that are not stored, and only of those
+        self._indexes: dict[str, StoreIndex[T]] = {}
         self._listeners: Listeners[T] = Listeners(name)
         self._synced = asyncio.Event()
         self._dispatched = asyncio.Event()
@@ -139,6 +142,21 @@ class Store(Generic[T]):
         return [
             ObjectKey(namespace, name) for namespace, objects in self._namespaces.items() for name in objects
         ]
+
+    def by_index(self, name: str, key: Hashable) -> list[T]:
+        """Return the objects that have this key in an index, in a list of the caller's own. Costs O(their number).
+
+        Raises ``KeyError`` if there is no index of this name.
+        """
+        namespaces = self._namespaces
+        return [namespaces[namespace][item] for namespace, item in self._index(name).get(key)]
+
+    def index_keys(self, name: str) -> list[Hashable]:
+        """Return the keys of an index that at least one object has.
+
+        Raises ``KeyError`` if there is no index of this name.
+        """
+        return self._index(name).keys()
 
     @property
     def resource_version(self) -> str:
@@ -189,6 +207,33 @@ class Store(Generic[T]):
             graves=len(self._graves),
         )
 
+    # ------------------------------------------------------------------------------------------- indexing
+
+    def add_index(self, name: str, keys_of: KeysOf[T]) -> None:
+        """Keep an index from now on: :meth:`by_index` then returns the objects for which ``keys_of`` returns a key.
+
+        An index always agrees with what is stored, pending writes included: handlers and readers never see one without
+        the other. A change costs O(its index keys). Adding an index costs O(objects stored), so add it before the first
+        list. Adding the same function under the same name again changes nothing.
+
+        Raises ``ValueError`` if the name belongs to another function.
+        """
+        existing = self._indexes.get(name)
+        if existing is not None:
+            if existing.keys_of != keys_of:
+                raise ValueError(
+                    f"the store of {self.name} already has another index {name!r}; choose another name"
+                )
+            return
+        index = self._indexes[name] = StoreIndex(f"{self.name}/{name}", keys_of)
+        index.update((None, item) for item in self.values())
+
+    def _index(self, name: str) -> StoreIndex[T]:
+        found = self._indexes.get(name)
+        if found is None:
+            raise KeyError(f"the store of {self.name} has no index {name!r}; add it with add_index()")
+        return found
+
     # ------------------------------------------------------------------------------------------ listening
 
     def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
@@ -218,7 +263,7 @@ class Store(Generic[T]):
             else:
                 self._came_to(event.resource_version)
                 self._settle(version_number(event.resource_version), changes)
-        self._listeners.tell(changes)
+        self._publish(changes)
 
     def replace(self, items: Iterable[T], resource_version: str) -> None:
         """Do all of :meth:`replace_steps` at once."""
@@ -271,6 +316,8 @@ class Store(Generic[T]):
                         changes.append((old, new))
             count += len(objects)
         self._namespaces = now
+        for index in self._indexes.values():
+            index.update(changes)
         self._count = count
         self._resource_version = resource_version
         self._version = version
@@ -313,7 +360,7 @@ class Store(Generic[T]):
         is_new = self.get(key) is None
         if self._put(item, True, changes):
             self._own.note(key, version, is_new=is_new)
-        self._listeners.tell(changes)
+        self._publish(changes)
 
     def record_read(self, item: T) -> None:
         """Store what a read of one object just returned, as :meth:`record_write` does, and tell the handlers.
@@ -330,7 +377,7 @@ class Store(Generic[T]):
         changes: list[Change[T]] = []
         self._put(item, True, changes)
         self._doubtful = True
-        self._listeners.tell(changes)
+        self._publish(changes)
 
     def record_delete(self, key: ObjectKey, uid: str) -> None:
         """Take in that the server accepted our deletion (or that the object was gone), and tell the handlers.
@@ -347,9 +394,17 @@ class Store(Generic[T]):
             return
         self._remove(key)
         self._graves.dig(key, Grave(uid, version_number(stored.metadata.resource_version), own=True))
-        self._listeners.tell([(stored, None)])
+        self._publish([(stored, None)])
 
     # ----------------------------------------------------------------------------------------- the insides
+
+    def _publish(self, changes: list[Change[T]]) -> None:
+        """Bring the indexes up to what is stored, then tell the handlers."""
+        if not changes:
+            return
+        for index in self._indexes.values():
+            index.update(changes)
+        self._listeners.tell(changes)
 
     def _put(self, item: T, own: bool, changes: list[Change[T]]) -> bool:
         """Store an object unless it is old news; tell whether it was stored."""

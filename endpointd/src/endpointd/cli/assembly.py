@@ -160,6 +160,7 @@ class Assembly:
         queue = self._queue(shadow.QUEUE_NAME, slices.RETRY_BACKOFF)
         part = shadow.Shadow(
             services=self._services.store,
+            pods=self._informer(PODS).store,
             nodes=self._informer(NODES).store,
             endpoints=self._informer(ENDPOINTS).store,
             slices=self._informer(ENDPOINT_SLICES).store,
@@ -233,6 +234,7 @@ class Assembly:
             self._metrics.add_lag(slices.NAME, observer.lag)
         controller = slices.EndpointSliceController(
             services=self._services.store,
+            pods=self._informer(PODS).store,
             nodes=self._informer(NODES).store,
             slices=self._informer(ENDPOINT_SLICES).store,
             membership=self._members(),

@@ -7,7 +7,7 @@ O(services in the namespace). A new or re-selected service looks through its nam
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from aiokube.api.core import Labels, Pod, Service
@@ -18,9 +18,6 @@ from aiokube.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
 log = logging.getLogger(__name__)
 
 LabelPair = tuple[str, str]
-
-PODS_BY_NODE = ObjectKey("", "pods by node")
-"""The key under which the audit handles the table of pods by node. No service has an empty namespace."""
 
 
 class PodLister(Protocol):
@@ -113,7 +110,7 @@ class SelectorIndex:
 
 
 class Membership:
-    """The pods of every service that has a selector, and the pods of every node.
+    """The pods of every service that has a selector.
 
     Feed :meth:`service_changed` and :meth:`pod_changed` from the stores after :meth:`start`. Between the calls
     it holds exactly: a pod is a member of a service if and only if they share a namespace and the service's
@@ -125,7 +122,6 @@ class Membership:
         self._pods = pods
         self._indexes: dict[str, SelectorIndex] = {}
         self._members: dict[ObjectKey, set[str]] = {}
-        self._on_node: dict[str, set[ObjectKey]] = {}
         self._listeners: list[MembershipListener] = []
         self.listener_failures = 0
         """How often a listener raised. It is logged, and the other listeners are told all the same."""
@@ -146,7 +142,6 @@ class Membership:
         """
         self._indexes.clear()
         self._members.clear()
-        self._on_node.clear()
         for count, each in enumerate(self._services.values(), 1):
             service = self._services.get(key_of(each))
             if service is not None and service.selector and key_of(service) not in self._members:
@@ -156,7 +151,6 @@ class Membership:
         for count, listed in enumerate(self._pods.values(), 1):
             pod = self._pods.get(key_of(listed))
             if pod is not None:
-                self._place_on_node(pod)
                 for service_key in self.services_of(pod):
                     self._members[service_key].add(pod.metadata.name)
             if count % STEPS_A_YIELD == 0:
@@ -185,17 +179,6 @@ class Membership:
             pod = get(ObjectKey(namespace, name))
             if pod is not None and name in self._members.get(service, ()):
                 yield pod
-
-    def pods_on(self, node_name: str) -> Iterator[Pod]:
-        """Return the pods that say they run on a node, whether or not the node exists."""
-        for key in self._on_node.get(node_name, ()):
-            pod = self._pods.get(key)
-            if pod is not None:
-                yield pod
-
-    def node_names(self) -> Collection[str]:
-        """Return the nodes that pods say they run on, whether or not the nodes exist: a view."""
-        return self._on_node.keys()
 
     # ----------------------------------------------------------------------------------------- changing
 
@@ -229,10 +212,6 @@ class Membership:
             return
         before = self.services_of(old) if old is not None else []
         after = before if _same_labels(old, new) else self.services_of(new) if new is not None else []
-        if old is not None and (new is None or new.node_name != old.node_name):
-            self._take_from_node(old)
-        if new is not None and (old is None or new.node_name != old.node_name):
-            self._place_on_node(new)
         changes: list[tuple[ObjectKey, Pod | None, Pod | None]] = []
         for service in after:
             if before is after or service in before:
@@ -259,22 +238,20 @@ class Membership:
     # ----------------------------------------------------------------------------------------- auditing
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services that have members, or should, and the table of pods by node."""
+        """Return the services that have members, or should."""
         selecting = {key_of(service) for service in self._services.values() if service.selector}
-        return [PODS_BY_NODE, *(selecting | self._members.keys())]
+        return list(selecting | self._members.keys())
 
     def audit(self, key: ObjectKey) -> str | None:
         """Do all of :meth:`audit_steps` at once."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Compare a service's members with its namespace, O(pods of the namespace), or the pods by node with all pods.
+        """Compare a service's members with its namespace, O(pods of the namespace).
 
         Repairs what is wrong, in one step, and returns what it was. Listeners are not told: each audits by itself what it
         made of the members.
         """
-        if key == PODS_BY_NODE:
-            return (yield from self._audit_nodes())
         return "the members" if (yield from self._is_wrong(key)) and self.repair(key) else None
 
     def _is_wrong(self, service: ObjectKey) -> Steps[bool]:
@@ -296,24 +273,6 @@ class Membership:
                 yield STEPS_A_YIELD
         index = self._indexes.get(service.namespace)
         return index is None or index.selector_of(service) != current.selector
-
-    def _audit_nodes(self) -> Steps[str | None]:
-        wrong = False
-        for count, listed in enumerate(self._pods.values(), 1):
-            pod = self._pods.get(key_of(listed))
-            if pod is not None and pod.node_name and key_of(pod) not in self._on_node.get(pod.node_name, ()):
-                self._place_on_node(pod)
-                wrong = True
-            if count % STEPS_A_YIELD == 0:
-                yield STEPS_A_YIELD
-        for node_name in tuple(self._on_node):
-            for key in tuple(self._on_node.get(node_name, ())):
-                pod = self._pods.get(key)
-                if pod is None or pod.node_name != node_name:
-                    self._take_from(node_name, key)
-                    wrong = True
-            yield STEPS_A_YIELD
-        return "the pods by node" if wrong else None
 
     def repair(self, service: ObjectKey) -> bool:
         """Compare a service's members with its namespace, O(pods of the namespace); mend and tell whether wrong."""
@@ -348,20 +307,6 @@ class Membership:
             index.remove(service)
             if not len(index):
                 del self._indexes[service.namespace]
-
-    def _place_on_node(self, pod: Pod) -> None:
-        if pod.node_name:
-            self._on_node.setdefault(pod.node_name, set()).add(key_of(pod))
-
-    def _take_from_node(self, pod: Pod) -> None:
-        self._take_from(pod.node_name, key_of(pod))
-
-    def _take_from(self, node_name: str, key: ObjectKey) -> None:
-        pods = self._on_node.get(node_name)
-        if pods is not None:
-            pods.discard(key)
-            if not pods:
-                del self._on_node[node_name]
 
 
 def _same_labels(old: Pod | None, new: Pod | None) -> bool:

@@ -18,9 +18,10 @@ from endpointd.controllers.endpoints import plan as endpoints_plan
 from endpointd.controllers.endpoints.state import ServiceState as EndpointsState
 from endpointd.controllers.endpointslice.state import ServiceState as SliceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
+from endpointd.controllers.indexes import service_name_of
 from endpointd.controllers.mirroring.desired import is_mirrorable, mirror, wants_mirroring
 from endpointd.controllers.mirroring.plan import plan_clean_up, plan_mirror
-from endpointd.diagnose.snapshot import World, service_name_of
+from endpointd.diagnose.snapshot import World
 
 ControllerName = Literal["endpoints", "endpointslice", "mirroring"]
 ALL_CONTROLLERS: frozenset[ControllerName] = frozenset(("endpoints", "endpointslice", "mirroring"))

@@ -11,11 +11,12 @@ from aiokube.api.discovery import (
 from aiokube.api.endpoints import OVER_CAPACITY_ANNOTATION
 from aiokube.api.meta import ObjectKey, key_of
 from endpointd.controllers.endpoints.plan import is_published
+from endpointd.controllers.indexes import service_name_of
 from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
 from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.findings import Finding, make_finding, our_slices
 from endpointd.diagnose.reasons import is_selected
-from endpointd.diagnose.snapshot import World, service_name_of
+from endpointd.diagnose.snapshot import World
 
 
 def standing(world: World) -> Iterator[Finding]:

@@ -21,6 +21,13 @@ from aiokube.runtime.store import Store
 from endpointd.controllers.endpointslice.desired import service_of
 from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.topology import ZoneTable
+from endpointd.controllers.indexes import (
+    PODS_BY_NODE,
+    SLICES_BY_SERVICE,
+    node_names_of,
+    service_name_of,
+    service_names_of,
+)
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.changes import (
     ALL_CONTROLLERS,
@@ -32,7 +39,7 @@ from endpointd.diagnose.changes import (
 )
 from endpointd.diagnose.changes_text import change_lines
 from endpointd.diagnose.persistent_diffs import Begun, Gone, Standing
-from endpointd.diagnose.snapshot import Snapshot, World, service_name_of
+from endpointd.diagnose.snapshot import Snapshot, World
 
 NAME = "shadow"
 QUEUE_NAME = "shadow"
@@ -105,6 +112,7 @@ class Shadow:
         self,
         *,
         services: Store[Service],
+        pods: Store[Pod],
         nodes: Store[Node],
         endpoints: Store[Endpoints],
         slices: Store[EndpointSlice],
@@ -116,16 +124,18 @@ class Shadow:
     ) -> None:
         self._sight = sight
         self._services = services
+        self._pods = pods
         self._nodes = nodes
         self._endpoints = endpoints
         self._slices = slices
+        pods.add_index(PODS_BY_NODE, node_names_of)
+        slices.add_index(SLICES_BY_SERVICE, service_names_of)
         self._membership = membership
         self._queue = queue
         self._clock = clock
         self._settings = settings or ShadowSettings()
         self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, self._settings.missing_node_grace_seconds)
-        self._slice_names: dict[ObjectKey, set[str]] = {}
         self._looked_at: set[ObjectKey] = set()
         self._not_before: dict[ObjectKey, float] = {}
         self._checks = 0
@@ -139,12 +149,12 @@ class Shadow:
         """Have everything looked at, and listen from now on."""
         for node in self._nodes.values():
             self._zones.set_node(node.metadata.name, node)
-        for piece in self._slices.values():
-            self._index(piece)
-        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
+        node_names = map(str, self._pods.index_keys(PODS_BY_NODE))
+        self._node_zones.keep_published(node_names, self._slices.values, self._owner_of)
         keys = {key_of(service) for service in self._services.values()}
         keys.update(key_of(item) for item in self._endpoints.values())
-        for key in sorted(keys.union(self._slice_names)):
+        keys.update(key for piece in self._slices.values() if (key := service_name_of(piece)) is not None)
+        for key in sorted(keys):
             self._queue.add(key)
         self._membership.subscribe(self)
         self._endpoints.subscribe(self.endpoints_changed)
@@ -173,15 +183,9 @@ class Shadow:
         """Look at the service of a slice, and at the one it was taken from."""
         was = service_name_of(old) if old is not None else None
         now = service_name_of(new) if new is not None else None
-        if was is not None and old is not None and was != now:
-            names = self._slice_names.get(was)
-            if names is not None:
-                names.discard(old.metadata.name)
-                if not names:
-                    del self._slice_names[was]
+        if was is not None and was != now:
             self._touch(was)
-        if now is not None and new is not None:
-            self._index(new)
+        if now is not None:
             self._touch(now)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -198,7 +202,7 @@ class Shadow:
             self._touch_pods_on(node.metadata.name)
 
     def _touch_pods_on(self, node_name: str) -> None:
-        for pod in list(self._membership.pods_on(node_name)):
+        for pod in self._pods.by_index(PODS_BY_NODE, node_name):
             for key in self._membership.services_of(pod):
                 self._touch(key)
 
@@ -208,11 +212,6 @@ class Shadow:
     def _owner_of(self, piece: EndpointSlice) -> Service | None:
         key = service_of(piece)
         return self._services.get(key) if key is not None else None
-
-    def _index(self, piece: EndpointSlice) -> None:
-        service = service_name_of(piece)
-        if service is not None:
-            self._slice_names.setdefault(service, set()).add(piece.metadata.name)
 
     # ------------------------------------------------------------------------------------------ looking
 
@@ -266,15 +265,13 @@ class Shadow:
         node_names = {pod.node_name for pod in pods}
         nodes = {name: self._nodes.get(ObjectKey("", name)) for name in node_names}
         missing = {name: self._node_zones.zone_of(name) for name, node in nodes.items() if node is None}
-        names = self._slice_names.get(key, ())
-        pieces = (self._slices.get(ObjectKey(key.namespace, name)) for name in names)
         return Snapshot(
             services=() if service is None else (service,),
             pods=pods,
             nodes=tuple(node for node in nodes.values() if node is not None),
             missing_zones={name: zone for name, zone in missing.items() if zone is not None},
             endpoints=() if item is None else (item,),
-            slices=tuple(piece for piece in pieces if piece is not None),
+            slices=tuple(self._slices.by_index(SLICES_BY_SERVICE, key)),
         )
 
     # ------------------------------------------------------------------------------------------ telling

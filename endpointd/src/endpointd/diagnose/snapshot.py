@@ -9,7 +9,6 @@ from aiokube.api.core import Node, Pod, Service
 from aiokube.api.discovery import (
     MANAGED_BY_ENDPOINTSLICE_CONTROLLER,
     MANAGED_BY_LABEL,
-    SERVICE_NAME_LABEL,
     EndpointSlice,
 )
 from aiokube.api.endpoints import Endpoints
@@ -17,6 +16,7 @@ from aiokube.api.events import Event
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
 from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator, service_of
 from endpointd.controllers.endpointslice.node_zones import published_zones
+from endpointd.controllers.indexes import service_name_of
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.details import PodDetails
 
@@ -157,12 +157,6 @@ class World:
     def _needs_nodes(self, key: ObjectKey) -> bool:
         service = self.services.get(key)
         return service is not None and not service.publish_not_ready_addresses
-
-
-def service_name_of(piece: EndpointSlice) -> ObjectKey | None:
-    """Return the service that a slice's label names, whoever manages the slice; None where it names none."""
-    name = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL)
-    return ObjectKey(piece.metadata.namespace, name) if name else None
 
 
 def _by_service(slices: Iterable[EndpointSlice]) -> Mapping[ObjectKey, Sequence[EndpointSlice]]:

@@ -7,7 +7,7 @@ import msgspec
 from aiokube.api.core import Labels, Pod, Service
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
 from aiokube.testing.builders import make_pod, make_service
-from endpointd.controllers.membership import PODS_BY_NODE, Membership, SelectorIndex
+from endpointd.controllers.membership import Membership, SelectorIndex
 
 
 class Objects(dict[ObjectKey, KubernetesObject]):
@@ -213,23 +213,6 @@ def test_a_pod_that_is_deleted_leaves_by_its_last_labels() -> None:
     assert world.news() == [("web", pod, None)]
 
 
-def test_the_pods_of_a_node_are_known_whether_or_not_it_exists() -> None:
-    world = World()
-
-    def on(node: str) -> set[str]:
-        return {pod.metadata.name for pod in world.membership.pods_on(node)}
-
-    world.put_pod(make_pod("a", node_name="n1"))
-    world.put_pod(b := make_pod("b", node_name="n1"))
-    world.put_pod(make_pod("c", node_name=""))
-    assert on("n1") == {"a", "b"}
-    assert on("") == set()
-    world.put_pod(make_pod("c", node_name="n2"))
-    world.put_pod(make_pod("a", node_name="n2"))
-    world.remove(b)
-    assert (on("n1"), on("n2")) == (set(), {"a", "c"})
-
-
 def test_a_start_takes_in_what_is_there_and_tells_nobody() -> None:
     world = World()
     world.services[ObjectKey("default", "web")] = make_service()
@@ -237,7 +220,6 @@ def test_a_start_takes_in_what_is_there_and_tells_nobody() -> None:
     world.pods[ObjectKey("default", "b")] = make_pod("b", labels={})
     world.membership.start()
     assert world.members() == {"a"}
-    assert [pod.metadata.name for pod in world.membership.pods_on("node-1")] in (["a", "b"], ["b", "a"])
     assert world.news() == []
     world.membership.start()
     assert world.members() == {"a"}
@@ -284,7 +266,7 @@ def test_a_sound_membership_passes_its_audit() -> None:
     world.put_service(make_service("none", selector=None))
     world.put_pod(make_pod("a"))
     key = ObjectKey("default", "web")
-    assert set(world.membership.audited_keys()) == {PODS_BY_NODE, key}
+    assert set(world.membership.audited_keys()) == {key}
     assert world.membership.audit(key) is None
     assert world.membership.audit(ObjectKey("default", "none")) is None
     assert not world.membership.repair(key)

@@ -51,6 +51,7 @@ class Bed:
         self.queue: WorkQueue[ObjectKey] = WorkQueue("shadow", clock=clock)
         self.shadow = Shadow(
             services=self.services,
+            pods=self.pods,
             nodes=self.nodes,
             endpoints=self.endpoints,
             slices=self.slices,

@@ -30,6 +30,7 @@ class CountedWorld(SliceWorld):
         self.metrics = SliceMetrics(self.clock)
         self.controller = EndpointSliceController(
             services=self.services,
+            pods=self.pods,
             nodes=self.nodes,
             slices=self.slices,
             membership=self.membership,

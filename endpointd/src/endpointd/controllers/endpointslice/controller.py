@@ -28,6 +28,12 @@ from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
+from endpointd.controllers.indexes import (
+    PODS_BY_NODE,
+    SLICES_BY_SERVICE,
+    node_names_of,
+    service_names_of,
+)
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder, slice_content
 from endpointd.controllers.rejections import Rejections
@@ -82,6 +88,7 @@ class EndpointSliceController:
         self,
         *,
         services: Store[Service],
+        pods: Store[Pod],
         nodes: Store[Node],
         slices: Store[EndpointSlice],
         membership: Membership,
@@ -95,8 +102,11 @@ class EndpointSliceController:
         relists: RelistGate | None = None,
     ) -> None:
         self._services = services
+        self._pods = pods
         self._nodes = nodes
         self._slices = slices
+        pods.add_index(PODS_BY_NODE, node_names_of)
+        slices.add_index(SLICES_BY_SERVICE, service_names_of)
         self._membership = membership
         self._queue = queue
         self._recorder = recorder
@@ -105,7 +115,6 @@ class EndpointSliceController:
         self._observer = observer
         self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once, observer=observer)
         self._states: dict[ObjectKey, ServiceState] = {}
-        self._slice_names: dict[ObjectKey, set[str]] = {}
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, settings.missing_node_grace_seconds)
@@ -124,23 +133,17 @@ class EndpointSliceController:
     def start_steps(self) -> Steps[None]:
         """Listen from now on, and put every service into the queue: the workers build their states.
 
-        Costs O(services + slices + nodes).
+        Costs O(services + nodes).
         """
         self._membership.subscribe(self)
         self._slices.subscribe(self.slice_changed)
         self._nodes.subscribe(self.node_changed)
-        for count, key in enumerate(self._slices.keys(), 1):
-            piece = self._slices.get(key)
-            owner = service_of(piece) if piece is not None else None
-            if owner is not None:
-                self._slice_names.setdefault(owner, set()).add(key.name)
-            if count % STEPS_A_YIELD == 0:
-                yield STEPS_A_YIELD
         for count, key in enumerate(self._nodes.keys(), 1):
             self._zones.set_node(key.name, self._nodes.get(key))
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
-        self._node_zones.keep_published(self._membership.node_names(), self._slices.values, self._owner_of)
+        node_names = map(str, self._pods.index_keys(PODS_BY_NODE))
+        self._node_zones.keep_published(node_names, self._slices.values, self._owner_of)
         self._await_expiry()
         for count, key in enumerate(self._services.keys(), 1):
             service = self._services.get(key)
@@ -194,14 +197,8 @@ class EndpointSliceController:
         was = service_of(old) if old is not None else None
         now = service_of(new) if new is not None else None
         if was is not None and old is not None and was != now:
-            names = self._slice_names.get(was)
-            if names is not None:
-                names.discard(old.metadata.name)
-                if not names:
-                    del self._slice_names[was]
             self._observe(was, old.metadata.name, None)
         if now is not None and new is not None:
-            self._slice_names.setdefault(now, set()).add(new.metadata.name)
             self._observe(now, new.metadata.name, new)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -220,7 +217,7 @@ class EndpointSliceController:
             self._await_expiry()
 
     def _look_at_pods_on(self, node_name: str) -> None:
-        for pod in list(self._membership.pods_on(node_name)):
+        for pod in self._pods.by_index(PODS_BY_NODE, node_name):
             for service in self._membership.services_of(pod):
                 state = self._states.get(service)
                 if state is None:
@@ -313,8 +310,8 @@ class EndpointSliceController:
 
     def _filling(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
         """Take what the caches hold of a service into an incomplete state."""
-        names = sorted(self._slice_names.get(key, ()))
-        found = (self._slices.get(ObjectKey(key.namespace, name)) for name in names)
+        names = sorted(key_of(piece) for piece in self._slices.by_index(SLICES_BY_SERVICE, key))
+        found = (self._slices.get(name) for name in names)  # as they are when their turn comes
         return state.fill(
             self._members(key, state),
             (counted for piece in found if piece and service_of(counted := self._as_sent(piece)) == key),
@@ -532,11 +529,11 @@ class EndpointSliceController:
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
         """Rebuild one service from the caches; where its state differs, have it built again, and return what was wrong.
 
-        One that needs a sync that nobody has queued is queued. Costs O(the service), and O(slices of its namespace).
+        One that needs a sync that nobody has queued is queued. Costs O(the service).
         """
         if key == ZONES:
             return self._audit_zones()
-        wrong = [] if self._repair_names(key) else ["the names of the slices"]
+        wrong: list[str] = []
         state = self._states.get(key)
         service = self._services.get(key)
         if service is None or not _is_selected(service):
@@ -600,21 +597,6 @@ class EndpointSliceController:
             state.rejected.update(current.rejected)
         run_at_once(self._filling(key_of(service), state))
         return state
-
-    def _repair_names(self, service: ObjectKey) -> bool:
-        """Compare the names of a service's slices with the store, mend them, and tell whether they were right."""
-        names = {
-            piece.metadata.name
-            for piece in self._slices.in_namespace(service.namespace)
-            if service_of(self._as_sent(piece)) == service
-        }
-        if names == self._slice_names.get(service, set()):
-            return True
-        if names:
-            self._slice_names[service] = names
-        else:
-            del self._slice_names[service]
-        return False
 
     def _plan_is_empty(self, state: ServiceState) -> bool:
         return state.plan(self._settings.max_endpoints_per_slice, None).is_empty

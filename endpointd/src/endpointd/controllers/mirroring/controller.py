@@ -19,6 +19,7 @@ from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.store import Store
 from aiokube.runtime.writer import Writer
+from endpointd.controllers.indexes import SLICES_BY_SERVICE, service_names_of
 from endpointd.controllers.mirroring.desired import (
     Mirrored,
     identity_of,
@@ -96,6 +97,7 @@ class EndpointSliceMirroringController:
         self._services = services
         self._endpoints = endpoints
         self._slices = slices
+        slices.add_index(SLICES_BY_SERVICE, service_names_of)
         self._server = writer
         self._queue = queue
         self._recorder = recorder
@@ -128,7 +130,7 @@ class EndpointSliceMirroringController:
             piece = self._slices.get(name)
             key = mirrored_key(piece) if piece is not None else None
             if key is not None:
-                self._mirror_of(key).slice_names.add(name.name)
+                self._mirror_of(key)
                 self._wake(key)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
@@ -167,12 +169,9 @@ class EndpointSliceMirroringController:
         was = mirrored_key(old) if old is not None else None
         now = mirrored_key(new) if new is not None else None
         if was is not None and old is not None and was != now:
-            state = self._mirrors.get(was)
-            if state is not None:
-                state.slice_names.discard(old.metadata.name)
             self._repair(was, old.metadata.name, "")
         if now is not None and new is not None:
-            self._mirror_of(now).slice_names.add(new.metadata.name)
+            self._mirror_of(now)
             self._repair(now, new.metadata.name, new.metadata.resource_version)
 
     def _repair(self, key: ObjectKey, name: str, resource_version: str) -> None:
@@ -255,13 +254,14 @@ class EndpointSliceMirroringController:
         mirrored = mirror(item, self._settings.max_endpoints_per_subset)
         if state.rejected:
             mirrored = without(mirrored, state.rejected)
-        slices = self._slices_named(item.metadata.namespace, state)
+        slices = self._slices_of(key_of(item))
         sent = {piece.metadata.name: sent for piece in slices if (sent := self._writes.sent_for(piece))}
         return mirrored, plan_mirror(item, mirrored, slices, sent)
 
-    def _slices_named(self, namespace: str, state: MirrorState) -> list[EndpointSlice]:
-        found = (self._slices.get(ObjectKey(namespace, name)) for name in state.slice_names)
-        return [piece for piece in found if piece is not None]
+    def _slices_of(self, key: ObjectKey) -> list[EndpointSlice]:
+        return [
+            piece for piece in self._slices.by_index(SLICES_BY_SERVICE, key) if mirrored_key(piece) == key
+        ]
 
     def _tell(self, item: Endpoints, mirrored: Mirrored, state: MirrorState) -> None:
         """Have Events written of what is not mirrored, where that is news (M-25 repeats them at every sync)."""
@@ -275,8 +275,7 @@ class EndpointSliceMirroringController:
         self, key: ObjectKey, item: Endpoints | None, service: Service | None
     ) -> tuple[SliceFailure, ...]:
         """Take away the slices of what is not mirrored (M-10); those that are gone already are what was wanted."""
-        state = self._mirrors.get(key)
-        doomed = plan_clean_up(self._slices_named(key.namespace, state)) if state is not None else ()
+        doomed = plan_clean_up(self._slices_of(key))
         if doomed:
             if item is None or service is None:
                 kept = await self._ask_for_what_is_missing(key, item, service)
@@ -285,8 +284,8 @@ class EndpointSliceMirroringController:
             writes = await self._writer.delete_all(name_of(key), doomed)
             if writes.failures:
                 return (_one_failure(key, len(doomed), writes.failures),)
-        if state is not None and not state.slice_names:  # else somebody's finalizers hold some
-            del self._mirrors[key]
+        if not self._slices_of(key):  # else somebody's finalizers hold some
+            self._mirrors.pop(key, None)
         self._observer.forgot(key)
         return ()
 
@@ -363,18 +362,18 @@ class EndpointSliceMirroringController:
         """Compare what is remembered of one Endpoints, and what there is of it, with a look at everything.
 
         Where something differs it is repaired, or the key is queued; returns what was wrong. One that is due for a sync,
-        and queued, is passed over. One step, O(the Endpoints) and O(slices of its namespace).
+        and queued, is passed over. One step, O(the Endpoints).
         """
         yield STEPS_A_YIELD
-        wrong = [] if self._repair_names(key) else ["the names of the slices"]
-        if not wrong and (key in self._due or key in self._in_sync):
+        wrong: list[str] = []
+        if key in self._due or key in self._in_sync:
             if self._queue.is_pending(key):
                 return None
             wrong.append("a lost wake-up")
         state = self._mirrors.get(key)
         item = self._endpoints.get(key)
         if item is None or not is_mirrorable(item) or not _wants(self._services.get(key)):
-            if state is not None and plan_clean_up(self._slices_named(key.namespace, state)):
+            if plan_clean_up(self._slices_of(key)):
                 wrong.append("slices of what is not mirrored")
         elif not (state is not None and state.abandoned):
             _, plan = self._plan(item, state or MirrorState())
@@ -383,19 +382,6 @@ class EndpointSliceMirroringController:
         if wrong:
             self._wake(key)
         return ", ".join(wrong) or None
-
-    def _repair_names(self, key: ObjectKey) -> bool:
-        """Compare the names of a key's slices with the store, mend them, and tell whether they were right."""
-        names = {
-            piece.metadata.name
-            for piece in self._slices.in_namespace(key.namespace)
-            if mirrored_key(piece) == key
-        }
-        state = self._mirrors.get(key)
-        if names == (state.slice_names if state is not None else set()):
-            return True
-        self._mirror_of(key).slice_names = names
-        return False
 
 
 def _wants(service: Service | None) -> bool:

@@ -1,4 +1,4 @@
-"""What mirroring remembers of one Endpoints between two syncs: whose slices are whose, and what was told."""
+"""What mirroring remembers of one Endpoints between two syncs: rejected endpoints, and reported problems."""
 
 from endpointd.controllers.mirroring.desired import Identity
 from endpointd.controllers.mirroring.plan import Problem
@@ -7,11 +7,9 @@ from endpointd.controllers.mirroring.plan import Problem
 class MirrorState:
     """What is remembered of one Endpoints, mirrored or not. None of it decides what its slices should hold."""
 
-    __slots__ = ("_rejected_in", "_told", "_told_of_uid", "abandoned", "rejected", "slice_names")
+    __slots__ = ("_rejected_in", "_told", "_told_of_uid", "abandoned", "rejected")
 
     def __init__(self) -> None:
-        self.slice_names: set[str] = set()
-        """Names of the slices that carry the name of the Endpoints and our label."""
         self.rejected: set[Identity] = set()
         """Endpoints that the API server has rejected; they are tried again when the Endpoints has changed."""
         self._rejected_in = ""

@@ -12,7 +12,6 @@ from aiokube.runtime.pacing import run_at_once
 from aiokube.testing.builders import address_number, make_node, make_pod, make_pods, make_service
 from endpointd.controllers.endpointslice.address_type_state import FamilyState
 from endpointd.controllers.endpointslice.controller import ZONES
-from endpointd.controllers.membership import PODS_BY_NODE
 
 WEB = ObjectKey("default", "web")
 RIGHT = {"pod-00001": False, "pod-00002": True, "pod-00003": True}
@@ -85,12 +84,6 @@ def a_lost_holder(world: SliceWorld) -> None:
     lose_wake_ups(world)
 
 
-def lost_slice_names(world: SliceWorld) -> None:
-    flip(world)
-    lose_wake_ups(world)
-    del world.controller._slice_names[WEB]
-
-
 def a_lost_member(world: SliceWorld) -> None:
     world.membership._members[WEB].discard("pod-00001")
     flip(world)
@@ -112,7 +105,6 @@ CORRUPTIONS: list[Callable[[SliceWorld], None]] = [
     a_lost_endpoint,
     a_slice_that_is_not_looked_at,
     a_lost_holder,
-    lost_slice_names,
     a_lost_member,
     a_member_too_many,
 ]
@@ -156,17 +148,6 @@ async def test_a_topology_aware_service_that_fell_out_of_the_index_is_found() ->
     assert one_round(world) == ["the topology-aware services"]
     await settle(world)
     assert world.controller._topology_aware == {WEB}
-
-
-async def test_pods_that_are_filed_under_no_node_or_a_wrong_one_are_found() -> None:
-    world = await world_at_rest()
-    pods = {pod.metadata.name for pod in world.membership.pods_on("node-1")}
-    assert pods
-    world.membership._on_node["node-9"] = world.membership._on_node.pop("node-1")
-    assert world.membership.audit(PODS_BY_NODE) == "the pods by node"
-    assert {pod.metadata.name for pod in world.membership.pods_on("node-1")} == pods
-    assert list(world.membership.pods_on("node-9")) == []
-    assert world.membership.audit(PODS_BY_NODE) is None
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

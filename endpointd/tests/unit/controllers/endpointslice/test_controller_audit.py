@@ -62,21 +62,6 @@ async def test_an_endpoint_that_was_lost_is_found_and_written() -> None:
     assert world.controller.audit(WEB) is None
 
 
-async def test_a_slice_that_was_forgotten_is_found() -> None:
-    world = await world_at_rest()
-    world.controller._slice_names.clear()
-    assert world.controller.audit(WEB) == "the names of the slices"
-    assert world.controller.audit(WEB) is None
-
-
-async def test_a_slice_that_is_remembered_though_it_is_gone_is_found() -> None:
-    world = await world_at_rest()
-    gone = ObjectKey("default", "nothing")
-    world.controller._slice_names[gone] = {"ghost"}
-    assert world.controller.audit(gone) == "the names of the slices"
-    assert gone not in world.controller._slice_names
-
-
 async def test_a_service_without_a_state_and_a_state_without_a_service_are_found() -> None:
     world = await world_at_rest()
     del world.controller._states[WEB]
@@ -124,7 +109,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
 
 async def test_what_the_service_has_told_is_kept_when_its_state_is_replaced() -> None:
     world = await world_at_rest()
-    world.controller._slice_names.clear()
     times = world.controller._states[WEB].trigger_times
-    world.controller.audit(WEB)
+    world.controller._states[WEB].set_pod("pod-00001", None)
+    assert world.controller.audit(WEB) is not None
     assert world.controller._states[WEB].trigger_times is times

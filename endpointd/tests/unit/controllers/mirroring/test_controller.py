@@ -626,24 +626,6 @@ async def test_an_audit_finds_nothing_where_all_is_right() -> None:
     assert await world.work() == []
 
 
-async def test_an_audit_mends_names_that_were_lost() -> None:
-    world = await mirrored_world(ONE)
-    world.controller._mirrors[WEB].slice_names.clear()
-    assert world.controller.audit(WEB) == "the names of the slices"
-    assert world.controller.audit(WEB) is None
-    await world.settle()
-    assert world.writes() == []
-
-
-async def test_an_audit_finds_a_key_that_was_forgotten_altogether() -> None:
-    world = await mirrored_world(ONE)
-    del world.controller._mirrors[WEB]
-    assert WEB in world.controller.audited_keys()
-    assert world.controller.audit(WEB) == "the names of the slices"
-    await world.settle()
-    assert world.writes() == []
-
-
 async def test_an_audit_finds_what_nobody_was_told_of() -> None:
     world = await mirrored_world(ONE)
     (piece,) = world.slices_of()

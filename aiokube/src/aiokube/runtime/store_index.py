@@ -1,0 +1,69 @@
+"""An index of a store: the objects that share a key computed from each of them, kept as the objects change."""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubernetesObject)
+
+KeysOf = Callable[[T], Iterable[Hashable]]
+"""Returns the index keys of an object: none, one or several.
+
+It must be a pure function of the object. One that raises is logged, and the object is left out of the index.
+"""
+
+
+class StoreIndex(Generic[T]):
+    """Object keys by index key. An update costs O(index keys of the changed objects)."""
+
+    __slots__ = ("_buckets", "_name", "keys_of")
+
+    def __init__(self, name: str, keys_of: KeysOf[T]) -> None:
+        self._name = name
+        self.keys_of = keys_of
+        # Dictionaries instead of sets, for their order. No bucket is kept empty.
+        self._buckets: dict[Hashable, dict[ObjectKey, None]] = {}
+
+    def update(self, changes: Iterable[tuple[T | None, T | None]]) -> None:
+        """Apply changes of the store, each (old, new) of one object."""
+        buckets = self._buckets
+        for old, new in changes:
+            before = () if old is None else self._index_keys(old)
+            after = () if new is None else self._index_keys(new)
+            if before == after:
+                continue
+            item = new if new is not None else old
+            if item is None:
+                continue
+            key = key_of(item)
+            for index_key in before:
+                bucket = buckets.get(index_key)
+                if bucket is not None:
+                    bucket.pop(key, None)
+                    if not bucket:
+                        del buckets[index_key]
+            for index_key in after:
+                bucket = buckets.get(index_key)
+                if bucket is None:
+                    buckets[index_key] = {key: None}
+                else:
+                    bucket[key] = None
+
+    def keys(self) -> list[Hashable]:
+        """Return the index keys that at least one object has."""
+        return list(self._buckets)
+
+    def get(self, index_key: Hashable) -> Iterable[ObjectKey]:
+        """Return the keys of the objects that have this index key, in the order in which they came to it."""
+        return self._buckets.get(index_key, ())
+
+    def _index_keys(self, item: T) -> tuple[Hashable, ...]:
+        try:
+            return tuple(self.keys_of(item))
+        except Exception:
+            log.exception("the function of index %s failed: key=%s", self._name, key_of(item))
+            return ()
