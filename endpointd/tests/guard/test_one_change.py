@@ -29,6 +29,8 @@ OVER_CAPACITY = (1_050, 5_000, 20_000)
 """Pods of a service whose Endpoints holds no more than its 1,000 addresses."""
 FEW = 100
 
+FLIP_CALLS = 920
+"""Four are for each of the hundred endpoints of the slice that is written."""
 CALLS_BOUND = 1.05
 """What is called does not grow at all; dictionaries and sets are of other sizes, so that some loops end elsewhere."""
 CALLS_BOUND_OF_ENDPOINTS = 1.10
@@ -165,6 +167,13 @@ def test_a_change_that_no_rule_looks_at_ends_in_the_store(by_pods: Costs, by_ser
         )
         assert cost.writes == ()
         assert cost.calls < 100
+
+
+def test_a_readiness_flip_calls_no_more_functions_than_it_did(by_pods: Costs) -> None:
+    """Of Python and C, from the watch to the write and its echo, the server in memory included: raise it knowingly."""
+    assert {
+        size: cost["flip"].calls for size, cost in by_pods.items() if cost["flip"].calls > FLIP_CALLS
+    } == {}
 
 
 @pytest.mark.parametrize("change", sorted(OF_SLICES.keys() - {"irrelevant"}))

@@ -1,7 +1,7 @@
 """An index of a store: the objects that share a key computed from each of them, kept as the objects change."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
@@ -10,11 +10,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubernetesObject)
 
-KeysOf = Callable[[T], Iterable[Hashable]]
+KeysOf = Callable[[T], Sequence[Hashable]]
 """Returns the index keys of an object: none, one or several.
 
 It must be a pure function of the object. One that raises is logged, and the object is left out of the index.
 """
+
+_FAILED = "the function of index %s failed: key=%s"
 
 
 class StoreIndex(Generic[T]):
@@ -30,14 +32,22 @@ class StoreIndex(Generic[T]):
 
     def update(self, changes: Iterable[tuple[T | None, T | None]]) -> None:
         """Apply changes of the store, each (old, new) of one object."""
-        buckets = self._buckets
+        buckets, keys_of = self._buckets, self.keys_of
         for old, new in changes:
-            before = () if old is None else self._index_keys(old)
-            after = () if new is None else self._index_keys(new)
-            if before == after:
-                continue
             item = new if new is not None else old
             if item is None:
+                continue
+            try:
+                before = keys_of(old) if old is not None else ()
+            except Exception:
+                log.exception(_FAILED, self._name, key_of(item))
+                before = ()
+            try:
+                after = keys_of(new) if new is not None else ()
+            except Exception:
+                log.exception(_FAILED, self._name, key_of(item))
+                after = ()
+            if before == after:
                 continue
             key = key_of(item)
             for index_key in before:
@@ -60,10 +70,3 @@ class StoreIndex(Generic[T]):
     def get(self, index_key: Hashable) -> Iterable[ObjectKey]:
         """Return the keys of the objects that have this index key, in the order in which they came to it."""
         return self._buckets.get(index_key, ())
-
-    def _index_keys(self, item: T) -> tuple[Hashable, ...]:
-        try:
-            return tuple(self.keys_of(item))
-        except Exception:
-            log.exception("the function of index %s failed: key=%s", self._name, key_of(item))
-            return ()

@@ -17,11 +17,11 @@ def node_names_of(pod: Pod) -> tuple[str, ...]:
 
 def service_names_of(endpoint_slice: EndpointSlice) -> tuple[ObjectKey, ...]:
     """Return the service that a slice's label names, if it names one."""
-    service = service_name_of(endpoint_slice)
-    return (service,) if service is not None else ()
+    metadata = endpoint_slice.metadata
+    name = metadata.labels.get(SERVICE_NAME_LABEL) if metadata.labels else None
+    return (ObjectKey(metadata.namespace, name),) if name else ()
 
 
 def service_name_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     """Return the service that a slice's label names, whoever manages the slice; None if it names none."""
-    name = (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL)
-    return ObjectKey(endpoint_slice.metadata.namespace, name) if name else None
+    return next(iter(service_names_of(endpoint_slice)), None)

@@ -14,7 +14,8 @@ from aiokube.client.errors import InternalServerError
 from aiokube.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_service_port
 from aiokube.testing.memory_server import MemoryServer
 from endpointd.controllers.endpointslice.controller import EndpointSliceController, EndpointSliceSettings
-from endpointd.controllers.endpointslice.metrics import Figures, SliceMetrics
+from endpointd.controllers.endpointslice.metrics import SliceMetrics
+from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 
 pytestmark = pytest.mark.usefixtures("both_answers")
 
@@ -261,7 +262,7 @@ async def test_sums_kept_as_things_change_are_those_of_a_fresh_count(seed: int) 
     for service in world.services.values():
         world.queue.add(key_of(service))
     await world.settle()
-    each = [world.controller.rebuilt(service).figures(SIZE) for service in world.services.values()]
+    each = [world.controller.rebuilt(service).counts(SIZE) for service in world.services.values()]
     assert world.gauges == (
         sum(one.endpoints for one in each),
         sum(one.slices for one in each),
@@ -299,10 +300,10 @@ def test_figures_are_exchanged_not_added() -> None:
     # The numbers of upstream's own test of its sums (behaviour 5.6), as far as they are sums.
     metrics = SliceMetrics(HandClock())
     steps = [
-        (make_service("a"), Figures(30, 13, 2), (2, 13, 30)),
-        (make_service("b"), Figures(80, 2, 2), (4, 15, 110)),
-        (make_service("a"), Figures(60, 26, 4), (6, 28, 140)),
-        (make_service("b"), Figures(130, 0, 2), (6, 26, 190)),
+        (make_service("a"), ServiceCounts(30, 13, 2), (2, 13, 30)),
+        (make_service("b"), ServiceCounts(80, 2, 2), (4, 15, 110)),
+        (make_service("a"), ServiceCounts(60, 26, 4), (6, 28, 140)),
+        (make_service("b"), ServiceCounts(130, 0, 2), (6, 26, 190)),
     ]
     for service, figures, expected in steps:
         metrics.described(service, figures)

@@ -19,8 +19,8 @@ from endpointd.controllers.endpointslice.desired import (
 from endpointd.controllers.endpointslice.distribution import topology_aware
 from endpointd.controllers.endpointslice.hint_counts import HintCounts
 from endpointd.controllers.endpointslice.hints import TopologyView
-from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
+from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.endpointslice.topology import RatiosOf, Refusal
 
 
@@ -172,11 +172,12 @@ class FamilyState:
             del sizes[observed.size]
             if not sizes:
                 del self._by_size[observed.ports.key]
+        holders, unplaced, desired = self._holders, self._unplaced, self._desired
         for endpoint in observed.slice.endpoints or ():
             pod = endpoint.target_ref.name if endpoint.target_ref is not None else None
-            if pod is not None and self._holders.get(pod) == name:
-                del self._holders[pod]
-                self._unplaced[pod] = self._desired[pod]
+            if pod in holders and holders[pod] == name:
+                del holders[pod]
+                unplaced[pod] = desired[pod]
 
     def _claim(self, observed: ObservedSlice) -> bool:
         """Enter a slice as the holder of its endpoints; tell whether it is just as it should be."""
@@ -184,21 +185,24 @@ class FamilyState:
         key, name = observed.ports.key, observed.name
         if not observed.slice.endpoints and key not in self._wanted_ports:
             right = False
+        # Not looked up for each endpoint: this is the hot path.
+        namespace, desired, holders, unplaced = self._namespace, self._desired, self._holders, self._unplaced
         for endpoint in observed.slice.endpoints or ():
             target = endpoint.target_ref
-            pod = target.name if target is not None and target.namespace == self._namespace else None
-            wanted = self._desired.get(pod) if pod is not None else None
+            pod = target.name if target is not None and target.namespace == namespace else None
+            wanted = desired.get(pod) if pod is not None else None
             if (
                 pod is None
                 or wanted is None
-                or pod in self._holders
+                or pod in holders
                 or wanted.ports.key != key
                 or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
             ):
                 right = False
                 continue
-            self._holders[pod] = name
-            self._unplaced.pop(pod, None)
+            holders[pod] = name
+            if pod in unplaced:
+                del unplaced[pod]
             if (
                 right
                 and endpoint is not wanted.endpoint
@@ -280,12 +284,12 @@ class FamilyState:
         """Return a copy of the slices taken note of, by name."""
         return {name: observed.slice for name, observed in (self._slices | self._not_owned).items()}
 
-    def figures(self, max_endpoints: int) -> Figures:
+    def counts(self, max_endpoints: int) -> ServiceCounts:
         """Return how much there is to publish, and in how many slices: O(port sets)."""
         full = 0
         for count in self._desired_of_ports.values():
             full -= -count // max_endpoints
-        return Figures(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
+        return ServiceCounts(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
 
     def hint_counts(self) -> tuple[object, ...]:
         """Return what is counted of hints; nothing where the service does not ask for topology-aware ones."""

@@ -3,7 +3,7 @@
 from aiokube.api.core import Service
 from aiokube.api.meta import key_of
 from aiokube.runtime.writer import Writer
-from endpointd.controllers.endpointslice.metrics import SliceObserver
+from endpointd.controllers.endpointslice.observer import SliceObserver
 from endpointd.controllers.endpointslice.plan import FamilyPlan
 from endpointd.controllers.endpointslice.state import ServicePlan
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter, SliceWrites, WrittenSlices
@@ -22,7 +22,7 @@ class SliceApplier:
         told: WrittenSlices,
         *,
         writes_at_once: int,
-        observer: SliceObserver | None = None,
+        observer: SliceObserver,
     ) -> None:
         self._writer = SliceWriter(writer, told, writes_at_once=writes_at_once)
         self._observer = observer
@@ -44,8 +44,6 @@ class SliceApplier:
         return failures
 
     def _observe(self, service: Service, plan: FamilyPlan | None, outcome: SliceWrites) -> None:
-        if self._observer is None:
-            return
         self._observer.changed("create", outcome.created)
         self._observer.changed("update", outcome.updated)
         self._observer.changed("delete", outcome.deleted)

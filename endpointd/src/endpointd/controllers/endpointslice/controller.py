@@ -24,8 +24,8 @@ from aiokube.runtime.writer import Writer
 from endpointd.controllers.audit import differences
 from endpointd.controllers.endpointslice.apply import SliceApplier
 from endpointd.controllers.endpointslice.desired import service_of
-from endpointd.controllers.endpointslice.metrics import Result, SliceObserver
 from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
+from endpointd.controllers.endpointslice.observer import NoObserver, SliceObserver
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.indexes import (
@@ -112,8 +112,10 @@ class EndpointSliceController:
         self._recorder = recorder
         self._clock = clock
         self._settings = settings
-        self._observer = observer
-        self._applier = SliceApplier(writer, self, writes_at_once=settings.writes_at_once, observer=observer)
+        self._observer: SliceObserver = observer or NoObserver()
+        self._applier = SliceApplier(
+            writer, self, writes_at_once=settings.writes_at_once, observer=self._observer
+        )
         self._states: dict[ObjectKey, ServiceState] = {}
         self._pace = RepairPace(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
@@ -176,7 +178,7 @@ class EndpointSliceController:
         except Exception:
             self._distrust(service)
             raise
-        if self._observer is not None and to_be_planned:
+        if to_be_planned:
             self._observer.pod_changed(service)
 
     def _set_pod(self, service: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
@@ -297,16 +299,15 @@ class EndpointSliceController:
             self._renew(service)
 
     def _forget(self, service: ObjectKey) -> None:
-        if self._observer is not None:
-            self._observer.forgot(service)
+        self._observer.forgot(service)
         self._topology_aware.discard(service)
         self._states.pop(service, None)
         self.rejections.forget(service)
 
     def _describe(self, service: ObjectKey) -> None:
         state = self._states.get(service)
-        if self._observer is not None and state is not None:
-            self._observer.described(state.service, state.figures(self._settings.max_endpoints_per_slice))
+        if state is not None:
+            self._observer.described(state.service, state.counts(self._settings.max_endpoints_per_slice))
 
     def _filling(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
         """Take what the caches hold of a service into an incomplete state."""
@@ -396,11 +397,11 @@ class EndpointSliceController:
         for _ in range(_REPLANS):
             if not failures or not all(failure.outdated for failure in failures):
                 break
-            self._tell("stale")
+            self._observer.synced("stale")
             failures = await self._sync(key)
         state = self._states.get(key)
         if state is None:
-            self._tell("success")
+            self._observer.synced("success")
             return
         texts = [failure.text for failure in failures]
         texts += [
@@ -416,18 +417,14 @@ class EndpointSliceController:
                 "FailedToUpdateEndpointSlices",
                 f"Error updating Endpoint Slices for Service {key}: {text}",
             )
-            self._tell("error")
+            self._observer.synced("error")
             waits = [failure.retry_after_seconds for failure in failures if failure.retry_after_seconds]
             raise SyncFailedError(
                 text,
                 retry_after_seconds=max(waits, default=None),
                 unavailable=bool(failures) and all(failure.unavailable for failure in failures),
             )
-        self._tell("success")
-
-    def _tell(self, result: Result) -> None:
-        if self._observer is not None:
-            self._observer.synced(result)
+        self._observer.synced("success")
 
     async def _complete(self, key: ObjectKey) -> ServiceState | None:
         """Return the state of a service once it is complete, None if the service selects nothing.
@@ -457,16 +454,15 @@ class EndpointSliceController:
         hint_events = state.hint_events(plan)
         failures: list[SliceFailure] = []
         observer = self._observer
-        if observer is not None:
-            family_plans = [family_plan for _, family_plan in plan.families]
-            observer.planned(state.service, family_plans, families=len(state.translator.address_types))
+        family_plans = [family_plan for _, family_plan in plan.families]
+        observer.planned(state.service, family_plans, families=len(state.translator.address_types))
+        is_written = not plan.is_empty
         try:
-            if not plan.is_empty:
+            if is_written:
                 failures = await self._applier.apply(state.service, plan)
         except BaseException:
             state.trigger_times.put_back(taken)
-            if observer is not None:
-                observer.failed(key)
+            observer.failed(key)
             raise
         finally:  # S-75: whatever became of the writes
             for event in hint_events:
@@ -476,12 +472,11 @@ class EndpointSliceController:
         if failures:
             state.trigger_times.put_back(taken)
             failures = [self._leave_out(key, failure) for failure in failures]
-        if observer is not None:
-            if failures:
-                observer.failed(key)
-            else:
-                observer.completed(key, wrote=not plan.is_empty)
-            self._describe(key)
+        if failures:
+            observer.failed(key)
+        else:
+            observer.completed(key, wrote=is_written)
+        self._describe(key)
         return failures
 
     def _leave_out(self, key: ObjectKey, failure: SliceFailure) -> SliceFailure:

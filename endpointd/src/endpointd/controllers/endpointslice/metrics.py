@@ -1,10 +1,7 @@
-"""What the EndpointSlice controller tells of its work, and the figures made of it (behaviour 2.12)."""
+"""The metrics of the EndpointSlice controller, under upstream's names (behaviour 2.12)."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, Protocol
-
-import msgspec
 
 from aiokube.api.core import Service
 from aiokube.api.meta import ObjectKey, key_of
@@ -15,81 +12,18 @@ from endpointd.controllers.endpointslice.distribution import (
     topology_aware,
     traffic_distribution,
 )
+from endpointd.controllers.endpointslice.observer import Operation, Result
 from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.sync_lag import SyncLag
-
-Operation = Literal["create", "update", "delete"]
-Result = Literal["success", "stale", "error"]
 
 PREFIX = "endpoint_slice_controller_"
 ENDPOINT_BOUNDS = exponential_bounds(2, 2, 15)
 CHANGE_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-class Figures(msgspec.Struct, frozen=True, gc=False):
-    """How much a service publishes, all its address types together."""
-
-    endpoints: int = 0
-    slices: int = 0
-    """Those that there are."""
-    slices_desired: int = 0
-    """Those that there would be if all were full: one at least for each address type."""
-
-    def plus(self, other: "Figures") -> "Figures":
-        """Return the sums."""
-        return Figures(
-            self.endpoints + other.endpoints,
-            self.slices + other.slices,
-            self.slices_desired + other.slices_desired,
-        )
-
-
-class SliceObserver(Protocol):
-    """Is told synchronously, from within changes and syncs; it must be quick and must not raise.
-
-    A sync of a service is told as :meth:`planned`, :meth:`family_written` and :meth:`changed` where something is
-    written, then one of :meth:`completed`, :meth:`failed`. Syncs of one service follow each other.
-    """
-
-    def pod_changed(self, service: ObjectKey) -> None:
-        """Take note of a pod's change that has to be published, in the loop turn in which it was stored."""
-        ...
-
-    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
-        """Take note of a sync's plan: those of its address types that were looked at, of so many in all."""
-        ...
-
-    def changed(self, operation: Operation, count: int = 1) -> None:
-        """Take note of writes that succeeded."""
-        ...
-
-    def family_written(self, service: Service, plan: FamilyPlan) -> None:
-        """Take note of a plan, not an empty one, that has been carried out in full."""
-        ...
-
-    def completed(self, service: ObjectKey, *, wrote: bool) -> None:
-        """Take note that what was planned is published; it may have been already."""
-        ...
-
-    def failed(self, service: ObjectKey) -> None:
-        """Take note that something that was planned has not been written, or was cut short."""
-        ...
-
-    def synced(self, result: Result) -> None:
-        """Take note of how a sync ended; ``stale``: the server knew better, and there is another one at once."""
-        ...
-
-    def described(self, service: Service, figures: Figures) -> None:
-        """Take note of how a service is now."""
-        ...
-
-    def forgot(self, service: ObjectKey) -> None:
-        """Take note that a service has gone; also of one that was never described."""
-        ...
-
-
 class SliceMetrics:
-    """Upstream's metrics of this controller, under its names. Fulfils :class:`SliceObserver`.
+    """Upstream's metrics of this controller, under its names. Fulfils :class:`~endpointd.controllers.endpointslice.observer.SliceObserver`.
 
     Each call costs O(what it tells); sums over services are kept as they change. Every label value that is known
     beforehand is there from the start.
@@ -106,7 +40,7 @@ class SliceMetrics:
         self.endpoints = 0
         self.slices = 0
         self.slices_desired = 0
-        self._described: dict[ObjectKey, tuple[Figures, str | None]] = {}
+        self._described: dict[ObjectKey, tuple[ServiceCounts, str | None]] = {}
 
     # ------------------------------------------------------------------------------------- being told
 
@@ -152,28 +86,28 @@ class SliceMetrics:
         """Count a sync."""
         self.syncs[result] += 1
 
-    def described(self, service: Service, figures: Figures) -> None:
-        """Put a service's figures in the place of its earlier ones."""
+    def described(self, service: Service, counts: ServiceCounts) -> None:
+        """Replace a service's earlier counts."""
         key = key_of(service)
-        now = (figures, traffic_distribution(service))
+        now = (counts, traffic_distribution(service))
         if self._described.get(key) == now:
             return
         self._replace(key, now)
 
     def forgot(self, service: ObjectKey) -> None:
-        """Take a service's figures away."""
+        """Remove a service's counts."""
         self.lag.forget(service)
         self._replace(service, None)
 
-    def _replace(self, key: ObjectKey, now: tuple[Figures, str | None] | None) -> None:
+    def _replace(self, key: ObjectKey, now: tuple[ServiceCounts, str | None] | None) -> None:
         before = self._described.pop(key, None)
         for record, sign in ((before, -1), (now, 1)):
             if record is None:
                 continue
-            figures, distribution = record
-            self.endpoints += sign * figures.endpoints
-            self.slices += sign * figures.slices
-            self.slices_desired += sign * figures.slices_desired
+            counts, distribution = record
+            self.endpoints += sign * counts.endpoints
+            self.slices += sign * counts.slices
+            self.slices_desired += sign * counts.slices_desired
             if distribution is not None:
                 self.distributions[distribution] += sign
         if now is not None:

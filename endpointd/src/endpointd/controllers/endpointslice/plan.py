@@ -152,8 +152,9 @@ def _pack(
         else:
             packing.right.append(observed)
             intact.append(observed)
-    for pod in claimed:
-        remaining.pop(pod, None)
+    if remaining:
+        for pod in claimed:
+            remaining.pop(pod, None)
     packing.added += len(remaining)
     packing.update.extend(dirty)
     waiting = list(remaining.values())
@@ -190,28 +191,28 @@ def _keep(
     kept: list[Endpoint] = []
     changed = takes_away = False
     endpoints = observed.slice.endpoints or ()
-    name, port_key = observed.name, observed.ports.key  # not read for each endpoint: this is the hot path
+    # Not looked up for each endpoint: this is the hot path.
+    name, port_key = observed.name, observed.ports.key
+    desired, holders, with_hints = view.desired, view.holders, view.topology is not None
     for endpoint in endpoints:
         target = endpoint.target_ref
         pod = target.name if target is not None and target.namespace == namespace else None
-        wanted = view.desired.get(pod) if pod is not None else None
+        wanted = desired.get(pod) if pod is not None else None
         if (
             pod is None
             or wanted is None
             or wanted.ports.key != port_key
             or pod in claimed
-            or view.holders.get(pod, name) != name
+            or (pod in holders and holders[pod] != name)
             # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
             or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
         ):
             changed = takes_away = True
             continue
         claimed.add(pod)
-        if endpoint is wanted.endpoint or same_content(
-            endpoint, wanted.endpoint, whatever_hints=view.topology is not None
-        ):
+        if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, whatever_hints=with_hints):
             # With its hints where they are shared out: those that need no change are then not made again.
-            kept.append(wanted.endpoint if view.topology is None else endpoint)
+            kept.append(endpoint if with_hints else wanted.endpoint)
         else:
             changed = True
             kept.append(wanted.endpoint)

@@ -20,8 +20,8 @@ from endpointd.controllers.endpointslice.desired import (
 )
 from endpointd.controllers.endpointslice.distribution import topology_aware
 from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus
-from endpointd.controllers.endpointslice.metrics import Figures
 from endpointd.controllers.endpointslice.plan import FamilyPlan, plan_family
+from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.endpointslice.topology import RatiosOf
 from endpointd.controllers.pods import rejection_of
 from endpointd.controllers.trigger_time import TriggerTimes
@@ -254,13 +254,13 @@ class ServiceState:
         """Return the state of each address type."""
         return iter(self._families.values())
 
-    def figures(self, max_endpoints: int) -> Figures:
+    def counts(self, max_endpoints: int) -> ServiceCounts:
         """Return how much the service publishes, all address types together: O(port sets)."""
-        total: Figures | None = None
+        total: ServiceCounts | None = None
         for family in self._families.values():
-            one = family.figures(max_endpoints)
+            one = family.counts(max_endpoints)
             total = one if total is None else total.plus(one)
-        return total or Figures()
+        return total or ServiceCounts()
 
     def snapshot(self, *, at_rest: bool = True) -> dict[str, object]:
         """Return a copy of every part that a state rebuilt from the listers must have too, by name.
