@@ -18,9 +18,9 @@ from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.store import open_storage
 from tinykube.server.verbs.context import Backend, Caller, Target, copied, new_request
-from tinykube.server.verbs.create import create
 from tinykube.server.verbs.namespaces import NAMESPACES
 from tinykube.server.verbs.options import WriteOptions
+from tinykube.server.verbs.write import create
 
 _SERVER_SET = (
     "resourceVersion", "uid", "creationTimestamp", "managedFields", "selfLink", "generation",

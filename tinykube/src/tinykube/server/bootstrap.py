@@ -6,9 +6,8 @@ from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition
 from tinykube.server.verbs.context import Backend, Caller, Target, new_request
-from tinykube.server.verbs.create import create
 from tinykube.server.verbs.options import WriteOptions
-from tinykube.server.verbs.update import update
+from tinykube.server.verbs.write import create, update
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SERVER = Caller("system:apiserver", "tinykube-apiserver", ("system:masters",))

@@ -8,7 +8,7 @@ from tinykube.server.verbs.context import Backend, Caller, Target, new_request
 from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.options import DeleteOptions
 from tinykube.server.verbs.subresources import modify_subresource
-from tinykube.server.verbs.update import modify
+from tinykube.server.verbs.write import modify
 
 _LOOPS = Caller("system:kube-controller-manager", "tinykube-lifecycle", ("system:masters",))
 

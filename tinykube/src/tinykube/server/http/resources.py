@@ -36,13 +36,10 @@ from tinykube.server.http.tables import partial, table
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import PatchType
 from tinykube.server.registry.definition import Definition, Request, Subresource, Verb
-from tinykube.server.verbs.apply import apply
 from tinykube.server.verbs.context import Backend, Result, Target, answer, new_request, shown
-from tinykube.server.verbs.create import create
 from tinykube.server.verbs.delete import delete, delete_collection
-from tinykube.server.verbs.fields import report
+from tinykube.server.verbs.field_validation import report
 from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptions
-from tinykube.server.verbs.patch import patch
 from tinykube.server.verbs.read import get, list_page
 from tinykube.server.verbs.selection import parse_selection
 from tinykube.server.verbs.subresources import (
@@ -51,8 +48,8 @@ from tinykube.server.verbs.subresources import (
     read_subresource,
     write_subresource,
 )
-from tinykube.server.verbs.update import update
 from tinykube.server.verbs.watch import open_watch
+from tinykube.server.verbs.write import apply, create, patch, update
 
 _PATCH_TYPES: Mapping[str, PatchType] = {
     "application/json-patch+json": "json",

@@ -1,18 +1,52 @@
 """One object written: the storage's answer turned into what a client is told, and the hooks that follow."""
 
+from types import TracebackType
+
 from tinykube.server.errors import StatusError, internal
 from tinykube.server.objects import JsonObject, StorageKey
 from tinykube.server.registry.definition import Request, Strategy
-from tinykube.server.storage.model import Change, Storage, StorageFailedError, StoredObject, Write
+from tinykube.server.storage.model import (
+    Change,
+    Storage,
+    StorageFailedError,
+    StoredObject,
+    Write,
+    WriteConflictError,
+)
 
 _LONGEST_COMMIT_SECONDS = 10.0
 
 
+MAX_ATTEMPTS = 100
+"""How often a write starts again; each lost race means that another write has succeeded."""
+
+
 def roll_back(request: Request) -> None:
-    """Call the hooks of a write that does not happen; each once, however often this is called."""
+    """Release what a write that does not happen has allocated: run its ``on_failure`` hooks, each once."""
     hooks, request.on_failure, request.on_commit = request.on_failure, [], []
     for hook in hooks:
         hook()
+
+
+class Attempt:
+    """One attempt of a write. If it fails it is rolled back; a lost race (WriteConflictError) is not an error."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Roll back after an exception; suppress WriteConflictError, so that the caller tries again."""
+        if kind is None:
+            return False
+        roll_back(self._request)
+        return issubclass(kind, WriteConflictError)
 
 
 def note_created(strategy: Strategy, request: Request, stored: StoredObject) -> None:

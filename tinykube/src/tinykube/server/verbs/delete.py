@@ -6,13 +6,12 @@ from aiokube.api.times import format_time
 from tinykube.server.errors import StatusError, conflict, not_found, stale
 from tinykube.server.objects import GroupResource, JsonObject
 from tinykube.server.registry.definition import Request
-from tinykube.server.storage.model import StoredObject, WriteConflictError
-from tinykube.server.verbs.commit import commit_one, note_deleted, roll_back
+from tinykube.server.storage.model import StoredObject
+from tinykube.server.verbs.commit import MAX_ATTEMPTS, Attempt, commit_one, note_deleted
 from tinykube.server.verbs.context import Backend, Caller, Result, Target, answer, new_request, shown
 from tinykube.server.verbs.options import DeleteOptions
 from tinykube.server.verbs.selection import Selection
 
-_ATTEMPTS = 100
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
 
@@ -23,17 +22,12 @@ async def delete(backend: Backend, target: Target, request: Request, options: De
     period keeps it until somebody deletes it with 0. A deletion that has begun can only be hastened.
     """
     options.check()
-    for _ in range(_ATTEMPTS):
-        stored = backend.storage.head(target.key())
-        if stored is None:
-            raise not_found(target.resource, target.name)
-        try:
+    for _ in range(MAX_ATTEMPTS):
+        with Attempt(request):
+            stored = backend.storage.head(target.key())
+            if stored is None:
+                raise not_found(target.resource, target.name)
             return await _delete_once(backend, target, request, options, stored)
-        except WriteConflictError:
-            roll_back(request)
-        except BaseException:
-            roll_back(request)
-            raise
     raise stale(target.resource, target.name)
 
 

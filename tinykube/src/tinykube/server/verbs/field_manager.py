@@ -1,6 +1,5 @@
-"""Who owns what an object holds, kept at each write: the wiring between the verbs and the field sets."""
+"""Managed fields: which manager owns which fields of an object, updated at each write."""
 
-from collections.abc import Callable
 from typing import Any
 
 from aiokube.api.times import format_time
@@ -17,10 +16,6 @@ from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Request
 from tinykube.server.verbs.context import Target, shown
 from tinykube.server.verbs.options import WriteOptions
-
-Own = Callable[[JsonObject | None, JsonObject, Any], Any]
-"""Gets what is stored (None: nothing), what is to be, defaulted, and the managedFields that this came with; returns the
-managedFields that are to be, None for none."""
 
 
 def tracked(target: Target) -> Tracked:
@@ -43,36 +38,40 @@ def writer(target: Target, request: Request, options: WriteOptions | None) -> Wr
     return Writer(manager_name(named, request.user_agent), subresource, format_time(request.clock.wall()))
 
 
-class Owner:
-    """Says who owns an object after a write that is no apply. One for each write; without options it is a loop of ours."""
+class FieldManager:
+    """Computes the managed fields of one object for one write. Without options the writer is the server itself."""
 
     def __init__(self, target: Target, request: Request, options: WriteOptions | None) -> None:
         self._target = target
         self._request = request
         self._options = options
-        self._empty: tuple[str, ...] = ()
-        self._forgets = False
+        self._empty_lists: tuple[str, ...] = ()
+        self._resets = False
 
-    def look_at(self, body: JsonObject) -> None:
-        """Note what a body says that decoding makes nothing of: an empty list is a client's word, and so is owned."""
-        self._empty = tuple(name for name, value in body.items() if value == [])
-        self._forgets = metadata_of(body).get("managedFields") == []
+    def note_sent(self, body: JsonObject) -> None:
+        """Note what conforming removes from a body: empty lists are owned, and empty managedFields reset ownership."""
+        self._empty_lists = tuple(name for name, value in body.items() if value == [])
+        self._resets = metadata_of(body).get("managedFields") == []
 
-    def __call__(self, old: JsonObject | None, new: JsonObject, given: Any) -> Any:
-        """Return the managedFields that are to be (:data:`Own`)."""
+    def update(self, old: JsonObject | None, new: JsonObject, sent: Any) -> Any:
+        """Return the managedFields after a create, update or patch; None for none.
+
+        ``old``: the stored object, None for a create. ``new``: the new object with its defaults. ``sent``: the managedFields
+        of the body.
+        """
         definition = self._target.definition
         about = tracked(self._target)
         who = writer(self._target, self._request, self._options)
-        given = [] if self._forgets else given
-        said: JsonObject = {name: [] for name in self._empty if name in new and new[name] is None}
+        sent = [] if self._resets else sent
+        empty: JsonObject = {name: [] for name in self._empty_lists if name in new and new[name] is None}
         if definition.types is not None:
-            # As it came, before it is brought into the version that is stored: what that drops is the writer's all the same.
+            # In the version that was sent: the writer also owns the fields that conversion to the stored version drops.
             seen = {**new, "apiVersion": definition.api_version}
         else:
-            seen = shown(definition, {**new, **said} if said else new)
+            seen = shown(definition, {**new, **empty} if empty else new)
         if old is None:
-            return after_creation(about, who, seen, given)
-        return after_writing(about, who, shown(definition, old), seen, given)
+            return after_creation(about, who, seen, sent)
+        return after_writing(about, who, shown(definition, old), seen, sent)
 
 
 def scale_to_write(target: Target, scale: JsonObject, obj: JsonObject) -> JsonObject:
@@ -99,7 +98,7 @@ def own_scaled(
     else:
         entries = owners_after_writing(writer(target, request, options), before, after)
     owners, version = metadata_of(obj).get("managedFields"), target.definition.api_version
-    settle(obj, owners_of_parent(owners, entries, version, _replicas(target)))
+    set_managed_fields(obj, owners_of_parent(owners, entries, version, _replicas(target)))
 
 
 def _replicas(target: Target) -> ReplicasPaths:
@@ -107,13 +106,8 @@ def _replicas(target: Target) -> ReplicasPaths:
     return WORKLOADS if types is None else types.replicas
 
 
-def as_given(old: JsonObject | None, new: JsonObject, given: Any) -> Any:
-    """Keep the managedFields that a document came with: an apply has decided on them already."""
-    return given
-
-
-def settle(obj: JsonObject, entries: Any) -> None:
-    """Set the managedFields of an object, or take them out."""
+def set_managed_fields(obj: JsonObject, entries: Any) -> None:
+    """Set the managedFields of an object, or remove them if there are no entries."""
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:

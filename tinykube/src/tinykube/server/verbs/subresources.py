@@ -1,7 +1,12 @@
-"""Subresources other than ``status``: ``scale``, ``binding``, ``eviction``, ``finalize``. Their handlers have the say."""
+"""Subresources other than ``status``: ``scale``, ``binding``, ``eviction``, ``finalize``. Their handlers decide.
+
+Stages of a write: current object -> merge or apply -> conform -> handler -> managed fields -> validation -> commit.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from tinykube.server.errors import StatusError, bad_request, invalid, not_found, stale
 from tinykube.server.fields import scaling
@@ -9,25 +14,29 @@ from tinykube.server.objects import JsonObject
 from tinykube.server.patch.errors import no_strategic_merge
 from tinykube.server.patch.service import PatchType
 from tinykube.server.registry.definition import Request, Subresource, SubresourceHandler
-from tinykube.server.storage.model import WriteConflictError
-from tinykube.server.verbs.apply import applied_document, report_twice
-from tinykube.server.verbs.commit import roll_back
+from tinykube.server.storage.model import StoredObject
+from tinykube.server.verbs.commit import MAX_ATTEMPTS, Attempt
 from tinykube.server.verbs.context import Backend, Target, copied, shown
 from tinykube.server.verbs.delete import delete
-from tinykube.server.verbs.field_manager import Owner, own_scaled, scale_to_write, settle, writer
-from tinykube.server.verbs.fields import conform
+from tinykube.server.verbs.field_manager import (
+    FieldManager,
+    own_scaled,
+    scale_to_write,
+    set_managed_fields,
+    writer,
+)
+from tinykube.server.verbs.field_validation import Kind, conform, report_duplicate_keys
 from tinykube.server.verbs.metadata import check_name, check_namespace, check_type, ensure_metadata
 from tinykube.server.verbs.options import DeleteOptions, WriteOptions
-from tinykube.server.verbs.update import keep_times, write_decided
+from tinykube.server.verbs.write import applied_document, keep_times, replace
 
-_ATTEMPTS = 100
 _EVICTION = "eviction"
 _FINALIZE = "finalize"
 _SCALE = "scale"
 
 
 def read_subresource(backend: Backend, target: Target, handler: SubresourceHandler) -> JsonObject:
-    """Return what a subresource shows of an object. Raises 404."""
+    """Return what a GET of a subresource answers. Raises 404."""
     stored = backend.storage.get(target.key())
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -42,12 +51,16 @@ async def write_subresource(
     body: JsonObject,
     options: WriteOptions,
 ) -> JsonObject:
-    """Write through a subresource; return what the client gets. The handler decides on what was accepted last.
+    """Create or update a subresource; return the answer. The handler decides on the newest accepted object.
 
-    An eviction is a deletion with the options it carries, once its handler has let it pass.
+    An eviction that its handler permits is a deletion with the options it carries.
     """
     _check_body(backend, target, request, subresource, body, options)
-    return await modify_subresource(backend, target, request, subresource, lambda _: copied(body), options)
+    for _ in range(MAX_ATTEMPTS):
+        with Attempt(request):
+            current = _current(backend, target, subresource)
+            return await _write(backend, target, request, subresource, options, current, copied(body))
+    raise stale(target.resource, target.name)
 
 
 async def patch_subresource(
@@ -59,17 +72,17 @@ async def patch_subresource(
     patch: object,
     options: WriteOptions,
 ) -> JsonObject:
-    """Patch what a subresource shows, and write the result through it. Raises 415 for a strategic merge of a custom resource's."""
+    """Patch a subresource; return the answer. Raises 415 for a strategic merge into that of a custom resource."""
     if patch_type == "strategic" and target.definition.types is not None:
         raise no_strategic_merge()
-    group, version = _types_of(target, subresource)
-
-    def patched(shown_now: JsonObject) -> JsonObject:
-        result = backend.patches.apply(patch_type, group, version, subresource.kind, shown_now, patch)
-        _check_body(backend, target, request, subresource, result, options)
-        return result
-
-    return await modify_subresource(backend, target, request, subresource, patched, options)
+    kind = _kind(target, subresource)
+    for _ in range(MAX_ATTEMPTS):
+        with Attempt(request):
+            current = _current(backend, target, subresource)
+            body = backend.patches.apply(patch_type, *kind, copied(current.shown), patch)
+            _check_body(backend, target, request, subresource, body, options)
+            return await _write(backend, target, request, subresource, options, current, body)
+    raise stale(target.resource, target.name)
 
 
 async def apply_subresource(
@@ -81,30 +94,106 @@ async def apply_subresource(
     options: WriteOptions,
     problems: Sequence[str] = (),
 ) -> JsonObject:
-    """Apply what a manager wants of what a subresource shows; return what the client gets.
+    """Server-side apply to a subresource; return the answer.
 
-    Only a Scale can be applied: what others own of it, and would change, is refused with 409 unless the options force it.
-    ``problems``: what strict decoding has found. Raises 400, 404, 409, 415 for other subresources, and 500 for fields that a Scale
-    does not have.
+    Only a Scale can be applied: changing a field that another manager owns is refused (409) unless the options force it.
+    ``problems``: what strict decoding found. Raises 400, 404, 409, 415 for other subresources, and 500 for fields that a
+    Scale does not have.
     """
     if subresource.name != _SCALE:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     wanted, who = applied_document(body), writer(target, request, options)
+    is_custom, force = target.definition.types is not None, bool(options.force)
+    for _ in range(MAX_ATTEMPTS):
+        with Attempt(request):
+            current = _current(backend, target, subresource)
+            live = copied(current.shown)
+            result, entries = scaling.applied(who, live, wanted, force=force, is_custom=is_custom)
+            report_duplicate_keys(request, options, problems)
+            scale = copied(result)
+            _check_body(backend, target, request, subresource, scale, options)
+            set_managed_fields(scale, entries)
+            return await _write(backend, target, request, subresource, options, current, scale, is_apply=True)
+    raise stale(target.resource, target.name)
 
-    def made(shown_now: JsonObject) -> JsonObject:
-        is_custom, force = target.definition.types is not None, bool(options.force)
-        result, entries = scaling.applied(who, shown_now, wanted, force=force, is_custom=is_custom)
-        report_twice(request, options, problems)
-        result = copied(result)
-        _check_body(backend, target, request, subresource, result, options)
-        settle(result, entries)
-        return result
 
-    return await modify_subresource(backend, target, request, subresource, made, options, is_apply=True)
+async def modify_subresource(
+    backend: Backend,
+    target: Target,
+    request: Request,
+    subresource: Subresource,
+    make: Callable[[JsonObject], JsonObject],
+) -> JsonObject:
+    """Update a subresource with ``make(current)``, called again after each lost race; return the answer.
+
+    Raises what ``make`` and the handler raise, and 404.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        with Attempt(request):
+            current = _current(backend, target, subresource)
+            body = make(copied(current.shown))
+            return await _write(backend, target, request, subresource, None, current, body)
+    raise stale(target.resource, target.name)
 
 
-def _types_of(target: Target, subresource: Subresource) -> tuple[str, str]:
-    return subresource.group or target.definition.group, subresource.version or target.definition.version
+class _Current(msgspec.Struct, frozen=True):
+    """The newest accepted object, and the subresource as a write starts from it."""
+
+    stored: StoredObject
+    handler: SubresourceHandler
+    shown: JsonObject
+
+
+def _current(backend: Backend, target: Target, subresource: Subresource) -> _Current:
+    handler = subresource.handler
+    if handler is None:
+        raise bad_request(f"{subresource.name} is written as the object itself is")
+    stored = backend.storage.head(target.key())
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    obj = stored.decode()
+    shown_now = (subresource.before or handler.read)(obj)
+    if subresource.name == _SCALE:
+        shown_now = scale_to_write(target, shown_now, obj)
+    return _Current(stored, handler, shown_now)
+
+
+async def _write(
+    backend: Backend,
+    target: Target,
+    request: Request,
+    subresource: Subresource,
+    options: WriteOptions | None,
+    current: _Current,
+    body: JsonObject,
+    *,
+    is_apply: bool = False,
+) -> JsonObject:
+    """Let the handler write a conformed body to the object, and commit it. ``is_apply``: the body has its managed fields."""
+    stored, handler = current.stored, current.handler
+    old, obj = stored.decode(), stored.decode()
+    told = handler.write(request, obj, body)
+    if subresource.name == _EVICTION:
+        given = body.get("deleteOptions")
+        wanted = DeleteOptions.from_document(given if isinstance(given, dict) else {})
+        await delete(backend, Target(target.definition, target.namespace, target.name), request, wanted)
+        return told
+    if subresource.name == _SCALE:
+        own_scaled(target, request, options, obj, current.shown, body, is_applied=is_apply)
+        keep_times(obj, old)
+        _check_scaled(target, request, old, obj)
+    elif subresource.name == _FINALIZE:
+        set_managed_fields(obj, FieldManager(target, request, options).update(old, obj, None))
+    result = await replace(backend, target, request, stored, old, obj)
+    # The handler's answer has the resource version of before the commit.
+    return handler.read(result.decode()) if _shows_object(told) else told
+
+
+def _kind(target: Target, subresource: Subresource) -> Kind:
+    definition = target.definition
+    return Kind(
+        subresource.group or definition.group, subresource.version or definition.version, subresource.kind
+    )
 
 
 def _check_body(
@@ -115,84 +204,23 @@ def _check_body(
     body: JsonObject,
     options: WriteOptions,
 ) -> None:
-    group, version = _types_of(target, subresource)
-    api_version = f"{group}/{version}" if group else version
-    check_type(backend.registry, subresource.kind, api_version, body)
+    kind = _kind(target, subresource)
+    api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    check_type(backend.registry, kind.kind, api_version, body)
     metadata = ensure_metadata(body)
     check_namespace(metadata, target.namespace)
     check_name(metadata, target.name)
-    conform(backend.schema, request, options, group, version, subresource.kind, body)
-
-
-async def modify_subresource(
-    backend: Backend,
-    target: Target,
-    request: Request,
-    subresource: Subresource,
-    make: Callable[[JsonObject], JsonObject],
-    options: WriteOptions | None = None,
-    *,
-    is_apply: bool = False,
-) -> JsonObject:
-    """Replace what a subresource shows by what ``make`` makes of it; made again after each lost race. Return the answer.
-
-    What is made of a Scale by an apply bears the managed fields that it is to have.
-
-    Raises what ``make`` and the handler raise, and 404.
-    """
-    handler = subresource.handler
-    if handler is None:
-        raise bad_request(f"{subresource.name} is written as the object itself is")
-    for _ in range(_ATTEMPTS):
-        stored = backend.storage.head(target.key())
-        if stored is None:
-            raise not_found(target.resource, target.name)
-        old, obj = stored.decode(), stored.decode()
-        try:
-            before = _to_write(target, subresource, handler, stored.decode())
-            body = make(copied(before))
-            told = handler.write(request, obj, body)
-            if subresource.name == _EVICTION:
-                options = body.get("deleteOptions")
-                wanted = DeleteOptions.from_document(options if isinstance(options, dict) else {})
-                await delete(
-                    backend, Target(target.definition, target.namespace, target.name), request, wanted
-                )
-                return told
-            if subresource.name == _SCALE:
-                own_scaled(target, request, options, obj, before, body, is_applied=is_apply)
-                keep_times(obj, old)
-                _check_scaled(target, request, old, obj)
-            elif subresource.name == _FINALIZE:
-                settle(obj, Owner(target, request, options)(old, obj, None))
-            result = await write_decided(backend, target, request, stored, old, obj)
-        except WriteConflictError:
-            roll_back(request)
-            continue
-        except BaseException:
-            roll_back(request)
-            raise
-        # What the handler told was of the document before the storage gave it its version.
-        return handler.read(result.decode()) if _shows_object(told) else told
-    raise stale(target.resource, target.name)
+    conform(backend.schema, request, options, kind, body)
 
 
 def _check_scaled(target: Target, request: Request, old: JsonObject, obj: JsonObject) -> None:
-    """Judge what a custom resource has become: its schema may set bounds. Raises 422."""
+    """Validate a scaled custom resource: its schema may set bounds. Raises 422."""
     definition = target.definition
     errors = () if definition.types is None else definition.strategy.validate_update(request, obj, old)
     if errors:
         raise invalid(definition.group, definition.kind, target.name, list(errors))
 
 
-def _to_write(
-    target: Target, subresource: Subresource, handler: SubresourceHandler, obj: JsonObject
-) -> JsonObject:
-    """Return what a write through a subresource begins with."""
-    shown_now = (subresource.before or handler.read)(obj)
-    return scale_to_write(target, shown_now, obj) if subresource.name == _SCALE else shown_now
-
-
 def _shows_object(told: JsonObject) -> bool:
-    """Tell whether an answer shows the object, and so has to show its new version."""
+    """Tell whether an answer shows the object, and so has to show its new resource version."""
     return told.get("kind") != "Status"

@@ -17,10 +17,9 @@ from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.model import StorageSettings
 from tinykube.server.storage.store import open_storage
 from tinykube.server.verbs.context import Backend, Caller, Target, new_request
-from tinykube.server.verbs.create import create
 from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.options import DeleteOptions, WriteOptions
-from tinykube.server.verbs.update import modify
+from tinykube.server.verbs.write import create, modify
 
 _TESTER = Caller("tester")
 

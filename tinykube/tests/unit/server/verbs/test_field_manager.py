@@ -10,10 +10,10 @@ import pytest_asyncio
 from tests.unit.server.verbs.world import World, a_world, config_map, refusal
 
 from tinykube.server.objects import JsonObject
-from tinykube.server.verbs.apply import apply
 from tinykube.server.verbs.context import Result
 from tinykube.server.verbs.options import WriteOptions
 from tinykube.server.verbs.subresources import write_subresource
+from tinykube.server.verbs.write import apply
 
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -307,6 +307,13 @@ async def test_keys_that_are_twice_are_told_or_refused_as_the_client_wishes(here
 async def test_a_subresource_of_what_is_not_there_is_not_applied_to(here: World) -> None:
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
     assert (await refusal(applied(here, body, plural="services", subresource="status"))).code == 404
+
+
+async def test_an_apply_in_a_missing_namespace_is_not_found(here: World) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    target = here.target(name="a", namespace="missing")
+    error = await refusal(apply(here.backend, target, here.request(), by("m1"), body))
+    assert (error.code, error.message) == (404, 'namespaces "missing" not found')
 
 
 async def test_an_event_is_owned_in_the_words_of_the_group_it_was_written_in(here: World) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tinykube.server.patch.service import PatchType, TypedPatches
 from tinykube.server.registry.configmaps import CONFIG_MAPS
 from tinykube.server.registry.pods import PODS
-from tinykube.server.verbs.patch import _patched
+from tinykube.server.verbs.patch_merge import merged
 
 PATCHES = TypedPatches()
 TEXTS = st.dictionaries(st.sampled_from("abc"), st.none() | st.sampled_from(["x", "y"]), max_size=3)
@@ -31,7 +31,7 @@ def test_it_is_as_if_all_had_been_patched_the_order_of_the_members_too(
     patch_type: PatchType, document: dict[str, Any], body: dict[str, Any]
 ) -> None:
     before = msgspec.json.encode(document)
-    parts = _patched(PATCHES, patch_type, CONFIG_MAPS, document, body)
+    parts = merged(PATCHES, patch_type, CONFIG_MAPS, document, body)
     assert list(parts.items()) == whole(patch_type, "ConfigMap", document, body)
     assert msgspec.json.encode(document) == before
 
@@ -48,13 +48,13 @@ def test_it_is_as_if_all_had_been_patched_the_order_of_the_members_too(
 def test_directives_mean_what_they_mean(body: dict[str, Any]) -> None:
     containers = [{"name": "a", "image": "old"}, {"name": "b", "image": "old"}]
     document = {"metadata": {"name": "a"}, "spec": {"containers": containers}, "status": {}}
-    parts = _patched(PATCHES, "strategic", PODS, document, body)
+    parts = merged(PATCHES, "strategic", PODS, document, body)
     assert list(parts.items()) == whole("strategic", "Pod", document, body)
 
 
 def test_what_is_not_named_is_not_copied() -> None:
     document: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": []}, "status": {}}
-    patched = _patched(PATCHES, "strategic", PODS, document, {"status": {"phase": "Running"}})
+    patched = merged(PATCHES, "strategic", PODS, document, {"status": {"phase": "Running"}})
     assert patched["spec"] is document["spec"]
     assert patched["status"] == {"phase": "Running"}
     assert document["status"] == {}

@@ -17,13 +17,11 @@ from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.model import StorageSettings
 from tinykube.server.storage.store import open_storage
 from tinykube.server.verbs.context import Backend, Caller, Result, Target, new_request
-from tinykube.server.verbs.create import create
 from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.options import DeleteOptions, ListOptions, WriteOptions
-from tinykube.server.verbs.patch import patch
 from tinykube.server.verbs.read import Page, get, list_page
-from tinykube.server.verbs.update import update
 from tinykube.server.verbs.watch import Failure, Watch, open_watch
+from tinykube.server.verbs.write import create, patch, update
 
 CALLER = Caller("tester", "tests/1.0")
 
