@@ -13,12 +13,12 @@ from aiokube.api.discovery import ENDPOINT_SLICES
 from aiokube.api.endpoints import ENDPOINTS
 from aiokube.api.events import EVENTS
 from aiokube.api.meta import ObjectKey
+from aiokube.api.names import name_suffix
 from aiokube.api.resource import Resource
 from aiokube.client.errors import ConflictError, NotFoundError
 from aiokube.testing.api_errors import refusal, refusal_status
 from aiokube.testing.fake_source import FakeSource
 
-_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _KEPT_EVENTS = 200
 
 
@@ -92,7 +92,7 @@ class ChurnServer:
         """Create an object, under a name made up where it has none. Raises AlreadyExistsError."""
         self._maybe_refuse()
         metadata = body.metadata
-        name = metadata.name or metadata.generate_name + "".join(self._chance.choices(_NAME_LETTERS, k=5))
+        name = metadata.name or metadata.generate_name + name_suffix(self._chance)
         metadata = msgspec.structs.replace(metadata, name=name, namespace=namespace)
         return self._sources[resource.full_name].create(_through_json(resource, body, metadata))
 

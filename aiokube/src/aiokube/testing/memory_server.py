@@ -15,6 +15,7 @@ from aiokube.api.addresses import rejected_range
 from aiokube.api.discovery import EndpointSlice
 from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import KubernetesObject, ObjectKey, ObjectMeta
+from aiokube.api.names import generated_name
 from aiokube.api.resource import Resource, WatchEvent
 from aiokube.api.status import NAMESPACE_TERMINATING, Status, StatusCause, StatusDetails
 from aiokube.client.errors import api_error
@@ -23,8 +24,6 @@ T = TypeVar("T", bound=KubernetesObject)
 
 Verb = Literal["get", "create", "update", "delete"]
 
-_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_LONGEST_BASE = 58
 _TIME = "2026-01-01T00:00:00Z"
 
 
@@ -237,7 +236,7 @@ class MemoryServer:
                 f" {namespace} because it is being terminated",
                 NAMESPACE_TERMINATING,
             )
-        name = meta.name or (meta.generate_name or "")[:_LONGEST_BASE] + self._suffix()
+        name = meta.name or generated_name(meta.generate_name or "", self._chance)
         key = ObjectKey(namespace, name)
         if key in self._objects.get(resource.plural, {}):
             raise _error(409, "AlreadyExists", f'{resource.full_name} "{name}" already exists')
@@ -373,9 +372,6 @@ class MemoryServer:
                     details=details,
                 )
             )
-
-    def _suffix(self) -> str:
-        return "".join(self._chance.choices(_NAME_LETTERS, k=5))
 
 
 def _addresses(body: Any) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from aiokube.api.names import SUFFIX_ALPHABET
+
 Json = dict[str, Any]
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _FIRST_SECOND_BYTE, _LAST_SECOND_BYTE = 244, 255
 """Pods get addresses of 10.244.0.0 to 10.255.255.255."""
 _EPOCH = "1970-01-01T00:00:00Z"
@@ -168,7 +169,7 @@ def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
 def _suffix(*parts: str, length: int = 5) -> str:
     """Return letters such as an API server makes up, always the same for the same parts."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
-    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:length])
+    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in digest[:length])
 
 
 def _distinct_names(base: str, parts: Iterable[str]) -> list[str]:

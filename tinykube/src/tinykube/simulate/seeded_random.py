@@ -4,7 +4,8 @@ import json
 import random
 from typing import Any
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: no vowels, no look-alikes
+from aiokube.api.names import SUFFIX_ALPHABET, name_suffix
+
 _FNV32_OFFSET, _FNV32_PRIME = 0x811C9DC5, 0x01000193
 
 
@@ -28,7 +29,7 @@ class SeededRandom:
 
     def suffix(self, *purpose: object) -> str:
         """Return a five-letter name suffix."""
-        return "".join(self.draw(*purpose).choices(_LETTERS, k=5))
+        return name_suffix(self.draw(*purpose))
 
 
 def fnv1a_32(data: bytes) -> int:
@@ -47,4 +48,4 @@ def template_hash(template: Any, collisions: int = 0) -> str:
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     if collisions:
         text += f"#{collisions}"
-    return "".join(_LETTERS[int(digit)] for digit in str(fnv1a_32(text.encode())))
+    return "".join(SUFFIX_ALPHABET[int(digit)] for digit in str(fnv1a_32(text.encode())))

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from aiokube.api.times import format_micro_time, format_time
 from tinykube.server.objects import JsonObject
 from tinykube.server.schema.conform import conform
 from tinykube.server.schema.errors import ConformError
@@ -280,8 +281,7 @@ def _time(value: WireValue, *, micro: bool) -> str | None:
         moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:
         raise ProtobufError("a time of the message is out of range") from None
-    plain = moment.replace(tzinfo=None)
-    return plain.isoformat(timespec="microseconds" if micro else "seconds") + "Z"
+    return format_micro_time(moment) if micro else format_time(moment)
 
 
 def _embedded_json(wire_type: int, value: WireValue) -> Any:

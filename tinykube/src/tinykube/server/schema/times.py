@@ -6,6 +6,8 @@ The refusals are in the words of Go's parser, which clients see.
 import re
 from datetime import UTC, datetime, timedelta
 
+from aiokube.api.times import format_micro_time, format_time
+
 _SECONDS_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -42,7 +44,7 @@ def canonical_time(text: str) -> str | None:
         else:
             return text
     moment = _parse(text, _SECONDS_LAYOUT, _ANY_FRACTION, "")
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+    return None if moment is None else format_time(moment)
 
 
 def canonical_micro_time(text: str) -> str | None:
@@ -55,7 +57,7 @@ def canonical_micro_time(text: str) -> str | None:
         else:
             return text
     moment = _parse(text, _MICRO_LAYOUT, _MICROS, ".000000")
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return None if moment is None else format_micro_time(moment)
 
 
 def _parse(text: str, layout: str, fraction: re.Pattern[str], fraction_layout: str) -> datetime | None:

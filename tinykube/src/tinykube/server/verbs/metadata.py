@@ -9,9 +9,6 @@ from tinykube.server.objects import JsonObject
 from tinykube.server.patch.documents import identity
 from tinykube.server.registry.definition import Registry, Request
 
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: nothing that spells a word
-_SUFFIX_LENGTH = 5
-_LONGEST_BASE = 63 - _SUFFIX_LENGTH
 _SET_BY_THE_SERVER = (
     "uid",
     "creationTimestamp",
@@ -35,11 +32,6 @@ def new_uid(rng: random.Random) -> str:
     bits = f"{rng.getrandbits(128):032x}"
     variant = "89ab"[int(bits[16], 16) & 3]
     return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{variant}{bits[17:20]}-{bits[20:]}"
-
-
-def generated_name(base: str, rng: random.Random) -> str:
-    """Return a name of at most 63 characters: the base, cut short, and five that are drawn."""
-    return base[:_LONGEST_BASE] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 def ensure_metadata(obj: JsonObject) -> JsonObject:

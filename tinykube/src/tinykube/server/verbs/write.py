@@ -11,6 +11,7 @@ again from the new one. Decisions on large custom resources run in a thread (:fu
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from aiokube.api.names import generated_name
 from tinykube.server.errors import (
     StatusError,
     already_exists,
@@ -104,7 +105,7 @@ async def create(
         return await _insert(backend, target, request, body, manager)
     for attempts_left in reversed(range(_NAME_ATTEMPTS)):
         candidate = copied(body) if attempts_left else body
-        meta.ensure_metadata(candidate)["name"] = meta.generated_name(str(base), request.rng)
+        meta.ensure_metadata(candidate)["name"] = generated_name(str(base), request.rng)
         try:
             return await _insert(backend, target, request, candidate, manager)
         except StatusError as error:

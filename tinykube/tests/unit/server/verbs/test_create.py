@@ -5,9 +5,10 @@ import re
 import pytest
 from tests.unit.server.verbs.world import World, a_world, config_map, refusal
 
+from aiokube.api.names import generated_name
 from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
-from tinykube.server.verbs.metadata import generated_name, new_uid
+from tinykube.server.verbs.metadata import new_uid
 from tinykube.server.verbs.options import WriteOptions
 
 
