@@ -7,12 +7,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aiokube.api.events import EVENTS
-from aiokube.api.meta import ObjectKey
-from aiokube.client.errors import NotFoundError
-from aiokube.client.load_config import load_config
-from aiokube.client.rest import Client
-from aiokube.clock import SystemClock
+from aiokube import (
+    CONFIG_MAPS,
+    EVENTS,
+    Client,
+    NotFoundError,
+    ObjectKey,
+    SystemClock,
+    load_config,
+    run_controllers,
+)
 from docs.guide.examples import welcome
 from tinykube.testing.control_plane import ControlPlane
 
@@ -23,7 +27,7 @@ kind: ClusterRole
 metadata: {name: welcome-controller}
 rules:
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
-- {apiGroups: [""], resources: [configmaps], verbs: [list, watch, create, update, delete]}
+- {apiGroups: [""], resources: [configmaps], verbs: [list, watch, patch, create, delete]}
 - {apiGroups: [""], resources: [events], verbs: [create, patch]}
 """
 BINDING = """
@@ -45,14 +49,14 @@ async def running(control_plane: ControlPlane) -> AsyncIterator[Client]:
         Client.from_config(control_plane.client_config(), clock=SystemClock()) as admin,
         asyncio.TaskGroup() as group,
     ):
-        group.create_task(welcome.run(its_own, stop))
+        group.create_task(run_controllers(its_own, welcome.welcome, stop=stop))
         yield admin
         stop.set()
 
 
 async def text_in(client: Client, namespace: str) -> str | None:
     try:
-        found = await client.get(welcome.CONFIG_MAPS, ObjectKey(namespace, welcome.NAME))
+        found = await client.get(CONFIG_MAPS, ObjectKey(namespace, "welcome"))
     except NotFoundError:
         return None
     return (found.data or {}).get("text")
@@ -82,7 +86,7 @@ async def test_the_controller_of_the_guide_does_what_the_guide_says(
         await until(lambda text: text == "hello", client, namespace)
         control_plane.kubectl("label", "namespace", namespace, "--overwrite", f"{welcome.LABEL}=good-evening")
         await until(lambda text: text == "good-evening", client, namespace)
-        control_plane.kubectl("-n", namespace, "delete", "configmap", welcome.NAME)
+        control_plane.kubectl("-n", namespace, "delete", "configmap", "welcome")
         await until(lambda text: text == "good-evening", client, namespace)
         control_plane.kubectl("label", "namespace", namespace, f"{welcome.LABEL}-")
         await until(lambda text: text is None, client, namespace)
@@ -90,4 +94,4 @@ async def test_the_controller_of_the_guide_does_what_the_guide_says(
         events = (await client.list_page(EVENTS, namespace="default")).items
     told = [each for each in events if each.involved_object.name == namespace]
     assert {event.message for event in told} == {"It says 'hello'", "It says 'good-evening'"}
-    assert {(event.reason, event.reporting_component) for event in told} == {("Welcomed", USER)}
+    assert {(event.reason, event.reporting_component) for event in told} == {("Welcomed", "welcome")}

@@ -8,6 +8,21 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "__version__",
+    # A controller as a function, and a program of one call.
+    "controller",
+    "run",
+    "Context",
+    "RequeueAfter",
+    "ReconcileError",
+    "Watch",
+    "owner_keys",
+    "owner_reference",
+    "generation_changed",
+    "labels_changed",
+    "annotations_changed",
+    "any_of",
+    "run_controllers",
+    "ControllerDefinition",
     # A connection to a cluster.
     "Client",
     "load_config",
@@ -62,12 +77,11 @@ __all__ = [
     "Store",
     "Lister",
     "wait_all_synced",
-    # Controllers: keys that wait, what is done with them, and the program around it.
+    # The parts that run() is made of, to assemble a program of your own.
     "WorkQueue",
     "enqueue",
+    "enqueue_many",
     "Controller",
-    "RequeueAfter",
-    "ReconcileError",
     "Manager",
     "stop_on_signals",
     # Kubernetes Events, which people see in kubectl describe.
@@ -105,6 +119,19 @@ __all__ = [
 ]
 
 _MODULES = {
+    "controller": "runtime.program",
+    "run": "runtime.program",
+    "run_controllers": "runtime.program",
+    "Context": "runtime.program",
+    "Watch": "runtime.program",
+    "ControllerDefinition": "runtime.program",
+    "owner_reference": "runtime.program",
+    "enqueue_many": "runtime.handlers",
+    "owner_keys": "runtime.handlers",
+    "generation_changed": "runtime.handlers",
+    "labels_changed": "runtime.handlers",
+    "annotations_changed": "runtime.handlers",
+    "any_of": "runtime.handlers",
     "Client": "client.rest",
     "load_config": "client.load_config",
     "ClusterConfig": "client.config",
@@ -250,12 +277,29 @@ if TYPE_CHECKING:
     from aiokube.runtime.controller import Controller, RequeueAfter
     from aiokube.runtime.errors import ReconcileError
     from aiokube.runtime.events import ClientEventSink, EventRecorder, EventWriter, reference
-    from aiokube.runtime.handlers import enqueue
+    from aiokube.runtime.handlers import (
+        annotations_changed,
+        any_of,
+        enqueue,
+        enqueue_many,
+        generation_changed,
+        labels_changed,
+        owner_keys,
+    )
     from aiokube.runtime.informer import Informer, wait_all_synced
     from aiokube.runtime.leader_election import LeaderElector
     from aiokube.runtime.leader_election_fence import Fence, FencedWriter
     from aiokube.runtime.lister import Lister
     from aiokube.runtime.manager import Manager
+    from aiokube.runtime.program import (
+        Context,
+        ControllerDefinition,
+        Watch,
+        controller,
+        owner_reference,
+        run,
+        run_controllers,
+    )
     from aiokube.runtime.queue import WorkQueue
     from aiokube.runtime.shutdown import stop_on_signals
     from aiokube.runtime.store import Store

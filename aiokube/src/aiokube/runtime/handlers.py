@@ -1,14 +1,18 @@
-"""From what changed to what has to be looked at: handlers that put keys into a queue."""
+"""From a change to the keys to reconcile: handlers that add keys to a queue, key functions, and predicates."""
 
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
 
-from aiokube.api.meta import KubernetesObject
+from aiokube.api.meta import KubernetesObject, ObjectKey
+from aiokube.api.resource import Resource
 from aiokube.runtime.listeners import Handler
 from aiokube.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=KubernetesObject)
 K = TypeVar("K", bound=Hashable)
+
+Predicate = Callable[[Any, Any], bool]
+"""Given an object before and after a change (None where there is none): whether the change matters."""
 
 
 def enqueue(queue: WorkQueue[K], key: Callable[[T], K | None]) -> Handler[T]:
@@ -27,3 +31,61 @@ def enqueue(queue: WorkQueue[K], key: Callable[[T], K | None]) -> Handler[T]:
             queue.add(now)
 
     return on_change
+
+
+def enqueue_many(
+    queue: WorkQueue[K], keys: Callable[[T], Iterable[K]], when: Predicate | None = None
+) -> Handler[T]:
+    """Return a handler as :func:`enqueue` does, for an object that belongs to any number of keys.
+
+    Changes for which ``when`` returns False are ignored.
+    """
+
+    def on_change(old: T | None, new: T | None) -> None:
+        if when is not None and not when(old, new):
+            return
+        for item in (old, new):
+            if item is not None:
+                for key in keys(item):
+                    queue.add(key)
+
+    return on_change
+
+
+def owner_keys(owner: Resource[Any]) -> Callable[[Any], tuple[ObjectKey, ...]]:
+    """Return a function from an object to the key of its controlling owner of this kind: one key, or none."""
+
+    def keys(item: Any) -> tuple[ObjectKey, ...]:
+        namespace = item.metadata.namespace if owner.namespaced else ""
+        return tuple(
+            ObjectKey(namespace, reference.name)
+            for reference in item.metadata.owner_references or ()
+            if reference.controller
+            and reference.kind == owner.kind
+            and reference.api_version.rpartition("/")[0] == owner.group
+        )
+
+    return keys
+
+
+def generation_changed(old: Any, new: Any) -> bool:
+    """Tell whether the spec changed, or the object was created or deleted; changes of status do not count.
+
+    For kinds whose ``metadata.generation`` the server maintains. Labels and annotations do not change it.
+    """
+    return old is None or new is None or bool(old.metadata.generation != new.metadata.generation)
+
+
+def labels_changed(old: Any, new: Any) -> bool:
+    """Tell whether the labels changed, or the object was created or deleted."""
+    return old is None or new is None or bool(old.metadata.labels != new.metadata.labels)
+
+
+def annotations_changed(old: Any, new: Any) -> bool:
+    """Tell whether the annotations changed, or the object was created or deleted."""
+    return old is None or new is None or bool(old.metadata.annotations != new.metadata.annotations)
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """Return a predicate for changes that matter to at least one of these."""
+    return lambda old, new: any(predicate(old, new) for predicate in predicates)

@@ -3,8 +3,10 @@
 What this module does not list is private. Nothing here is needed at run time.
 """
 
+from aiokube.testing.fake_client import FakeClient
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.running import running
 from aiokube.testing.virtual_time import (
     DeadlockError,
     FakeClock,
@@ -22,7 +24,9 @@ __all__ = [
     "VirtualTimeLoop",
     "DeadlockError",
     "LeftoverTasksError",
-    # Servers in memory.
+    # Servers in memory: for whole controllers, for one informer, for the writer of slices.
+    "FakeClient",
+    "running",
     "FakeSource",
     "MemoryServer",
 ]
