@@ -16,7 +16,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.api.names import name_suffix
 from aiokube.api.resource import Resource
 from aiokube.client.errors import ConflictError, NotFoundError
-from aiokube.testing.api_errors import refusal, refusal_status
+from aiokube.testing.api_errors import failure_status, status_error
 from aiokube.testing.fake_source import FakeSource
 
 _KEPT_EVENTS = 200
@@ -105,7 +105,7 @@ class ChurnServer:
         old = await self.get(resource, key)
         version = body.metadata.resource_version
         if version and version != old.metadata.resource_version:
-            raise ConflictError(refusal_status(409, "Conflict", f"{key} has been modified"))
+            raise ConflictError(failure_status(409, "Conflict", f"{key} has been modified"))
         return source.modify(_through_json(resource, body, body.metadata))
 
     async def delete(
@@ -121,7 +121,7 @@ class ChurnServer:
         self._maybe_refuse()
         old = await self.get(resource, key)
         if uid is not None and uid != old.metadata.uid:
-            raise ConflictError(refusal_status(409, "Conflict", f"{key} is another one by now"))
+            raise ConflictError(failure_status(409, "Conflict", f"{key} is another one by now"))
         self._sources[resource.full_name].delete(key)
 
     async def patch(self, resource: Resource[Any], key: ObjectKey, patch: bytes, **options: object) -> Any:
@@ -157,7 +157,7 @@ class ChurnServer:
     def _maybe_refuse(self) -> None:
         self.writes += 1
         if self._chance.randrange(1000) < self.refused_of_a_thousand:
-            raise refusal(500, "InternalError", "etcdserver: leader changed")
+            raise status_error(500, "InternalError", "etcdserver: leader changed")
 
 
 def _through_json(resource: Resource[Any], body: Any, metadata: Any) -> Any:
@@ -165,4 +165,4 @@ def _through_json(resource: Resource[Any], body: Any, metadata: Any) -> Any:
 
 
 def _not_found(resource: Resource[Any], key: ObjectKey) -> NotFoundError:
-    return NotFoundError(refusal_status(404, "NotFound", f'{resource.full_name} "{key.name}" not found'))
+    return NotFoundError(failure_status(404, "NotFound", f'{resource.full_name} "{key.name}" not found'))

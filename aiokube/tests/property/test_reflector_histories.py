@@ -20,7 +20,7 @@ from aiokube.runtime.reflector import Reflector
 from aiokube.runtime.reflector_settings import ReflectorSettings
 from aiokube.runtime.store import Store
 from aiokube.runtime.watch_states import WatchRules
-from aiokube.testing.api_errors import expired, refusal, refusal_status, too_large
+from aiokube.testing.api_errors import expired_error, failure_status, status_error, too_large_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, run_virtual
 
@@ -30,21 +30,21 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
     lambda: ConnectionFailedError("localhost:6443: connection refused"),
     lambda: ResponseTruncatedError("reset"),
     lambda: UnexpectedResponseError("not JSON"),
-    lambda: expired(),
-    lambda: too_large(2000, 1000),
-    lambda: refusal(429, "TooManyRequests", "later", retry_after_seconds=5),
-    lambda: refusal(500, "InternalError", "etcdserver: leader changed"),
-    lambda: refusal(503, "ServiceUnavailable", "starting"),
-    lambda: refusal(401, "Unauthorized", "who"),
-    lambda: refusal(403, "Forbidden", "no"),
-    lambda: refusal(410, "Odd", "gone"),
-    lambda: refusal(422, "Invalid", "sendInitialEvents: Forbidden"),
+    lambda: expired_error(),
+    lambda: too_large_error(2000, 1000),
+    lambda: status_error(429, "TooManyRequests", "later", retry_after_seconds=5),
+    lambda: status_error(500, "InternalError", "etcdserver: leader changed"),
+    lambda: status_error(503, "ServiceUnavailable", "starting"),
+    lambda: status_error(401, "Unauthorized", "who"),
+    lambda: status_error(403, "Forbidden", "no"),
+    lambda: status_error(410, "Odd", "gone"),
+    lambda: status_error(422, "Invalid", "sendInitialEvents: Forbidden"),
 )
 IN_STREAM = (
-    expired().status,
-    refusal_status(500, "InternalError", "storm"),
-    refusal_status(429, "TooManyRequests", "later", retry_after_seconds=3),
-    refusal_status(410, "Gone", "gone"),
+    expired_error().status,
+    failure_status(500, "InternalError", "storm"),
+    failure_status(429, "TooManyRequests", "later", retry_after_seconds=3),
+    failure_status(410, "Gone", "gone"),
 )
 
 

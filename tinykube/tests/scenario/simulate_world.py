@@ -28,7 +28,7 @@ from aiokube.client.errors import AlreadyExistsError, ConflictError, NotFoundErr
 from aiokube.runtime.controller import Controller
 from aiokube.runtime.manager import Manager
 from aiokube.runtime.source import Source
-from aiokube.testing.api_errors import refusal_status
+from aiokube.testing.api_errors import failure_status
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock
 from tinykube.simulate.nodes import SIMULATED_NODES
@@ -180,19 +180,19 @@ class FakeApi:
     def _existing(self, plural: str, key: ObjectKey) -> Document:
         found = self._documents[plural].get(key)
         if found is None:
-            raise NotFoundError(refusal_status(404, "NotFound", f"{key} not found"))
+            raise NotFoundError(failure_status(404, "NotFound", f"{key} not found"))
         return found
 
     def _same(self, document: Document, uid: str, version: str) -> None:
         meta = document["metadata"]
         if uid not in ("", meta["uid"]) or version not in ("", meta["resourceVersion"]):
-            raise ConflictError(refusal_status(409, "Conflict", "the object has been modified"))
+            raise ConflictError(failure_status(409, "Conflict", "the object has been modified"))
 
     def _create(self, plural: str, namespace: str, document: Document) -> Document:
         document = copy.deepcopy(document)
         key = ObjectKey(namespace, document["metadata"]["name"])
         if key in self._documents[plural]:
-            raise AlreadyExistsError(refusal_status(409, "AlreadyExists", f"{key} already exists"))
+            raise AlreadyExistsError(failure_status(409, "AlreadyExists", f"{key} already exists"))
         self._uids += 1
         document["metadata"] |= {
             "namespace": namespace,
@@ -224,7 +224,7 @@ class FakeApi:
         old = self._existing(PODS, key)
         self._same(old, binding["metadata"]["uid"], "")
         if old["spec"].get("nodeName"):
-            raise ConflictError(refusal_status(409, "Conflict", "the pod is bound"))
+            raise ConflictError(failure_status(409, "Conflict", "the pod is bound"))
         scheduled = {
             "type": "PodScheduled",
             "status": "True",

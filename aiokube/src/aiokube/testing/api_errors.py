@@ -1,11 +1,11 @@
-"""The ways in which a server says no, as the client raises them."""
+"""Errors of an API server, as the client raises them."""
 
 from aiokube.api.meta import ListMeta
 from aiokube.api.status import RESOURCE_VERSION_TOO_LARGE, Status, StatusCause, StatusDetails
 from aiokube.client.errors import ApiError, api_error
 
 
-def refusal(
+def status_error(
     code: int,
     reason: str = "",
     message: str = "",
@@ -14,9 +14,9 @@ def refusal(
     retry_after_seconds: int | None = None,
     continue_token: str = "",
 ) -> ApiError:
-    """Return the error that the client raises for such an answer of the server."""
+    """Return the error that the client raises for a response with this status."""
     return api_error(
-        refusal_status(
+        failure_status(
             code,
             reason,
             message,
@@ -27,7 +27,7 @@ def refusal(
     )
 
 
-def refusal_status(
+def failure_status(
     code: int,
     reason: str = "",
     message: str = "",
@@ -36,7 +36,7 @@ def refusal_status(
     retry_after_seconds: int | None = None,
     continue_token: str = "",
 ) -> Status:
-    """Return a Status as the server words its failures."""
+    """Return the body of a failed response."""
     return Status(
         kind="Status",
         api_version="v1",
@@ -51,9 +51,9 @@ def refusal_status(
     )
 
 
-def too_large(asked: int, current: int) -> ApiError:
-    """Return what a server says that has not come to a version yet."""
-    return refusal(
+def too_large_error(asked: int, current: int) -> ApiError:
+    """Return the error of a server that has not reached a resource version yet."""
+    return status_error(
         504,
         "Timeout",
         f"Timeout: Too large resource version: {asked}, current: {current}",
@@ -62,6 +62,6 @@ def too_large(asked: int, current: int) -> ApiError:
     )
 
 
-def expired(asked: object = "", current: object = "") -> ApiError:
-    """Return what a server says that no longer keeps a version."""
-    return refusal(410, "Expired", f"too old resource version: {asked} ({current})")
+def expired_error(asked: object = "", current: object = "") -> ApiError:
+    """Return the error of a server that no longer has a resource version."""
+    return status_error(410, "Expired", f"too old resource version: {asked} ({current})")

@@ -8,7 +8,7 @@ import msgspec
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
 from aiokube.api.resource import WatchEvent
 from aiokube.client.errors import AlreadyExistsError, NotFoundError
-from aiokube.testing.api_errors import refusal_status
+from aiokube.testing.api_errors import failure_status
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -83,7 +83,7 @@ class FakeHistory(Generic[T]):
         """
         key = key_of(item)
         if key in self._objects:
-            raise AlreadyExistsError(refusal_status(409, "AlreadyExists", f"{key} already exists"))
+            raise AlreadyExistsError(failure_status(409, "AlreadyExists", f"{key} already exists"))
         self._uids += 1
         return self._write("ADDED", item, item.metadata.uid or f"uid-{self._uids}", silently)
 
@@ -151,7 +151,7 @@ class FakeHistory(Generic[T]):
 
     def _find(self, key: ObjectKey) -> T:
         if key not in self._objects:
-            raise NotFoundError(refusal_status(404, "NotFound", f"{key} not found"))
+            raise NotFoundError(failure_status(404, "NotFound", f"{key} not found"))
         return self._objects[key]
 
     def _write(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], item: T, uid: str, silently: bool) -> T:

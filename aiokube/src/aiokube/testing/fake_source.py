@@ -16,7 +16,7 @@ import msgspec
 from aiokube.api.meta import KubernetesObject, version_number
 from aiokube.api.resource import Bookmark, Page, WatchError, WatchEvent
 from aiokube.client.errors import ConnectionFailedError, ResponseTruncatedError
-from aiokube.testing.api_errors import expired, refusal, too_large
+from aiokube.testing.api_errors import expired_error, status_error, too_large_error
 from aiokube.testing.fake_history import FIRST_VERSION, Backup, FakeHistory
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -188,7 +188,7 @@ class FakeSource(FakeHistory[T]):
         if continue_token:
             if continue_token not in self._lists:
                 fresh = f"fresh:{len(self.requests)}"
-                raise refusal(
+                raise status_error(
                     410, "Expired", "The provided continue parameter is too old", continue_token=fresh
                 )
             items, version = self._lists[continue_token]
@@ -196,7 +196,7 @@ class FakeSource(FakeHistory[T]):
             view = self.view() if resource_version else self.backup()
             asked = version_number(resource_version)
             if asked > view.version:
-                raise too_large(asked, view.version)
+                raise too_large_error(asked, view.version)
             items, version = [view.objects[key] for key in sorted(view.objects)], view.version
         if not limit or len(items) <= limit:
             return Page(tuple(items), str(version))
@@ -268,7 +268,7 @@ class _FakeWatch(Generic[T]):
         )
         await source.meet_fault("watch")
         if self._initial and not source.knows_watch_list:
-            raise refusal(
+            raise status_error(
                 422,
                 "Invalid",
                 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: '
@@ -339,7 +339,7 @@ class _FakeWatch(Generic[T]):
         initial = self._initial and not source.ignores_watch_list
         view = source.view() if asked or not initial else source.backup()
         if initial and asked > view.version:
-            raise too_large(asked, view.version)
+            raise too_large_error(asked, view.version)
         if initial or not asked:
             state: Batch[T] = [WatchEvent("ADDED", view.objects[key]) for key in sorted(view.objects)]
             if source.sends_initial_events_end and not source.ignores_watch_list:
@@ -350,7 +350,7 @@ class _FakeWatch(Generic[T]):
                 self._ready.append(state)
             self._position = view.version
         elif asked < source.compacted:
-            error = expired(asked, source.version)
+            error = expired_error(asked, source.version)
             if not source.says_expired_in_stream:
                 raise error
             self._ready.append([WatchError(error.status)])

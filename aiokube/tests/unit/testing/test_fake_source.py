@@ -20,7 +20,7 @@ from aiokube.client.errors import (
     ServerTimeoutError,
 )
 from aiokube.runtime.source import Batch, Source
-from aiokube.testing.api_errors import refusal
+from aiokube.testing.api_errors import status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import run_virtual
 
@@ -209,8 +209,8 @@ def test_a_version_that_was_never_reached_is_too_large_for_a_list(source: FakeSo
 
 def test_errors_come_in_order_at_the_door_they_are_meant_for(source: FakeSource[Thing]) -> None:
     async def main() -> None:
-        source.fail_next(refusal(503, "ServiceUnavailable"), on="watch")
-        source.fail_next(refusal(500, "InternalError"))
+        source.fail_next(status_error(503, "ServiceUnavailable"), on="watch")
+        source.fail_next(status_error(500, "InternalError"))
         with pytest.raises(ApiError, match="InternalError"):
             await source.list_page()
         with pytest.raises(ApiError, match="ServiceUnavailable"):

@@ -7,7 +7,7 @@ import pytest
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
 from aiokube.api.meta import ObjectKey, ObjectMeta, key_of
 from aiokube.client.errors import ConnectionFailedError, RequestTimedOutError
-from aiokube.testing.api_errors import refusal
+from aiokube.testing.api_errors import status_error
 from aiokube.testing.memory_server import Call, MemoryServer
 from endpointd.controllers.slice_writes import SliceWriter, SliceWrites
 
@@ -136,7 +136,7 @@ async def test_a_refused_slice_does_not_keep_the_others_from_being_written() -> 
     """Upstream ends at the first failure, so that one bad port list stops all others for good."""
     bench = Bench()
     old, doomed = bench.stored("a"), bench.stored("b")
-    bench.server.fail_next(refusal(422, "Invalid", "ports: Duplicate value"), verb="create")
+    bench.server.fail_next(status_error(422, "Invalid", "ports: Duplicate value"), verb="create")
     done = await bench.writer.write(
         OWNER, create=[new("10.0.0.2"), new("10.0.0.3")], update=[edited(old, "10.0.0.4")], delete=[doomed]
     )
@@ -149,7 +149,7 @@ async def test_a_refused_slice_does_not_keep_the_others_from_being_written() -> 
 async def test_nothing_is_deleted_where_what_replaces_it_could_not_be_written() -> None:
     bench = Bench()
     doomed = bench.stored("b")
-    bench.server.fail_next(refusal(422, "Invalid"), verb="create")
+    bench.server.fail_next(status_error(422, "Invalid"), verb="create")
     await bench.writer.write(OWNER, create=[new("10.0.0.2")], delete=[doomed])
     assert bench.names == {"b"}
 
@@ -159,9 +159,9 @@ async def test_nothing_is_deleted_where_what_replaces_it_could_not_be_written() 
     [
         ConnectionFailedError("connection to 10.0.0.1:6443 refused"),
         RequestTimedOutError("no answer"),
-        refusal(500, "InternalError"),
-        refusal(503, "ServiceUnavailable"),
-        refusal(429, "TooManyRequests", retry_after_seconds=7),
+        status_error(500, "InternalError"),
+        status_error(503, "ServiceUnavailable"),
+        status_error(429, "TooManyRequests", retry_after_seconds=7),
     ],
 )
 async def test_where_the_server_has_no_time_nothing_more_is_begun(error: Exception) -> None:
@@ -188,7 +188,7 @@ async def test_a_namespace_that_is_going_ends_it_quietly() -> None:
 
 async def test_another_refusal_of_a_create_is_a_failure() -> None:
     bench = Bench()
-    bench.server.fail_next(refusal(403, "Forbidden", "exceeded quota"))
+    bench.server.fail_next(status_error(403, "Forbidden", "exceeded quota"))
     done = await bench.writer.write(OWNER, create=[new("10.0.0.2")])
     assert texts(done) == [f"failed to create EndpointSlice for {OWNER}: exceeded quota"]
     assert not done.abandoned
@@ -231,7 +231,7 @@ async def test_a_conflict_that_cannot_be_looked_into_is_left_to_the_watch() -> N
     bench = Bench()
     seen = bench.stored("a")
     bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
-    bench.server.fail_next(refusal(503, "ServiceUnavailable"), verb="get")
+    bench.server.fail_next(status_error(503, "ServiceUnavailable"), verb="get")
     done = await bench.writer.write(OWNER, update=[edited(seen, "10.0.0.4")])
     assert not done.failures[0].outdated
     assert bench.told.found_items == []
@@ -241,7 +241,7 @@ async def test_a_404_that_names_no_object_hides_what_is_there_and_is_a_failure()
     """A server that is starting, or a proxy before it, answers so to anything."""
     bench = Bench()
     seen, doomed = bench.stored("a"), bench.stored("b")
-    nothing_here = refusal(404, "", "404 page not found")
+    nothing_here = status_error(404, "", "404 page not found")
     bench.server.fail_next(nothing_here, verb="update")
     bench.server.fail_next(nothing_here, verb="delete")
     (failure,) = (await bench.writer.write(OWNER, update=[edited(seen, "10.0.0.4")])).failures
@@ -255,7 +255,7 @@ async def test_a_look_that_is_answered_by_nobody_says_nothing() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
-    bench.server.fail_next(refusal(404, "", "404 page not found"), verb="get")
+    bench.server.fail_next(status_error(404, "", "404 page not found"), verb="get")
     (failure,) = (await bench.writer.write(OWNER, update=[edited(seen, "10.0.0.4")])).failures
     assert not failure.outdated
     assert bench.told.gone_items == []
@@ -301,7 +301,7 @@ async def test_all_are_deleted_whatever_comes_of_the_others() -> None:
     """M-10."""
     bench = Bench()
     doomed = [bench.stored(name) for name in "abc"]
-    bench.server.fail_next(refusal(500, "InternalError", "etcd is busy"))
+    bench.server.fail_next(status_error(500, "InternalError", "etcd is busy"))
     done = await bench.writer.delete_all(OWNER, doomed)
     assert bench.verbs == ["delete"] * 3
     assert done.deleted == 2

@@ -10,7 +10,7 @@ from tests.unit.runtime.watch.things import Recorder, Thing, key, version_of
 from aiokube.runtime.informer import Informer, wait_all_synced
 from aiokube.runtime.lister import Lister
 from aiokube.runtime.reflector_settings import NotSyncedError
-from aiokube.testing.api_errors import refusal
+from aiokube.testing.api_errors import status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
 
@@ -80,7 +80,7 @@ async def test_statistics_are_those_of_both_halves() -> None:
 
 async def test_waiting_for_several_names_each_that_is_missing_and_why() -> None:
     forbidden = FakeSource([new("a")])
-    forbidden.fail_next(*[refusal(403, "Forbidden", "you may not read secrets")] * 100)
+    forbidden.fail_next(*[status_error(403, "Forbidden", "you may not read secrets")] * 100)
     stuck: FakeSource[Thing] = FakeSource()
     stuck.hang_next(100)
     informers = [

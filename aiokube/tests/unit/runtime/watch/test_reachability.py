@@ -14,7 +14,7 @@ from aiokube.api.resource import Page
 from aiokube.client.errors import ClientError, ConnectionFailedError, ResponseTruncatedError
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.reachability import Reachability
-from aiokube.testing.api_errors import refusal
+from aiokube.testing.api_errors import status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
 
@@ -22,8 +22,8 @@ NAMES = ("pods", "services", "nodes", "endpoints", "slices")
 REFUSED = ConnectionFailedError("localhost:6443: connection refused")
 RESET = ConnectionFailedError("hung up before it answered", may_have_acted=True)
 TORN = ResponseTruncatedError("the connection broke inside the answer")
-BUSY = refusal(429, "TooManyRequests", "later", retry_after_seconds=1)
-UNAVAILABLE = refusal(503, "ServiceUnavailable", "no backend")
+BUSY = status_error(429, "TooManyRequests", "later", retry_after_seconds=1)
+UNAVAILABLE = status_error(503, "ServiceUnavailable", "no backend")
 
 
 def new_reachability(seed: int = 1) -> Reachability:
@@ -198,7 +198,7 @@ async def test_the_recovery_from_what_is_not_the_network_is_logged_too(
         await asyncio.sleep(10)
         with caplog.at_level(logging.INFO):
             pods = client.sources["pods"]
-            pods.fail_next(*[refusal(403, "Forbidden", "no right to watch pods")] * 6)
+            pods.fail_next(*[status_error(403, "Forbidden", "no right to watch pods")] * 6)
             pods.break_watches(TORN)
             await asyncio.sleep(60)
         task.cancel()

@@ -15,7 +15,7 @@ from aiokube.runtime.reflector import Reflector
 from aiokube.runtime.reflector_settings import NotSyncedError
 from aiokube.runtime.source import Batch
 from aiokube.runtime.store import Store
-from aiokube.testing.api_errors import expired, refusal
+from aiokube.testing.api_errors import expired_error, status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
 
@@ -141,7 +141,7 @@ async def test_bookmarks_keep_the_version_fresh_where_nothing_happens(source: Fa
 
 
 async def test_waiting_for_the_store_says_why_it_is_not_there(source: FakeSource[Thing]) -> None:
-    source.fail_next(*[refusal(403, "Forbidden", "things is forbidden: no list for you")] * 10)
+    source.fail_next(*[status_error(403, "Forbidden", "things is forbidden: no list for you")] * 10)
     async with running(source) as it:
         with pytest.raises(NotSyncedError, match="no list for you") as caught:
             await it.reflector.wait_synced(3)
@@ -269,7 +269,7 @@ async def test_a_failure_while_closing_a_watch_changes_nothing(source: FakeSourc
 
     grumpy = Grumpy([new("a")])
     async with running(grumpy) as it:
-        grumpy.inject(WatchError(expired().status))
+        grumpy.inject(WatchError(expired_error().status))
         await asyncio.sleep(1)
         assert it.asked() == ["stream newest", "stream 101"]
         assert it.reflector.statistics().errors == 1

@@ -12,7 +12,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.api.resource import Bookmark, WatchError
 from aiokube.client.errors import ConnectionFailedError, UndecodableEventError, UnexpectedResponseError
 from aiokube.runtime.reflector_settings import ReflectorSettings
-from aiokube.testing.api_errors import expired, refusal, refusal_status
+from aiokube.testing.api_errors import expired_error, failure_status, status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import settle
 
@@ -263,7 +263,7 @@ async def test_an_expired_version_is_one_relist_with_deletions_derived(
 
 async def test_an_expired_error_with_an_odd_reason_is_expired_all_the_same(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
-        source.inject(WatchError(refusal_status(410, "HistoryIsBunk", "who needs it")))
+        source.inject(WatchError(failure_status(410, "HistoryIsBunk", "who needs it")))
         source.modify(new("a", "x"), silently=True)
         await asyncio.sleep(1)
         it.assert_alike()
@@ -271,7 +271,7 @@ async def test_an_expired_error_with_an_odd_reason_is_expired_all_the_same(sourc
 
 async def test_what_came_before_an_error_in_the_same_batch_counts(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
-        source.inject(modified(thing("a", 110, uid="uid-1")), WatchError(expired().status))
+        source.inject(modified(thing("a", 110, uid="uid-1")), WatchError(expired_error().status))
         await settle()
         assert it.asked() == ["stream newest", "stream 110"]
 
@@ -293,7 +293,7 @@ async def test_versions_that_always_expire_do_not_make_a_hot_loop(source: FakeSo
     """k/k#133810: relists 43 ms apart."""
     async with running(source) as it:
         for _ in range(2000):
-            source.inject(WatchError(expired().status))
+            source.inject(WatchError(expired_error().status))
             await asyncio.sleep(0.1)
         assert len(it.asked()) < 40
         assert it.reflector.statistics().phase in ("watching", "waiting")
@@ -307,7 +307,7 @@ async def test_a_replica_that_lags_is_waited_for(source: FakeSource[Thing]) -> N
         source.hold()
         [newer] = [source.create(new("d"))]
         it.store.record_write(newer)  # ours, so that the store is ahead of what the replica has
-        source.inject(Bookmark("104"), WatchError(expired().status))
+        source.inject(Bookmark("104"), WatchError(expired_error().status))
         await asyncio.sleep(2)
         assert it.asked() == ["list newest", "watch 103", "list 104", "list 104"]
         source.release()
@@ -394,7 +394,9 @@ async def test_events_doubled_and_out_of_order_come_to_the_same(source: FakeSour
 async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         it.asked()
-        source.fail_next(*[refusal(429, "TooManyRequests", "later", retry_after_seconds=17)] * 4, on="watch")
+        source.fail_next(
+            *[status_error(429, "TooManyRequests", "later", retry_after_seconds=17)] * 4, on="watch"
+        )
         source.end_watches()
         await asyncio.sleep(120)
         at = [request.at_seconds for request in source.watches]
@@ -406,7 +408,7 @@ async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(sourc
 async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         for _ in range(4):
-            source.inject(WatchError(refusal_status(500, "InternalError", "etcdserver: leader changed")))
+            source.inject(WatchError(failure_status(500, "InternalError", "etcdserver: leader changed")))
             source.modify(new("a", str(now())))
             await asyncio.sleep(8)
         it.assert_alike()
@@ -415,7 +417,7 @@ async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]
 
 async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
-        source.fail_next(*[refusal(403, "Forbidden", "RBAC was removed")] * 5)
+        source.fail_next(*[status_error(403, "Forbidden", "RBAC was removed")] * 5)
         source.end_watches()
         source.modify(new("a", "x"))
         await asyncio.sleep(6)

@@ -12,7 +12,7 @@ from tests.unit.runtime.watch.things import Thing, key
 from aiokube.client.errors import ConnectionFailedError, ResponseTruncatedError
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.runnables import InformerPart
-from aiokube.testing.api_errors import expired, refusal
+from aiokube.testing.api_errors import expired_error, status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
 
@@ -124,7 +124,9 @@ async def test_a_list_that_takes_too_long_is_taken_in_pages() -> None:
 
 async def test_after_a_refusal_it_is_taken_whole_again() -> None:
     source = StreamingSource()
-    source.fail_next(refusal(429, "TooManyRequests", "later"), refusal(503, "ServiceUnavailable", "soon"))
+    source.fail_next(
+        status_error(429, "TooManyRequests", "later"), status_error(503, "ServiceUnavailable", "soon")
+    )
     async with running(source, LIST_FIRST) as it:
         await asyncio.sleep(60)
         it.assert_alike()
@@ -134,7 +136,7 @@ async def test_after_a_refusal_it_is_taken_whole_again() -> None:
 async def test_after_a_watch_that_came_too_late_it_is_taken_whole_again() -> None:
     source = StreamingSource()
     async with running(source, LIST_FIRST) as it:
-        source.fail_next(expired(), on="watch")
+        source.fail_next(expired_error(), on="watch")
         source.compact()
         source.break_watches(ConnectionFailedError("gone"))
         source.delete(key("thing-4"))
@@ -168,7 +170,7 @@ async def test_where_the_list_goes_on_the_rest_comes_in_pages() -> None:
 
 async def test_a_part_is_ready_only_when_what_was_listed_is_watched() -> None:
     source = StreamingSource()
-    source.fail_next(*[refusal(403, "Forbidden", "may not watch")] * 3, on="watch")
+    source.fail_next(*[status_error(403, "Forbidden", "may not watch")] * 3, on="watch")
     informer = Informer(source, name="things", clock=FakeClock(), rng=random.Random(7), settings=LIST_FIRST)
     part = InformerPart(informer)
     async with asyncio.TaskGroup() as group:

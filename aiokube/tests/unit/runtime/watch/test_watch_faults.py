@@ -17,9 +17,9 @@ from aiokube.client.errors import (
     UnexpectedResponseError,
 )
 from aiokube.runtime.watch_faults import FaultKind, classify, classify_status
-from aiokube.testing.api_errors import expired, refusal, refusal_status, too_large
+from aiokube.testing.api_errors import expired_error, failure_status, status_error, too_large_error
 
-NAMELESS_CAUSE = refusal(504, "Timeout", "too late")
+NAMELESS_CAUSE = status_error(504, "Timeout", "too late")
 NAMELESS_CAUSE.status = Status(
     reason="Timeout",
     code=504,
@@ -28,36 +28,36 @@ NAMELESS_CAUSE.status = Status(
 
 TABLE = [
     # 410, in all its forms
-    (expired(), FaultKind.EXPIRED),
-    (refusal(410, "Gone", "gone"), FaultKind.EXPIRED),
-    (refusal(410, "", "no reason given"), FaultKind.EXPIRED),
-    (refusal(410, "SomethingOdd", "of an aggregated server"), FaultKind.EXPIRED),
-    (refusal(410, "BadRequest", "a known reason, and the wrong one"), FaultKind.EXPIRED),
-    (refusal(500, "Expired", "wrapped by a proxy"), FaultKind.EXPIRED),
+    (expired_error(), FaultKind.EXPIRED),
+    (status_error(410, "Gone", "gone"), FaultKind.EXPIRED),
+    (status_error(410, "", "no reason given"), FaultKind.EXPIRED),
+    (status_error(410, "SomethingOdd", "of an aggregated server"), FaultKind.EXPIRED),
+    (status_error(410, "BadRequest", "a known reason, and the wrong one"), FaultKind.EXPIRED),
+    (status_error(500, "Expired", "wrapped by a proxy"), FaultKind.EXPIRED),
     # too large resource version, in its three dialects
-    (too_large(2000, 1000), FaultKind.TOO_LARGE),
-    (refusal(504, "Timeout", "Too large resource version: 2000, current: 1000"), FaultKind.TOO_LARGE),
+    (too_large_error(2000, 1000), FaultKind.TOO_LARGE),
+    (status_error(504, "Timeout", "Too large resource version: 2000, current: 1000"), FaultKind.TOO_LARGE),
     (NAMELESS_CAUSE, FaultKind.TOO_LARGE),
     # the server
-    (refusal(429, "TooManyRequests", "later", retry_after_seconds=7), FaultKind.BUSY),
-    (refusal(500, "InternalError", "etcdserver: request timed out"), FaultKind.BROKEN),
-    (refusal(500, "", "strconv: parsing resourceVersion"), FaultKind.BROKEN),
-    (refusal(500, "ServerTimeout", "try again"), FaultKind.BUSY),
-    (refusal(502, "", "bad gateway"), FaultKind.BUSY),
-    (refusal(503, "ServiceUnavailable", "apiserver not ready"), FaultKind.BUSY),
-    (refusal(504, "Timeout", "request did not complete"), FaultKind.BUSY),
+    (status_error(429, "TooManyRequests", "later", retry_after_seconds=7), FaultKind.BUSY),
+    (status_error(500, "InternalError", "etcdserver: request timed out"), FaultKind.BROKEN),
+    (status_error(500, "", "strconv: parsing resourceVersion"), FaultKind.BROKEN),
+    (status_error(500, "ServerTimeout", "try again"), FaultKind.BUSY),
+    (status_error(502, "", "bad gateway"), FaultKind.BUSY),
+    (status_error(503, "ServiceUnavailable", "apiserver not ready"), FaultKind.BUSY),
+    (status_error(504, "Timeout", "request did not complete"), FaultKind.BUSY),
     # we
-    (refusal(401, "Unauthorized", "who are you"), FaultKind.DENIED),
-    (refusal(403, "Forbidden", "pods is forbidden"), FaultKind.DENIED),
-    (refusal(404, "NotFound", "the server could not find the requested resource"), FaultKind.DENIED),
+    (status_error(401, "Unauthorized", "who are you"), FaultKind.DENIED),
+    (status_error(403, "Forbidden", "pods is forbidden"), FaultKind.DENIED),
+    (status_error(404, "NotFound", "the server could not find the requested resource"), FaultKind.DENIED),
     (ConfigError("kubeconfig: no such context"), FaultKind.DENIED),
     (CredentialError("exec plugin failed"), FaultKind.DENIED),
     # a question that is not understood
-    (refusal(400, "BadRequest", "bad"), FaultKind.REFUSED),
-    (refusal(405, "MethodNotAllowed", "no watch here"), FaultKind.REFUSED),
-    (refusal(406, "NotAcceptable", "no JSON here"), FaultKind.REFUSED),
-    (refusal(422, "Invalid", "sendInitialEvents: Forbidden"), FaultKind.REFUSED),
-    (refusal(403, "Forbidden", "sendInitialEvents is forbidden for watch"), FaultKind.REFUSED),
+    (status_error(400, "BadRequest", "bad"), FaultKind.REFUSED),
+    (status_error(405, "MethodNotAllowed", "no watch here"), FaultKind.REFUSED),
+    (status_error(406, "NotAcceptable", "no JSON here"), FaultKind.REFUSED),
+    (status_error(422, "Invalid", "sendInitialEvents: Forbidden"), FaultKind.REFUSED),
+    (status_error(403, "Forbidden", "sendInitialEvents is forbidden for watch"), FaultKind.REFUSED),
     # the way there
     (ConnectionFailedError("10.0.0.1:6443: connection refused"), FaultKind.UNREACHABLE),
     (TlsError("certificate has expired"), FaultKind.UNREACHABLE),
@@ -86,15 +86,19 @@ def test_every_kind_has_a_row(kind: FaultKind) -> None:
 
 
 def test_an_error_inside_a_watch_is_classified_like_an_answer() -> None:
-    fault = classify_status(refusal_status(410, "Expired", "too old resource version: 60 (257)"))
+    fault = classify_status(failure_status(410, "Expired", "too old resource version: 60 (257)"))
     assert fault.kind is FaultKind.EXPIRED
     assert fault.text == "too old resource version: 60 (257)"
 
 
 def test_what_the_server_asks_to_wait_is_carried_along() -> None:
-    assert classify(refusal(429, "TooManyRequests", "later", retry_after_seconds=7)).retry_after_seconds == 7
     assert (
-        classify(refusal(503, "ServiceUnavailable", "later", retry_after_seconds=3)).retry_after_seconds == 3
+        classify(status_error(429, "TooManyRequests", "later", retry_after_seconds=7)).retry_after_seconds
+        == 7
+    )
+    assert (
+        classify(status_error(503, "ServiceUnavailable", "later", retry_after_seconds=3)).retry_after_seconds
+        == 3
     )
     assert classify(ConnectionFailedError("refused")).retry_after_seconds == 0
 

@@ -16,11 +16,11 @@ from aiokube.runtime.controller import Controller, RequeueAfter
 from aiokube.runtime.errors import ReconcileError, is_unavailable
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reachability import Reachability
-from aiokube.testing.api_errors import refusal
+from aiokube.testing.api_errors import status_error
 
 REFUSED = ConnectionFailedError("localhost:6443: connection refused")
-UNAVAILABLE = refusal(503, "ServiceUnavailable", "no backend")
-BUSY = refusal(429, "TooManyRequests", "later", retry_after_seconds=1)
+UNAVAILABLE = status_error(503, "ServiceUnavailable", "no backend")
+BUSY = status_error(429, "TooManyRequests", "later", retry_after_seconds=1)
 TIMED_OUT = RequestTimedOutError("no answer")
 
 
@@ -139,7 +139,7 @@ async def test_one_key_that_always_fails_is_tried_once_a_second_and_delays_no_ot
 async def test_a_failure_that_is_not_the_networks_keeps_its_own_growing_backoff() -> None:
     world = World()
     async with world.running():
-        world.error = refusal(403, "Forbidden", "no right to update endpointslices")
+        world.error = status_error(403, "Forbidden", "no right to update endpointslices")
         world.queue.add("key")
         await asyncio.sleep(100.0)
         assert len(world.attempts) == 7
