@@ -190,7 +190,7 @@ def test_what_the_server_refuses_is_not_tried_again(
             assert writer.statistics().refused == 1
         assert len(server.calls) == 1
 
-    with caplog.at_level(logging.DEBUG, logger="endpointd"):
+    with caplog.at_level(logging.DEBUG, logger="aiokube"):
         run()
     (record,) = caplog.records
     assert record.levelno == level
