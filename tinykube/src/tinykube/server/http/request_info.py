@@ -1,4 +1,4 @@
-"""One request, read: who asks for what, and how the answer is to look."""
+"""What is known of a request before its verb: path, query, caller and the form of the response."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Keys and when to look at them: what is due is taken together, what fails comes again, ever later."""
+"""A queue of keys with delays: due keys are processed together, failed keys are retried with backoff."""
 
 import asyncio
 import heapq
@@ -19,9 +19,9 @@ _LONGEST_RETRY_SECONDS = 60.0
 
 
 class DelayQueue(Generic[K]):
-    """Each key at most once, under the earliest time it was put for. One loop takes from it.
+    """Holds each key at most once, at the earliest time it was added for. For one consumer.
 
-    :meth:`work` looks at no key twice at a time; one that is put while it is looked at comes again.
+    :meth:`work` never processes a key twice at a time; a key added while it is processed is processed again.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:

@@ -12,8 +12,8 @@ from tinykube.server.objects import JsonObject, StorageKey
 PropagationPolicy = Literal["Background", "Foreground", "Orphan"]
 
 Make = Callable[[JsonObject], JsonObject]
-"""Gets the current object (its own copy) and returns what is to take its place; equal means that nothing is written.
-Called again after each lost race."""
+"""Gets a copy of the current object and returns its replacement; an equal one is not written. Called again after each lost
+race."""
 
 
 class Deleter(Protocol):
@@ -38,7 +38,7 @@ class Updater(Protocol):
     """Updates one object as a PUT of its path does; one that is being deleted goes with its last finalizer."""
 
     async def __call__(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
-        """Replace the object by what ``make`` makes of it. Durable when it returns.
+        """Update the object with ``make(current)``; durable when it returns.
 
         ``subresource``: ``"finalize"`` writes a namespace's ``spec.finalizers``, ``"status"`` a status.
         Raises StatusError, and what ``make`` raises.

@@ -1,4 +1,4 @@
-"""The few fields of any object that decide its end, decoded by themselves."""
+"""Owner references, finalizers and deletion timestamp of an object, decoded alone."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ ORPHAN_FINALIZER = "orphan"
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Whose an object is."""
+    """An owner of an object."""
 
     uid: str
     api_version: str = ""
@@ -33,7 +33,7 @@ _DECODER = msgspec.json.Decoder(_Document)
 
 
 class OwnershipInfo(msgspec.Struct, frozen=True, gc=False):
-    """What of one object concerns its end."""
+    """What garbage collection needs to know of one object."""
 
     key: StorageKey
     uid: str

@@ -1,11 +1,11 @@
-"""Numbers that objects take one of: node ports, and the addresses of services. Pure, but for who holds what."""
+"""Allocation of node ports and service addresses."""
 
 import ipaddress
 import random
 
 
 class Allocator:
-    """A range of numbers, each held by at most one.
+    """A range of numbers, each allocated at most once.
 
     Chosen ones may lie anywhere in it. Drawn ones come from the upper band as long as it lasts, so that those who
     choose find the lower one free. Not for several threads.
@@ -21,22 +21,22 @@ class Allocator:
         return self.first <= number <= self.last
 
     def is_allocated(self, number: int) -> bool:
-        """Tell whether somebody holds a number."""
+        """Tell whether a number is allocated."""
         return number in self._allocated
 
     def allocate(self, number: int) -> bool:
-        """Take a number; False where it is taken already, or not in the range."""
+        """Allocate a number; False if it is allocated already, or not in the range."""
         if number in self._allocated or number not in self:
             return False
         self._allocated.add(number)
         return True
 
     def release(self, number: int) -> None:
-        """Free a number; one that nobody holds stays free."""
+        """Release a number; one that is not allocated stays free."""
         self._allocated.discard(number)
 
     def allocate_next(self, rng: random.Random) -> int | None:
-        """Take a random free number; None where all are taken."""
+        """Allocate a random free number; None if none is left."""
         number = self._free(rng, self._drawn_from, self.last)
         if number is None:
             number = self._free(rng, self.first, self._drawn_from - 1)
@@ -58,7 +58,7 @@ class Allocator:
 
 
 def static_band(size: int, *, step: int, most: int) -> int:
-    """Return how many numbers at the bottom of a range are kept for those who choose."""
+    """Return the size of the static band: numbers at the bottom of a range, preferred for explicit requests."""
     least = 16
     return 0 if size < least else min(max(size // step, least), most)
 

@@ -1,4 +1,4 @@
-"""One object written: the storage's answer turned into what a client is told, and the hooks that follow."""
+"""Committing one object: storage errors become responses, and the hooks of the write run."""
 
 from types import TracebackType
 
@@ -50,19 +50,19 @@ class Attempt:
 
 
 def note_created(strategy: Strategy, request: Request, stored: StoredObject) -> None:
-    """Tell the rules of a resource what is stored now, where they want to know."""
+    """Call the strategy's ``after_create``, if it has one."""
     if type(strategy).after_create is not Strategy.after_create:
         strategy.after_create(request, stored.decode())
 
 
 def note_deleted(strategy: Strategy, request: Request, stored: StoredObject) -> None:
-    """Tell the rules of a resource what is gone now, where they want to know."""
+    """Call the strategy's ``after_delete``, if it has one."""
     if type(strategy).after_delete is not Strategy.after_delete:
         strategy.after_delete(request, stored.decode())
 
 
 async def wait_until_durable(storage: Storage, stored: StoredObject) -> StoredObject:
-    """Return an object that was accepted once it is durable: no answer shows what a crash could take back."""
+    """Return an accepted object once it is durable, so that no response shows what a crash could lose."""
     if stored.revision > storage.revision and not await storage.wait_for_revision(
         stored.revision, _LONGEST_COMMIT_SECONDS
     ):

@@ -1,4 +1,4 @@
-"""What every verb works with, what it is asked, and what it answers."""
+"""The backend, target and result that all verbs share."""
 
 import random
 
@@ -16,7 +16,7 @@ META_GROUP = "meta.k8s.io"
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a server is made of, below HTTP. One for the life of a server; it holds no state of its own."""
+    """The parts of a server below HTTP. Stateless; one per server."""
 
     storage: Storage
     registry: Registry
@@ -27,7 +27,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The client of a request, as authenticated."""
 
     user: str
     user_agent: str = ""

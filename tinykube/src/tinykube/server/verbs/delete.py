@@ -1,4 +1,4 @@
-"""Delete: at once, gracefully, or when the last finalizer is gone; one object or a collection."""
+"""Delete an object or a collection: at once, gracefully, or after the last finalizer is removed."""
 
 from datetime import datetime, timedelta
 

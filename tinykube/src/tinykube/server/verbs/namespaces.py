@@ -1,4 +1,4 @@
-"""Creating inside a namespace asks whether it is there, and whether it is going to stay."""
+"""Creates need a namespace that exists and is not being deleted."""
 
 from tinykube.server.errors import StatusError, forbidden, not_found
 from tinykube.server.objects import GroupResource, StorageKey, metadata_of
