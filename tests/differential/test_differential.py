@@ -1,7 +1,6 @@
 """The comparison judges right: what is upstream's oversight, what is a known difference, what is a failure."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -10,6 +9,7 @@ import pytest
 from aiokube.api.core import SERVICES
 from aiokube.api.endpoints import ENDPOINTS
 from aiokube.api.resource import Resource
+from aiokube.testing.virtual_time import ManualClock
 from tests.differential.cluster_under_test import Side
 from tests.differential.differential import DifferenceError, Differential, Healed, Plan
 from tests.differential.normalise import Snapshot
@@ -18,22 +18,6 @@ from tests.differential.workload import WorkloadOptions
 
 PLAN = Plan(seed=1, operations=1, options=WorkloadOptions(prefix="x", meddling=False, freezing=False))
 RIGHT, WRONG = {"team": "red"}, {"team": "blue"}
-
-
-class Clock:
-    """Sleeping takes no time."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += max(seconds, 0.001)
 
 
 class FakeSide:
@@ -94,7 +78,7 @@ def once_restarted(pokes: int, restarts: int) -> Mapping[str, str]:
 async def lead(reference: FakeSide, candidate: FakeSide) -> tuple[Differential, list[str]]:
     told: list[str] = []
     sides = cast("tuple[Side, Side]", (reference, candidate))
-    differential = Differential(PLAN, *sides, report=told.append, clock=Clock())
+    differential = Differential(PLAN, *sides, report=told.append, clock=ManualClock())
     await differential.run()
     return differential, told
 

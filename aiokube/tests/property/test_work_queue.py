@@ -4,38 +4,23 @@ The model keeps, for each key, whether it is due (and since when), held, or dela
 and an ordered list: slow and obvious.
 """
 
-from datetime import UTC, datetime
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.runtime.queue import QueueClosed, WorkQueue
+from aiokube.testing.virtual_time import ManualClock
 
 KEYS = st.sampled_from("abcde")
 # Whole numbers, so that deadlines coincide often and no rounding blurs the model.
 DELAYS = st.integers(1, 8).map(float)
 
 
-class HandClock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError
-
-
 class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.queue: WorkQueue[str] = WorkQueue(
             clock=self.clock, limiter=RetryLimiter(ExponentialBackoff(base_seconds=1.0, cap_seconds=8.0))
         )

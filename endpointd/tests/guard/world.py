@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
 import msgspec
-from tests.support.slice_world import HandClock
 
 from aiokube.api.core import NODES, PODS, SERVICES, Node, Pod, Service
 from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
@@ -20,6 +19,7 @@ from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.builders import address_number
 from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.endpoints.controller import EndpointsController, EndpointsSettings
 from endpointd.controllers.endpointslice.controller import EndpointSliceController, EndpointSliceSettings
 from endpointd.controllers.membership import Membership
@@ -122,7 +122,7 @@ class ChainWorld:
     ) -> None:
         self._numbers = [pods_each if pods_of_first is None else pods_of_first] + [pods_each] * (services - 1)
         self.writer = RecordingWriter()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.services: Store[Service] = Store("services")
         self.pods: Store[Pod] = Store("pods")
         self.nodes: Store[Node] = Store("nodes")

@@ -5,9 +5,7 @@ Everything happens when the test says so: changes of services, pods and nodes at
 watch that lags, a burst, or two controllers that disagree are a few lines of a test.
 """
 
-import asyncio
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
 
 import msgspec
@@ -19,6 +17,7 @@ from aiokube.api.resource import WatchEvent
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.memory_server import Call, MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.endpointslice.controller import (
     EndpointSliceController,
     EndpointSliceSettings,
@@ -27,28 +26,6 @@ from endpointd.controllers.endpointslice.controller import (
 from endpointd.controllers.membership import Membership
 
 T = TypeVar("T", Service, Pod, Node)
-
-_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class HandClock:
-    """A clock that moves when a test moves it. Fulfils :class:`aiokube.clock.Clock`."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        """Return the seconds advanced so far."""
-        return self.now
-
-    def wall(self) -> datetime:
-        """Return 2026 plus the seconds advanced so far."""
-        return _EPOCH + timedelta(seconds=self.now)
-
-    async def sleep(self, seconds: float) -> None:
-        """Move on by so much, and yield once."""
-        self.now += max(seconds, 0.0)
-        await asyncio.sleep(0)
 
 
 class ToldEvent(msgspec.Struct, frozen=True):
@@ -71,7 +48,7 @@ class SliceWorld:
         self, *, settings: EndpointSliceSettings | None = None, server: MemoryServer | None = None
     ) -> None:
         self.server = server or MemoryServer()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.services: Store[Service] = Store("services")
         self.pods: Store[Pod] = Store("pods")
         self.nodes: Store[Node] = Store("nodes")

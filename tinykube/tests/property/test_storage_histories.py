@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.server.storage.gated import CONFIGMAPS, LEASES, WIDGETS, GatedLog, describe, document
 
+from aiokube.testing.virtual_time import ManualClock
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.storage.datadir import DATABASE_NAME
 from tinykube.server.storage.log import MemoryLog
@@ -61,20 +62,6 @@ class Watcher:
         self.subscription: HistorySubscription | None = None
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> Any:
-        raise NotImplementedError
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
-
-
 class StorageMachine(RuleBasedStateMachine):
     """Writers, readers and watchers of one storage; the disk writes, fails and loses power when a rule says so."""
 
@@ -85,7 +72,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.directory = Path(tempfile.mkdtemp(prefix="storage-histories-"))
         self.generation = 0
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.events: list[Event] = []  # all that was ever durable
         self.pending: list[Pending] = []
         self.accepted: dict[StorageKey, Event] = {}

@@ -111,6 +111,36 @@ class FakeClock:
         await asyncio.sleep(max(seconds, 0.0))
 
 
+class ManualClock:
+    """A clock that stands still until it is advanced; sleeping advances it at once, and is recorded in ``slept``.
+
+    For code without an event loop of its own. Fulfils :class:`aiokube.clock.Clock`.
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.now = start
+        self.slept: list[float] = []
+        self._start = start
+
+    def monotonic(self) -> float:
+        """Return the start plus the seconds advanced so far."""
+        return self.now
+
+    def wall(self) -> datetime:
+        """Return :data:`EPOCH` plus the seconds advanced so far."""
+        return EPOCH + timedelta(seconds=self.now - self._start)
+
+    async def sleep(self, seconds: float) -> None:
+        """Advance by so much, and yield once."""
+        self.slept.append(seconds)
+        self.advance(max(seconds, 0.0))
+        await asyncio.sleep(0)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
 def run_virtual(main: Coroutine[Any, Any, R], *, seed: int | None = None) -> R:
     """Run ``main`` to its end in virtual time and return what it returns.
 

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 import trustme
-from tests.unit.client.support import FakeClock, Server, running_server
+from tests.unit.client.support import Server, running_server
+
+from aiokube.testing.virtual_time import ManualClock
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture

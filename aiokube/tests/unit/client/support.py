@@ -1,11 +1,9 @@
 """What the client's tests share: a clock that is moved by hand, and a real server that does as it is told."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 import trustme
 from aiohttp import web
@@ -13,30 +11,7 @@ from aiohttp import web
 from aiokube.client.config import ClusterConfig, TlsConfig
 from aiokube.client.credentials import ANONYMOUS, Credentials
 from aiokube.client.rest import Client
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class FakeClock:
-    """Time that passes only in ``sleep`` (at once) and ``advance``."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.now - 1000.0)
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.advance(seconds)
-        await asyncio.sleep(0)
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
+from aiokube.testing.virtual_time import ManualClock
 
 
 @dataclass
@@ -148,7 +123,7 @@ def server_context(
 
 def client_of(
     server: Server,
-    clock: FakeClock,
+    clock: ManualClock,
     *,
     credentials: Credentials = ANONYMOUS,
     tls: TlsConfig | None = None,

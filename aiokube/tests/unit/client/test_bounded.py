@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, json_response
+from tests.unit.client.support import Server, client_of, json_response
 
 from aiokube.api.core import PODS
 from aiokube.api.meta import ObjectKey
 from aiokube.client import bounded, liststream
 from aiokube.client.errors import AnswerTooLargeError, ApiError, ClientError, CredentialError
 from aiokube.client.exec_credentials import ExecCredentials, ExecPlugin
+from aiokube.testing.virtual_time import ManualClock
 
 KEY = ObjectKey("ns", "a")
 MIB = 1024 * 1024
@@ -39,7 +40,7 @@ class Endless:
             self.sent_bytes += len(self.more)
 
 
-async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: FakeClock) -> None:
+async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: ManualClock) -> None:
     endless = Endless(first=b'{"metadata":')
     server.script(endless)
     async with client_of(server, clock) as client:
@@ -48,7 +49,7 @@ async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: Fak
     assert endless.sent_bytes < 40 * MIB
 
 
-async def test_an_endless_refusal_counts_by_its_code(server: Server, clock: FakeClock) -> None:
+async def test_an_endless_refusal_counts_by_its_code(server: Server, clock: ManualClock) -> None:
     endless = Endless(status=500, first=b'{"kind":"Status","message":"')
     server.script(endless)
     async with client_of(server, clock) as client:
@@ -60,7 +61,7 @@ async def test_an_endless_refusal_counts_by_its_code(server: Server, clock: Fake
 
 @pytest.mark.parametrize("head", [b'{"metadata":{},"items":[{"metadata":{"name":"', b'{"unknown":"'])
 async def test_an_item_of_a_list_without_end_is_refused(
-    server: Server, clock: FakeClock, head: bytes, monkeypatch: pytest.MonkeyPatch
+    server: Server, clock: ManualClock, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(liststream, "MAX_OBJECT_BYTES", MIB)
     monkeypatch.setattr(liststream, "MAX_ANSWER_BYTES", 2 * MIB)
@@ -73,7 +74,7 @@ async def test_an_item_of_a_list_without_end_is_refused(
     assert endless.sent_bytes < 20 * MIB
 
 
-async def test_a_gzip_bomb_is_refused(server: Server, clock: FakeClock) -> None:
+async def test_a_gzip_bomb_is_refused(server: Server, clock: ManualClock) -> None:
     body = gzip.compress(b'{"metadata":{},"items":[' + b" " * (100 * MIB), compresslevel=1)
     server.script(
         web.Response(body=body, headers={"Content-Encoding": "gzip", "Content-Type": "application/json"})
@@ -84,7 +85,7 @@ async def test_a_gzip_bomb_is_refused(server: Server, clock: FakeClock) -> None:
 
 
 async def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(
-    server: Server, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    server: Server, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiokube.client.rest.MAX_OBJECT_BYTES", 100)
     text = '{"metadata":{"name":"a","namespace":"ns"}}'
@@ -96,19 +97,19 @@ async def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(
             await client.get(PODS, KEY)
 
 
-async def credentials(script: str, clock: FakeClock) -> None:
+async def credentials(script: str, clock: ManualClock) -> None:
     plugin = ExecPlugin("exec of user 'u'", sys.executable, ("-S", "-E", "-c", script))
     await ExecCredentials(plugin, clock=clock).current()
 
 
-async def test_a_plugin_that_prints_without_end_is_killed(clock: FakeClock) -> None:
+async def test_a_plugin_that_prints_without_end_is_killed(clock: ManualClock) -> None:
     script = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(CredentialError, match="it printed more than 1 MiB and was killed"):
         await credentials(script, clock)
 
 
 async def test_endless_errors_of_a_plugin_are_drained_and_their_end_is_shown_without_secrets(
-    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded, "MAX_PLUGIN_BYTES", 1000)
     script = (

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.client.support import FakeClock
 
 from aiokube.client.credentials import Credential, StaticCredentials, TokenFile, basic, bearer
 from aiokube.client.errors import ConfigError
+from aiokube.testing.virtual_time import ManualClock
 
 
 def put(path: Path, content: str | bytes | None) -> None:
@@ -34,7 +34,7 @@ def test_a_name_and_password_are_encoded_as_the_scheme_wants() -> None:
     assert basic("Aladdin", "open sesame") == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
 
 
-async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: FakeClock) -> None:
+async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: ManualClock) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
     put(token_file, "second")
@@ -44,7 +44,7 @@ async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock
     assert (await credentials.current()).authorization == "Bearer second"
 
 
-async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock: FakeClock) -> None:
+async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock: ManualClock) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
     clock.advance(60)
@@ -53,7 +53,7 @@ async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock:
 
 
 async def test_a_refused_token_is_read_again_at_once_and_once_for_all(
-    token_file: Path, clock: FakeClock
+    token_file: Path, clock: ManualClock
 ) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
@@ -66,7 +66,7 @@ async def test_a_refused_token_is_read_again_at_once_and_once_for_all(
 
 @pytest.mark.parametrize("trouble", [None, "", b"\xff\xfe"])
 async def test_a_file_that_cannot_be_read_again_leaves_the_last_token_in_use(
-    token_file: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture, trouble: str | bytes | None
+    token_file: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture, trouble: str | bytes | None
 ) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
@@ -79,13 +79,15 @@ async def test_a_file_that_cannot_be_read_again_leaves_the_last_token_in_use(
     assert (await credentials.current()).authorization == "Bearer second"
 
 
-async def test_a_file_that_was_never_read_is_an_error_that_names_it(tmp_path: Path, clock: FakeClock) -> None:
+async def test_a_file_that_was_never_read_is_an_error_that_names_it(
+    tmp_path: Path, clock: ManualClock
+) -> None:
     with pytest.raises(ConfigError, match=r"the token file .*/none cannot be used: No such file"):
         await TokenFile(tmp_path / "none", clock=clock).current()
 
 
 async def test_a_token_given_beside_the_file_is_used_until_the_file_can_be_read(
-    tmp_path: Path, clock: FakeClock
+    tmp_path: Path, clock: ManualClock
 ) -> None:
     path = tmp_path / "later"
     credentials = TokenFile(path, clock=clock, fallback="given")

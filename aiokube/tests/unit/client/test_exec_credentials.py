@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.client.support import FakeClock
 
 from aiokube.client.credentials import CertificateData, CertificateFiles
 from aiokube.client.errors import ConfigError, CredentialError
 from aiokube.client.exec_credentials import API_VERSIONS, ExecCredentials, ExecPlugin
+from aiokube.testing.virtual_time import ManualClock
 
 V1, V1BETA1 = API_VERSIONS
 
@@ -50,7 +50,7 @@ def runs(tmp_path: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_token_is_kept_as_long_as_it_lives(
-    write_plugin: Write, clock: FakeClock, tmp_path: Path
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = write_plugin(
         "give(token=f'{os.environ[\"WHO\"]}-{count}', expirationTimestamp=f'2026-01-01T00:{count:02}:00Z')"
@@ -65,7 +65,9 @@ async def test_a_token_is_kept_as_long_as_it_lives(
     assert len(runs(tmp_path)) == 2
 
 
-async def test_a_token_without_an_end_is_kept(write_plugin: Write, clock: FakeClock, tmp_path: Path) -> None:
+async def test_a_token_without_an_end_is_kept(
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
+) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
     first = await credentials.current()
     clock.advance(10**7)
@@ -73,7 +75,7 @@ async def test_a_token_without_an_end_is_kept(write_plugin: Write, clock: FakeCl
     assert len(runs(tmp_path)) == 1
 
 
-async def test_one_run_serves_all_who_wait(write_plugin: Write, clock: FakeClock, tmp_path: Path) -> None:
+async def test_one_run_serves_all_who_wait(write_plugin: Write, clock: ManualClock, tmp_path: Path) -> None:
     credentials = ExecCredentials(write_plugin("give(token=f't{count}')"), clock=clock)
     first, *others = await asyncio.gather(*(credentials.current() for _ in range(5)))
     assert all(other is first for other in others)
@@ -84,7 +86,7 @@ async def test_one_run_serves_all_who_wait(write_plugin: Write, clock: FakeClock
 
 
 async def test_a_plugin_that_gives_the_same_again_has_nothing_newer(
-    write_plugin: Write, clock: FakeClock
+    write_plugin: Write, clock: ManualClock
 ) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
     first = await credentials.current()
@@ -92,7 +94,7 @@ async def test_a_plugin_that_gives_the_same_again_has_nothing_newer(
 
 
 async def test_the_plugin_is_told_who_asks_and_for_which_cluster(
-    write_plugin: Write, clock: FakeClock, tmp_path: Path
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = write_plugin("give(token='t')")
     await ExecCredentials(plugin, clock=clock, cluster={"server": "https://x", "config": {"a": 1}}).current()
@@ -106,7 +108,7 @@ async def test_the_plugin_is_told_who_asks_and_for_which_cluster(
     assert plain == {"apiVersion": V1BETA1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_a_plugin_may_give_a_client_certificate(write_plugin: Write, clock: FakeClock) -> None:
+async def test_a_plugin_may_give_a_client_certificate(write_plugin: Write, clock: ManualClock) -> None:
     plugin = write_plugin("give(clientCertificateData='CERT', clientKeyData='KEY')")
     credential = await ExecCredentials(plugin, clock=clock).current()
     assert credential.authorization is None
@@ -114,7 +116,7 @@ async def test_a_plugin_may_give_a_client_certificate(write_plugin: Write, clock
 
 
 async def test_the_users_own_certificate_goes_with_a_plugins_token(
-    write_plugin: Write, clock: FakeClock
+    write_plugin: Write, clock: ManualClock
 ) -> None:
     own = CertificateFiles(Path("c"), Path("k"))
     credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock, certificate=own)
@@ -144,7 +146,7 @@ async def test_the_users_own_certificate_goes_with_a_plugins_token(
     ],
 )
 async def test_a_plugin_that_fails_is_told_with_its_last_words_and_never_with_what_it_printed(
-    write_plugin: Write, clock: FakeClock, lines: str, kind: type[Exception], words: str
+    write_plugin: Write, clock: ManualClock, lines: str, kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind) as raised:
         await ExecCredentials(write_plugin(lines), clock=clock).current()
@@ -154,28 +156,28 @@ async def test_a_plugin_that_fails_is_told_with_its_last_words_and_never_with_wh
     assert "very-secret" not in str(raised.value)
 
 
-async def test_long_last_words_are_cut(write_plugin: Write, clock: FakeClock) -> None:
+async def test_long_last_words_are_cut(write_plugin: Write, clock: ManualClock) -> None:
     plugin = write_plugin("sys.stderr.write('x' * 10000 + '\\n' + 'line\\n' * 50 + 'the end'); sys.exit(1)")
     with pytest.raises(CredentialError, match=r"the end$") as raised:
         await ExecCredentials(plugin, clock=clock).current()
     assert len(str(raised.value)) < 1000
 
 
-async def test_a_failure_is_not_kept(write_plugin: Write, clock: FakeClock) -> None:
+async def test_a_failure_is_not_kept(write_plugin: Write, clock: ManualClock) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t') if count == 2 else sys.exit(1)"), clock=clock)
     with pytest.raises(CredentialError):
         await credentials.current()
     assert (await credentials.current()).authorization == "Bearer t"
 
 
-async def test_a_plugin_that_hangs_is_killed(write_plugin: Write, clock: FakeClock) -> None:
+async def test_a_plugin_that_hangs_is_killed(write_plugin: Write, clock: ManualClock) -> None:
     plugin = write_plugin("import signal; signal.pause()")
     with pytest.raises(CredentialError, match="was killed"):
         await ExecCredentials(plugin, clock=clock, timeout_seconds=0.0).current()
 
 
 async def test_a_plugin_is_killed_when_nobody_waits_for_it_any_more(
-    write_plugin: Write, clock: FakeClock, tmp_path: Path
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
@@ -189,7 +191,7 @@ async def test_a_plugin_is_killed_when_nobody_waits_for_it_any_more(
     assert task.cancelled()
 
 
-async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: FakeClock) -> None:
+async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: ManualClock) -> None:
     plugin = ExecPlugin("exec of x", "no-such-plugin-here", install_hint="Run:\n  get it")
     with pytest.raises(
         ConfigError, match=r"no-such-plugin-here is not installed, or not in PATH\. Run: get it"
@@ -197,14 +199,14 @@ async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: Fake
         await ExecCredentials(plugin, clock=clock).current()
 
 
-async def test_a_file_that_may_not_be_run_is_told(clock: FakeClock, tmp_path: Path) -> None:
+async def test_a_file_that_may_not_be_run_is_told(clock: ManualClock, tmp_path: Path) -> None:
     script = tmp_path / "plugin"
     script.write_text("#!/bin/sh\n")
     with pytest.raises(ConfigError, match="may not be run"):
         await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
 
 
-async def test_a_program_that_is_none_is_told(clock: FakeClock, tmp_path: Path) -> None:
+async def test_a_program_that_is_none_is_told(clock: ManualClock, tmp_path: Path) -> None:
     script = tmp_path / "plugin"
     script.write_text("nonsense")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -213,7 +215,7 @@ async def test_a_program_that_is_none_is_told(clock: FakeClock, tmp_path: Path) 
 
 
 async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
-    write_plugin: Write, clock: FakeClock, tmp_path: Path
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = replace(write_plugin("give(token='t')"), interactive_mode="Always")
     with pytest.raises(ConfigError, match="wants to ask on a terminal"):
@@ -222,7 +224,7 @@ async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
 
 
 async def test_a_plugin_may_ask_on_a_terminal_where_there_is_one(
-    write_plugin: Write, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_plugin: Write, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal:
         def isatty(self) -> bool:

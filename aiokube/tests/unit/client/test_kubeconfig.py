@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.client.support import FakeClock
 
 from aiokube.client.config import ClusterConfig, Impersonation, TlsConfig
 from aiokube.client.credentials import CertificateData, CertificateFiles
 from aiokube.client.errors import ConfigError
 from aiokube.client.kubeconfig import config_of
 from aiokube.client.kubeconfig_file import read_kubeconfig
+from aiokube.testing.virtual_time import ManualClock
 
 
 def resolve(
@@ -37,7 +37,7 @@ def resolve(
             }
         )
     )
-    return config_of(read_kubeconfig(path), clock=FakeClock(), environ=environ or {})
+    return config_of(read_kubeconfig(path), clock=ManualClock(), environ=environ or {})
 
 
 def encoded(text: str) -> str:
@@ -66,17 +66,17 @@ def test_another_context_can_be_named(tmp_path: Path) -> None:
         "contexts: [{name: a, context: {cluster: a}}, {name: b, context: {cluster: b}}]\n"
     )
     kubeconfig = read_kubeconfig(path)
-    assert config_of(kubeconfig, clock=FakeClock(), environ={}).server == "https://a"
-    assert config_of(kubeconfig, clock=FakeClock(), context="b", environ={}).server == "https://b"
+    assert config_of(kubeconfig, clock=ManualClock(), environ={}).server == "https://a"
+    assert config_of(kubeconfig, clock=ManualClock(), context="b", environ={}).server == "https://b"
     with pytest.raises(ConfigError, match=r"no context 'c' \(known: a, b\)"):
-        config_of(kubeconfig, clock=FakeClock(), context="c", environ={})
+        config_of(kubeconfig, clock=ManualClock(), context="c", environ={})
 
 
 def test_without_a_current_context_one_has_to_be_named(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("contexts: [{name: a, context: {cluster: a}}]")
     with pytest.raises(ConfigError, match=r"no current-context: set it, or name a context \(known: a\)"):
-        config_of(read_kubeconfig(path), clock=FakeClock(), environ={})
+        config_of(read_kubeconfig(path), clock=ManualClock(), environ={})
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.core import PODS
 from aiokube.client.errors import ExpiredError, ResponseTruncatedError, UnexpectedResponseError
 from aiokube.client.liststream import ListSplitter
+from aiokube.testing.virtual_time import ManualClock
 
 
 def pod(name: str, **fields: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def test_the_items_may_come_before_what_the_list_says_of_itself(
 
 
 async def read(
-    server: Server, clock: FakeClock, document: dict[str, Any] | bytes
+    server: Server, clock: ManualClock, document: dict[str, Any] | bytes
 ) -> tuple[list[str], str, str]:
     text = document if isinstance(document, bytes) else text_of(document)
     server.script(json_response(text.decode()))
@@ -82,7 +83,7 @@ async def read(
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3000])
 async def test_a_list_gives_its_items_and_then_its_version(
-    server: Server, clock: FakeClock, size: int
+    server: Server, clock: ManualClock, size: int
 ) -> None:
     filling = {"note": "x" * 300}
     wanted = [f"pod-{number}" for number in range(size)]
@@ -90,19 +91,19 @@ async def test_a_list_gives_its_items_and_then_its_version(
     assert found == (wanted, "41", "")
 
 
-async def test_no_items_at_all_are_an_empty_list(server: Server, clock: FakeClock) -> None:
+async def test_no_items_at_all_are_an_empty_list(server: Server, clock: ManualClock) -> None:
     assert await read(server, clock, b'{"metadata":{"resourceVersion":"9"},"items":null}') == ([], "9", "")
     assert await read(server, clock, b'{"metadata":{"resourceVersion":"9"}}') == ([], "9", "")
 
 
-async def test_a_version_that_comes_after_many_items_is_found(server: Server, clock: FakeClock) -> None:
+async def test_a_version_that_comes_after_many_items_is_found(server: Server, clock: ManualClock) -> None:
     pods = [pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(600)]
     document = {"items": pods, "metadata": {"resourceVersion": "12", "continue": "more"}}
     names, version, token = await read(server, clock, document)
     assert (len(names), version, token) == (600, "12", "more")
 
 
-async def test_items_are_given_before_the_answer_has_ended(server: Server, clock: FakeClock) -> None:
+async def test_items_are_given_before_the_answer_has_ended(server: Server, clock: ManualClock) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
     go_on = asyncio.Event()
 
@@ -125,7 +126,7 @@ async def test_items_are_given_before_the_answer_has_ended(server: Server, clock
     assert (count, stream.resource_version) == (900, "41")
 
 
-async def test_an_answer_that_breaks_off_is_an_error_and_no_list(server: Server, clock: FakeClock) -> None:
+async def test_an_answer_that_breaks_off_is_an_error_and_no_list(server: Server, clock: ManualClock) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
 
     async def broken(request: web.BaseRequest) -> web.StreamResponse:
@@ -144,7 +145,7 @@ async def test_an_answer_that_breaks_off_is_an_error_and_no_list(server: Server,
     assert stream.resource_version == ""
 
 
-async def test_an_answer_that_is_cut_but_ends_well_is_an_error(server: Server, clock: FakeClock) -> None:
+async def test_an_answer_that_is_cut_but_ends_well_is_an_error(server: Server, clock: ManualClock) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
     for end in (600_000, text.rindex(b'},{"metadata"') + 1):
         with pytest.raises(UnexpectedResponseError):
@@ -152,7 +153,7 @@ async def test_an_answer_that_is_cut_but_ends_well_is_an_error(server: Server, c
 
 
 async def test_an_item_that_cannot_be_read_spoils_the_list_and_is_not_quoted(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     pods = [pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(600)]
     pods[3] = {"metadata": {"name": 5, "namespace": "secret-text"}}
@@ -163,7 +164,7 @@ async def test_an_item_that_cannot_be_read_spoils_the_list_and_is_not_quoted(
     assert "secret-text" not in str(caught.value)
 
 
-async def test_the_refusal_is_raised_on_entering(server: Server, clock: FakeClock) -> None:
+async def test_the_refusal_is_raised_on_entering(server: Server, clock: ManualClock) -> None:
     server.script(failure(410, "Expired", "too old"))
     async with client_of(server, clock) as client:
         with pytest.raises(ExpiredError):
@@ -173,7 +174,7 @@ async def test_the_refusal_is_raised_on_entering(server: Server, clock: FakeCloc
     assert server.seen[-1].headers["Accept-Encoding"] == "gzip"
 
 
-async def test_it_has_to_be_entered(server: Server, clock: FakeClock) -> None:
+async def test_it_has_to_be_entered(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         with pytest.raises(RuntimeError, match="entered"):
             await anext(aiter(client.list_stream(PODS)))

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.client.support import FakeClock
 
 from aiokube.client.errors import ConfigError
 from aiokube.client.incluster import in_cluster_config
 from aiokube.client.load_config import load_config
+from aiokube.testing.virtual_time import ManualClock
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -35,7 +35,7 @@ def found(tmp_path: Path, account: Path, path: str = "", context: str = "", **en
     return load_config(
         path,
         context,
-        clock=FakeClock(),
+        clock=ManualClock(),
         environ=environ,
         home=tmp_path / "home",
         service_account_folder=account,
@@ -61,7 +61,7 @@ def test_the_file_that_is_named_comes_first_then_the_variable_then_the_home_then
 
 def test_home_is_where_the_environment_says(tmp_path: Path) -> None:
     kubeconfig(tmp_path / ".kube/config", "home")
-    assert load_config(clock=FakeClock(), environ={"HOME": str(tmp_path)}).server == "https://home"
+    assert load_config(clock=ManualClock(), environ={"HOME": str(tmp_path)}).server == "https://home"
 
 
 def test_the_files_of_the_variable_are_laid_over_each_other_and_missing_ones_are_skipped(
@@ -97,7 +97,7 @@ def test_a_named_context_never_means_the_service_account(tmp_path: Path, account
 
 
 async def test_a_pod_is_its_service_account(account: Path) -> None:
-    config = in_cluster_config(clock=FakeClock(), environ=IN_CLUSTER, folder=account)
+    config = in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account)
     assert config.server == "https://10.96.0.1:443"
     assert config.tls.ca_file == account / "ca.crt"
     assert config.namespace == "team"
@@ -107,27 +107,27 @@ async def test_a_pod_is_its_service_account(account: Path) -> None:
 
 def test_an_ipv6_service_address_stands_in_brackets(account: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "fd00:10:96::1", "KUBERNETES_SERVICE_PORT": "443"}
-    config = in_cluster_config(clock=FakeClock(), environ=environ, folder=account)
+    config = in_cluster_config(clock=ManualClock(), environ=environ, folder=account)
     assert config.server == "https://[fd00:10:96::1]:443"
 
 
 def test_the_namespace_may_come_from_the_environment_or_be_the_default(account: Path) -> None:
     named = in_cluster_config(
-        clock=FakeClock(), environ={**IN_CLUSTER, "POD_NAMESPACE": "mine"}, folder=account
+        clock=ManualClock(), environ={**IN_CLUSTER, "POD_NAMESPACE": "mine"}, folder=account
     )
     assert named.namespace == "mine"
     (account / "namespace").unlink()
-    assert in_cluster_config(clock=FakeClock(), environ=IN_CLUSTER, folder=account).namespace == "default"
+    assert in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account).namespace == "default"
 
 
 def test_what_a_pod_lacks_is_told(account: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
         ConfigError, match=r"no pod of a cluster: KUBERNETES_SERVICE_HOST .* name a kubeconfig"
     ):
-        in_cluster_config(clock=FakeClock(), environ={}, folder=account)
+        in_cluster_config(clock=ManualClock(), environ={}, folder=account)
     (account / "ca.crt").unlink()
-    assert in_cluster_config(clock=FakeClock(), environ=IN_CLUSTER, folder=account).tls.ca_file is None
+    assert in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account).tls.ca_file is None
     assert "trusting the system's" in caplog.text
     (account / "token").unlink()
     with pytest.raises(ConfigError, match="automountServiceAccountToken"):
-        in_cluster_config(clock=FakeClock(), environ=IN_CLUSTER, folder=account)
+        in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of
+from tests.unit.client.support import Server, client_of
 
 from aiokube.api.core import PODS
 from aiokube.api.endpoints import ENDPOINTS, Endpoints
@@ -28,6 +28,7 @@ from aiokube.client.errors import (
 )
 from aiokube.client.network import Peer, transport_error
 from aiokube.client.rest import Client
+from aiokube.testing.virtual_time import ManualClock
 
 KEY = ObjectKey("default", "a")
 Script = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -68,7 +69,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(length)
 
 
-def client_at(url: str, clock: FakeClock) -> Client:
+def client_at(url: str, clock: ManualClock) -> Client:
     return Client.from_config(ClusterConfig(url), clock=clock)
 
 
@@ -79,7 +80,7 @@ def hang_up(writer: asyncio.StreamWriter) -> None:
     transport.abort()
 
 
-async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clock: FakeClock) -> None:
+async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clock: ManualClock) -> None:
     async with raw_server(lambda number, reader, writer: asyncio.sleep(0)) as url:
         pass  # nobody listens there any more
     async with client_at(url, clock) as client:
@@ -91,13 +92,13 @@ async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clo
     assert raised.value.retryable
 
 
-async def test_a_host_that_does_not_exist_is_named(clock: FakeClock) -> None:
+async def test_a_host_that_does_not_exist_is_named(clock: ManualClock) -> None:
     async with client_at("http://no-such-host.invalid:6443", clock) as client:
         with pytest.raises(ConnectionFailedError, match=r"no-such-host\.invalid:6443: no such host"):
             await client.get(PODS, KEY)
 
 
-async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: FakeClock) -> None:
+async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: ManualClock) -> None:
     requests = 0
 
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -129,7 +130,7 @@ def test_whatever_breaks_after_sending_may_have_been_done(error: aiohttp.ClientE
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_idempotent_methods(
-    clock: FakeClock, method: str
+    clock: ManualClock, method: str
 ) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -153,7 +154,7 @@ async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_ide
         await ask(client)
 
 
-async def test_an_answer_that_breaks_off_is_truncated(clock: FakeClock) -> None:
+async def test_an_answer_that_breaks_off_is_truncated(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(HEAD + b"Content-Length: 1000\r\n\r\n{")
@@ -175,7 +176,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 @pytest.mark.parametrize("is_reset", [False, True])
 async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_broke(
-    clock: FakeClock, is_reset: bool
+    clock: ManualClock, is_reset: bool
 ) -> None:
     read = asyncio.Event()
 
@@ -193,7 +194,7 @@ async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_b
             await anext(batches)
 
 
-async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence(clock: FakeClock) -> None:
+async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(CHUNKED + chunk(LINE + LINE[:20]) + b"0\r\n\r\n")
@@ -202,7 +203,7 @@ async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence
         assert [batch async for batch in batches] == [[Bookmark("9")]]
 
 
-async def test_a_watch_whose_framing_goes_wrong_says_so(clock: FakeClock) -> None:
+async def test_a_watch_whose_framing_goes_wrong_says_so(clock: ManualClock) -> None:
     read = asyncio.Event()
 
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -232,7 +233,7 @@ async def test_a_watch_whose_framing_goes_wrong_says_so(clock: FakeClock) -> Non
     ids=["bad gzip", "bad gzip of a failure", "bad header", "long header", "204", "304"],
 )
 async def test_an_answer_that_makes_no_sense_is_the_transports_failure(
-    clock: FakeClock, answer: bytes
+    clock: ManualClock, answer: bytes
 ) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -245,7 +246,7 @@ async def test_an_answer_that_makes_no_sense_is_the_transports_failure(
     assert raised.value.retryable
 
 
-async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: FakeClock) -> None:
+async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
@@ -266,7 +267,7 @@ async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: FakeC
     ],
 )
 async def test_a_failure_that_is_no_status_is_told_with_its_words(
-    server: Server, clock: FakeClock, code: int, text: str, kind: type[Exception], message: str
+    server: Server, clock: ManualClock, code: int, text: str, kind: type[Exception], message: str
 ) -> None:
     server.script(web.Response(status=code, text=text))
     async with client_of(server, clock) as client:
@@ -276,7 +277,7 @@ async def test_a_failure_that_is_no_status_is_told_with_its_words(
 
 
 async def test_the_words_of_a_failure_are_cut_and_a_page_of_markup_is_left_out(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(
         web.Response(status=503, text="x" * 5000),
@@ -292,7 +293,7 @@ async def test_the_words_of_a_failure_are_cut_and_a_page_of_markup_is_left_out(
 
 
 async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_shown(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(web.Response(text="<html>welcome, secret</html>"))
     async with client_of(server, clock) as client:
@@ -303,7 +304,7 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_sh
 
 
 async def test_after_a_connection_turned_out_to_be_dead_the_other_open_ones_are_used_no_more(
-    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a proxy that keeps dead connections open, each request on one of them took a minute to fail."""
     monkeypatch.setattr(http, "_DISTRUSTED_ANSWER_SECONDS", 0.01)
@@ -337,7 +338,7 @@ async def test_after_a_connection_turned_out_to_be_dead_the_other_open_ones_are_
             await client.get(ENDPOINTS, KEY)
 
 
-async def test_a_watch_that_is_open_goes_on_when_connections_are_distrusted(clock: FakeClock) -> None:
+async def test_a_watch_that_is_open_goes_on_when_connections_are_distrusted(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")

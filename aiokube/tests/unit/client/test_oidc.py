@@ -10,17 +10,18 @@ from urllib.parse import parse_qs
 import pytest
 import trustme
 from aiohttp import web
-from tests.unit.client.support import START, FakeClock, Server, json_response, running_server, server_context
+from tests.unit.client.support import Server, json_response, running_server, server_context
 
 from aiokube.client.config import TlsConfig
 from aiokube.client.errors import ConfigError, CredentialError
 from aiokube.client.oidc import OidcCredentials, OidcSettings
+from aiokube.testing.virtual_time import EPOCH, ManualClock
 
 
 def id_token(lives_seconds: float | None, subject: str = "jane") -> str:
     claims: dict[str, Any] = {"sub": subject}
     if lives_seconds is not None:
-        claims["exp"] = START.timestamp() + lives_seconds
+        claims["exp"] = EPOCH.timestamp() + lives_seconds
     payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
     return f"e30.{payload}.c2ln"
 
@@ -68,13 +69,13 @@ def settings(provider: Provider, authority: trustme.CA) -> OidcSettings:
 
 
 def credentials_of(
-    settings: OidcSettings, clock: FakeClock, token: str, refresh: str = "r1"
+    settings: OidcSettings, clock: ManualClock, token: str, refresh: str = "r1"
 ) -> OidcCredentials:
     return OidcCredentials(settings, id_token=token, refresh_token=refresh, clock=clock)
 
 
 async def test_a_token_is_used_until_ten_seconds_before_its_end(
-    provider: Provider, settings: OidcSettings, clock: FakeClock
+    provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600))
     first = await credentials.current()
@@ -89,7 +90,7 @@ async def test_a_token_is_used_until_ten_seconds_before_its_end(
 
 
 async def test_the_client_identifies_itself_as_the_provider_wants(
-    provider: Provider, settings: OidcSettings, clock: FakeClock
+    provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     await credentials_of(settings, clock, "").current()
     assert provider.server.seen[-1].headers["Authorization"].startswith("Basic ")
@@ -101,7 +102,7 @@ async def test_the_client_identifies_itself_as_the_provider_wants(
 
 
 async def test_many_who_find_it_expired_have_it_renewed_once(
-    provider: Provider, settings: OidcSettings, clock: FakeClock
+    provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(0))
     first, *others = await asyncio.gather(*(credentials.current() for _ in range(5)))
@@ -110,7 +111,7 @@ async def test_many_who_find_it_expired_have_it_renewed_once(
 
 
 async def test_a_refused_token_is_renewed(
-    provider: Provider, settings: OidcSettings, clock: FakeClock
+    provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600))
     first = await credentials.current()
@@ -120,14 +121,14 @@ async def test_a_refused_token_is_renewed(
 
 
 async def test_a_token_without_an_end_or_that_is_none_is_used_as_it_is(
-    settings: OidcSettings, clock: FakeClock
+    settings: OidcSettings, clock: ManualClock
 ) -> None:
     for token in (id_token(None), "opaque", "a.b.c", "a.!.c"):
         assert (await credentials_of(settings, clock, token).current()).authorization == f"Bearer {token}"
 
 
 async def test_an_expired_token_that_cannot_be_renewed_says_when_it_ended_and_what_to_do(
-    settings: OidcSettings, clock: FakeClock
+    settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(0), refresh="")
     with pytest.raises(
@@ -137,20 +138,20 @@ async def test_an_expired_token_that_cannot_be_renewed_says_when_it_ended_and_wh
 
 
 async def test_a_refused_token_that_cannot_be_renewed_is_the_same_again(
-    settings: OidcSettings, clock: FakeClock
+    settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600), refresh="")
     first = await credentials.current()
     assert await credentials.renewed(first) is first
 
 
-def test_an_entry_with_no_token_at_all_is_refused(settings: OidcSettings, clock: FakeClock) -> None:
+def test_an_entry_with_no_token_at_all_is_refused(settings: OidcSettings, clock: ManualClock) -> None:
     with pytest.raises(ConfigError, match="neither an id-token nor a refresh-token: log in"):
         credentials_of(settings, clock, "", refresh="")
 
 
 async def test_a_replaced_refresh_token_is_used_next_and_told_once(
-    provider: Provider, settings: OidcSettings, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    provider: Provider, settings: OidcSettings, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.answer = {"id_token": id_token(0), "refresh_token": "r2"}
     credentials = credentials_of(settings, clock, "")
@@ -174,7 +175,7 @@ async def test_a_replaced_refresh_token_is_used_next_and_told_once(
 async def test_a_provider_that_fails_is_told(
     provider: Provider,
     settings: OidcSettings,
-    clock: FakeClock,
+    clock: ManualClock,
     status: int,
     answer: dict[str, Any],
     kind: type[Exception],
@@ -187,7 +188,7 @@ async def test_a_provider_that_fails_is_told(
     assert words in str(raised.value)
 
 
-async def test_a_provider_that_cannot_be_reached_may_be_back_later(clock: FakeClock) -> None:
+async def test_a_provider_that_cannot_be_reached_may_be_back_later(clock: ManualClock) -> None:
     settings = OidcSettings("user 'u'", "https://no-such-host.invalid", "kubernetes")
     with pytest.raises(CredentialError, match="cannot be reached"):
         await credentials_of(settings, clock, "").current()

@@ -5,12 +5,13 @@ import base64
 
 import pytest
 import trustme
-from tests.unit.client.support import FakeClock, client_of, running_server, server_context
+from tests.unit.client.support import client_of, running_server, server_context
 
 from aiokube.api.core import PODS
 from aiokube.client.config import TlsConfig
 from aiokube.client.errors import ConfigError, ConnectionFailedError
 from aiokube.client.proxy import checked_proxy, proxy_from_environment
+from aiokube.testing.virtual_time import ManualClock
 
 PROXY = "http://proxy:3128"
 
@@ -102,7 +103,7 @@ class Tunnel:
 
 
 async def test_a_server_is_reached_through_a_tunnel_with_the_proxys_password(
-    authority: trustme.CA, clock: FakeClock
+    authority: trustme.CA, clock: ManualClock
 ) -> None:
     tunnel = Tunnel()
     proxy = await asyncio.start_server(tunnel.serve, "127.0.0.1", 0)
@@ -125,7 +126,7 @@ async def test_a_server_is_reached_through_a_tunnel_with_the_proxys_password(
 
 
 async def test_a_proxy_that_refuses_or_is_not_there_is_told_without_its_password(
-    authority: trustme.CA, clock: FakeClock
+    authority: trustme.CA, clock: ManualClock
 ) -> None:
     proxy = await asyncio.start_server(Tunnel(refuses=True).serve, "127.0.0.1", 0)
     port = proxy.sockets[0].getsockname()[1]

@@ -3,19 +3,19 @@
 import asyncio
 
 import pytest
-from tests.unit.client.support import FakeClock
 
 from aiokube.client.ratelimit import RateLimiter
+from aiokube.testing.virtual_time import ManualClock
 
 
-async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(clock: FakeClock) -> None:
+async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(clock: ManualClock) -> None:
     limiter = RateLimiter(per_second=10, burst=3, clock=clock)
     for _ in range(5):
         await limiter.acquire()
     assert clock.slept == [pytest.approx(0.1), pytest.approx(0.1)]
 
 
-def test_callers_who_wait_together_are_spaced_in_their_order(clock: FakeClock) -> None:
+def test_callers_who_wait_together_are_spaced_in_their_order(clock: ManualClock) -> None:
     limiter = RateLimiter(per_second=10, burst=1, clock=clock)
     assert [limiter.reserve() for _ in range(4)] == [
         0.0,
@@ -25,14 +25,14 @@ def test_callers_who_wait_together_are_spaced_in_their_order(clock: FakeClock) -
     ]
 
 
-def test_what_is_not_used_is_saved_up_to_the_burst_only(clock: FakeClock) -> None:
+def test_what_is_not_used_is_saved_up_to_the_burst_only(clock: ManualClock) -> None:
     limiter = RateLimiter(per_second=10, burst=2, clock=clock)
     clock.advance(1000)
     assert [limiter.reserve() for _ in range(3)] == [0.0, 0.0, pytest.approx(0.1)]
 
 
-async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: FakeClock) -> None:
-    class NeverWakes(FakeClock):
+async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock) -> None:
+    class NeverWakes(ManualClock):
         async def sleep(self, seconds: float) -> None:
             raise asyncio.CancelledError
 
@@ -47,4 +47,4 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: FakeClock) 
 @pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (1, 0)])
 def test_a_limit_that_lets_nothing_through_is_refused(per_second: float, burst: int) -> None:
     with pytest.raises(ValueError, match="per_second > 0"):
-        RateLimiter(per_second=per_second, burst=burst, clock=FakeClock())
+        RateLimiter(per_second=per_second, burst=burst, clock=ManualClock())

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.core import NODES, PODS
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
@@ -16,6 +16,7 @@ from aiokube.api.meta import ObjectKey, ObjectMeta
 from aiokube.client.config import ClusterConfig, Impersonation
 from aiokube.client.errors import UnexpectedResponseError
 from aiokube.client.rest import JSON_PATCH, MERGE_PATCH, Client
+from aiokube.testing.virtual_time import ManualClock
 
 KEY = ObjectKey("ns", "a")
 STORED = '{"metadata":{"name":"a","namespace":"ns","resourceVersion":"7"}}'
@@ -32,7 +33,7 @@ def stores(server: Server) -> None:
     server.script(answer)
 
 
-async def test_get_asks_for_one_object(server: Server, clock: FakeClock) -> None:
+async def test_get_asks_for_one_object(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         pod = await client.get(PODS, KEY)
     assert pod.metadata.resource_version == "7"
@@ -40,13 +41,13 @@ async def test_get_asks_for_one_object(server: Server, clock: FakeClock) -> None
     assert (seen.method, seen.path, seen.query) == ("GET", "/api/v1/namespaces/ns/pods/a", "")
 
 
-async def test_a_resource_without_namespaces_has_none_in_its_path(server: Server, clock: FakeClock) -> None:
+async def test_a_resource_without_namespaces_has_none_in_its_path(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.get(NODES, ObjectKey("", "a"))
     assert server.seen[0].path == "/api/v1/nodes/a"
 
 
-async def test_create_posts_the_body_and_returns_what_is_stored(server: Server, clock: FakeClock) -> None:
+async def test_create_posts_the_body_and_returns_what_is_stored(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         stored = await client.create(
             ENDPOINT_SLICES, EndpointSlice(metadata=ObjectMeta(generate_name="a-")), namespace="ns"
@@ -58,7 +59,7 @@ async def test_create_posts_the_body_and_returns_what_is_stored(server: Server, 
     assert json.loads(seen.body)["metadata"] == {"generateName": "a-"}
 
 
-async def test_update_puts_to_the_object_or_its_subresource(server: Server, clock: FakeClock) -> None:
+async def test_update_puts_to_the_object_or_its_subresource(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.update(ENDPOINTS, Endpoints(), key=KEY)
         await client.update(ENDPOINTS, Endpoints(), key=KEY, subresource="status")
@@ -72,7 +73,7 @@ class Label(msgspec.Struct):
     metadata: dict[str, dict[str, str]]
 
 
-async def test_patch_sends_bytes_as_they_are_and_structs_as_json(server: Server, clock: FakeClock) -> None:
+async def test_patch_sends_bytes_as_they_are_and_structs_as_json(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.patch(ENDPOINTS, KEY, b"[]", patch_type=JSON_PATCH)
         await client.patch(
@@ -90,7 +91,7 @@ async def test_patch_sends_bytes_as_they_are_and_structs_as_json(server: Server,
     assert second.query == "fieldManager=me&force=true"
 
 
-async def test_delete_sends_its_preconditions(server: Server, clock: FakeClock) -> None:
+async def test_delete_sends_its_preconditions(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.delete(ENDPOINTS, KEY)
         await client.delete(ENDPOINTS, KEY, uid="u", resource_version="5", grace_period_seconds=0)
@@ -103,7 +104,7 @@ async def test_delete_sends_its_preconditions(server: Server, clock: FakeClock) 
     }
 
 
-async def test_a_page_is_asked_for_with_all_that_narrows_it(server: Server, clock: FakeClock) -> None:
+async def test_a_page_is_asked_for_with_all_that_narrows_it(server: Server, clock: ManualClock) -> None:
     server.script(
         json_response(
             '{"metadata":{"resourceVersion":"9","continue":"more","remainingItemCount":3},'
@@ -129,7 +130,7 @@ async def test_a_page_is_asked_for_with_all_that_narrows_it(server: Server, cloc
     )
 
 
-async def test_what_says_nothing_is_not_asked(server: Server, clock: FakeClock) -> None:
+async def test_what_says_nothing_is_not_asked(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"items":null}'))
     async with client_of(server, clock) as client:
         page = await client.list_page(PODS)
@@ -138,7 +139,7 @@ async def test_what_says_nothing_is_not_asked(server: Server, clock: FakeClock) 
 
 
 async def test_only_lists_are_asked_for_compressed_and_they_come_out_whole(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     async def compressed(request: web.BaseRequest) -> web.StreamResponse:
         if "gzip" not in request.headers["Accept-Encoding"]:
@@ -153,7 +154,7 @@ async def test_only_lists_are_asked_for_compressed_and_they_come_out_whole(
     assert [seen.headers["Accept-Encoding"] for seen in server.seen] == ["gzip", "identity"]
 
 
-async def test_every_request_asks_for_json_and_says_who_asks(server: Server, clock: FakeClock) -> None:
+async def test_every_request_asks_for_json_and_says_who_asks(server: Server, clock: ManualClock) -> None:
     async with Client.from_config(ClusterConfig(server.url), clock=clock, user_agent="me/1") as client:
         await client.get(PODS, KEY)
     headers = server.seen[0].headers
@@ -162,7 +163,7 @@ async def test_every_request_asks_for_json_and_says_who_asks(server: Server, clo
     assert "Cookie" not in headers
 
 
-async def test_impersonation_is_in_every_request(server: Server, clock: FakeClock) -> None:
+async def test_impersonation_is_in_every_request(server: Server, clock: ManualClock) -> None:
     who = Impersonation("jane", "u-1", ("a", "b"), {"Acme.com/Project": ("p", "q")})
     config = ClusterConfig(server.url, impersonation=who)
     async with Client.from_config(config, clock=clock) as client:
@@ -174,14 +175,14 @@ async def test_impersonation_is_in_every_request(server: Server, clock: FakeCloc
     assert seen.headers["Impersonate-Extra-acme.com%2Fproject"] == "p"
 
 
-async def test_a_server_may_live_below_a_path(server: Server, clock: FakeClock) -> None:
+async def test_a_server_may_live_below_a_path(server: Server, clock: ManualClock) -> None:
     config = ClusterConfig(f"{server.url}/k8s/clusters/c-1")
     async with Client.from_config(config, clock=clock) as client:
         await client.get(PODS, KEY)
     assert server.seen[0].path == "/k8s/clusters/c-1/api/v1/namespaces/ns/pods/a"
 
 
-async def test_a_name_cannot_leave_its_place_in_the_path(server: Server, clock: FakeClock) -> None:
+async def test_a_name_cannot_leave_its_place_in_the_path(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.get(PODS, ObjectKey("ns", "a/../b?x=y"))
         await client.request("GET", "/healthz\r\nX: y?z")
@@ -189,7 +190,7 @@ async def test_a_name_cannot_leave_its_place_in_the_path(server: Server, clock: 
     assert server.seen[1].path == "/healthz%0D%0AX:%20y%3Fz"
 
 
-async def test_the_raw_door_gives_the_body_as_it_is(server: Server, clock: FakeClock) -> None:
+async def test_the_raw_door_gives_the_body_as_it_is(server: Server, clock: ManualClock) -> None:
     server.script(web.Response(text="ok"))
     async with client_of(server, clock) as client:
         body = await client.request(
@@ -201,7 +202,9 @@ async def test_the_raw_door_gives_the_body_as_it_is(server: Server, clock: FakeC
     assert seen.headers["Content-Type"] == "application/xml"
 
 
-async def test_a_source_is_the_client_bound_to_a_part_of_a_resource(server: Server, clock: FakeClock) -> None:
+async def test_a_source_is_the_client_bound_to_a_part_of_a_resource(
+    server: Server, clock: ManualClock
+) -> None:
     server.script(json_response('{"items":[]}'), json_response(""))
     async with client_of(server, clock) as client:
         source = client.source(PODS, namespace="ns", label_selector="a=b", field_selector="c=d")
@@ -221,7 +224,7 @@ async def test_a_source_is_the_client_bound_to_a_part_of_a_resource(server: Serv
     )
 
 
-async def test_requests_one_after_the_other_share_a_connection(server: Server, clock: FakeClock) -> None:
+async def test_requests_one_after_the_other_share_a_connection(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         for _ in range(3):
             await client.get(PODS, KEY)
@@ -229,7 +232,7 @@ async def test_requests_one_after_the_other_share_a_connection(server: Server, c
 
 
 async def test_a_large_body_arrives_whole_also_when_it_is_sent_twice(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(failure(429, "TooManyRequests", "busy", {"Retry-After": "1"}), json_response(STORED))
     big = Endpoints(metadata=ObjectMeta(annotations={"a": "x" * 700 * 1024}))
@@ -241,7 +244,7 @@ async def test_a_large_body_arrives_whole_also_when_it_is_sent_twice(
     assert server.seen[0].headers["Content-Length"] == str(len(server.seen[0].body))
 
 
-async def test_compression_can_be_turned_off(server: Server, clock: FakeClock) -> None:
+async def test_compression_can_be_turned_off(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"items":[]}'))
     async with Client.from_config(ClusterConfig(server.url, compression=False), clock=clock) as client:
         await client.list_page(PODS)
@@ -258,7 +261,7 @@ def a_slice(**metadata: Any) -> EndpointSlice:
 
 @pytest.mark.parametrize("verb", ["create", "update"])
 async def test_a_terse_client_is_answered_with_metadata_alone(
-    server: Server, clock: FakeClock, verb: str
+    server: Server, clock: ManualClock, verb: str
 ) -> None:
     """What is returned is what was sent, as it was stored under the version that the server says."""
     server.script(
@@ -284,7 +287,7 @@ async def test_a_terse_client_is_answered_with_metadata_alone(
     assert answer.endpoints is sent.endpoints
 
 
-async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: FakeClock) -> None:
+async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: ManualClock) -> None:
     """A server, or a proxy, that overlooks what was asked for answers with the object."""
     stored = msgspec.structs.replace(a_slice(resource_version="8"), endpoints=())
     server.script(json_response(msgspec.json.encode(stored).decode()))
@@ -295,7 +298,9 @@ async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: Fa
     assert not answer.endpoints
 
 
-async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(server: Server, clock: FakeClock) -> None:
+async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(
+    server: Server, clock: ManualClock
+) -> None:
     def refuse() -> None:
         raise PermissionError("not now")
 
@@ -310,7 +315,7 @@ async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(server: Serv
 
 
 async def test_an_answer_without_sense_is_an_error_for_a_terse_client(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(json_response('{"kind":"PartialObjectMetadata","metadata":"none"}'))
     async with client_of(server, clock) as client:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.core import PODS
 from aiokube.api.endpoints import ENDPOINTS, Endpoints
@@ -23,6 +23,7 @@ from aiokube.client.errors import (
 )
 from aiokube.client.ratelimit import RateLimiter
 from aiokube.client.rest import Client
+from aiokube.testing.virtual_time import ManualClock
 
 KEY = ObjectKey("default", "a")
 STORED = '{"metadata":{"name":"a","namespace":"default","resourceVersion":"7"}}'
@@ -36,7 +37,7 @@ def ok() -> web.Response:
     return json_response(STORED)
 
 
-async def test_429_with_retry_after_is_waited_out_for_any_method(server: Server, clock: FakeClock) -> None:
+async def test_429_with_retry_after_is_waited_out_for_any_method(server: Server, clock: ManualClock) -> None:
     server.script(busy("2"), busy("1"), ok())
     async with client_of(server, clock) as client:
         stored = await client.create(ENDPOINTS, Endpoints(), namespace="default")
@@ -45,7 +46,7 @@ async def test_429_with_retry_after_is_waited_out_for_any_method(server: Server,
     assert [seen.method for seen in server.seen] == ["POST"] * 3
 
 
-async def test_the_server_is_asked_at_most_eleven_times(server: Server, clock: FakeClock) -> None:
+async def test_the_server_is_asked_at_most_eleven_times(server: Server, clock: ManualClock) -> None:
     async def always_busy(request: web.BaseRequest) -> web.StreamResponse:
         return busy()
 
@@ -57,7 +58,7 @@ async def test_the_server_is_asked_at_most_eleven_times(server: Server, clock: F
     assert raised.value.retry_after_seconds == 1.0
 
 
-async def test_429_without_retry_after_is_the_callers(server: Server, clock: FakeClock) -> None:
+async def test_429_without_retry_after_is_the_callers(server: Server, clock: ManualClock) -> None:
     server.script(failure(429, "TooManyRequests"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError):
@@ -65,7 +66,7 @@ async def test_429_without_retry_after_is_the_callers(server: Server, clock: Fak
     assert len(server.seen) == 1
 
 
-async def test_a_longer_wait_than_half_a_minute_is_the_callers(server: Server, clock: FakeClock) -> None:
+async def test_a_longer_wait_than_half_a_minute_is_the_callers(server: Server, clock: ManualClock) -> None:
     server.script(busy("31"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError) as raised:
@@ -74,14 +75,14 @@ async def test_a_longer_wait_than_half_a_minute_is_the_callers(server: Server, c
     assert clock.slept == []
 
 
-async def test_retry_after_may_be_a_date(server: Server, clock: FakeClock) -> None:
+async def test_retry_after_may_be_a_date(server: Server, clock: ManualClock) -> None:
     server.script(busy("Thu, 01 Jan 2026 00:00:05 GMT"), ok())
     async with client_of(server, clock) as client:
         await client.get(ENDPOINTS, KEY)
     assert clock.slept == [5.0]
 
 
-async def test_a_retry_after_that_makes_no_sense_is_none(server: Server, clock: FakeClock) -> None:
+async def test_a_retry_after_that_makes_no_sense_is_none(server: Server, clock: ManualClock) -> None:
     server.script(busy("soon"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError) as raised:
@@ -89,7 +90,7 @@ async def test_a_retry_after_that_makes_no_sense_is_none(server: Server, clock: 
     assert raised.value.retry_after_seconds is None
 
 
-async def test_503_is_waited_out_only_for_what_may_be_done_twice(server: Server, clock: FakeClock) -> None:
+async def test_503_is_waited_out_only_for_what_may_be_done_twice(server: Server, clock: ManualClock) -> None:
     def down() -> web.Response:
         return failure(503, "ServiceUnavailable", "down", {"Retry-After": "1"})
 
@@ -107,7 +108,7 @@ async def test_503_is_waited_out_only_for_what_may_be_done_twice(server: Server,
     [(500, "InternalError", InternalServerError), (504, "Timeout", ServerTimeoutError)],
 )
 async def test_other_failures_are_never_sent_again(
-    server: Server, clock: FakeClock, code: int, reason: str, kind: type[Exception]
+    server: Server, clock: ManualClock, code: int, reason: str, kind: type[Exception]
 ) -> None:
     server.script(failure(code, reason, "no", {"Retry-After": "1"}))
     async with client_of(server, clock) as client:
@@ -141,7 +142,7 @@ async def only_second(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def test_401_renews_the_credentials_once_and_sends_the_request_again(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     tokens = Tokens("first", "second")
     server.script(only_second)
@@ -156,7 +157,7 @@ async def test_401_renews_the_credentials_once_and_sends_the_request_again(
     ]
 
 
-async def test_many_requests_refused_together_renew_once(server: Server, clock: FakeClock) -> None:
+async def test_many_requests_refused_together_renew_once(server: Server, clock: ManualClock) -> None:
     tokens = Tokens("first", "second")
     server.script(only_second)
     async with client_of(server, clock, credentials=tokens) as client:
@@ -164,7 +165,7 @@ async def test_many_requests_refused_together_renew_once(server: Server, clock: 
     assert tokens.renewals == 1
 
 
-async def test_a_second_401_is_the_callers(server: Server, clock: FakeClock) -> None:
+async def test_a_second_401_is_the_callers(server: Server, clock: ManualClock) -> None:
     tokens = Tokens("first", "third", "fourth")
     server.script(only_second)
     async with client_of(server, clock, credentials=tokens) as client:
@@ -173,7 +174,7 @@ async def test_a_second_401_is_the_callers(server: Server, clock: FakeClock) -> 
     assert len(server.seen) == 2
 
 
-async def test_401_is_not_sent_again_with_the_same_credentials(server: Server, clock: FakeClock) -> None:
+async def test_401_is_not_sent_again_with_the_same_credentials(server: Server, clock: ManualClock) -> None:
     server.script(only_second)
     async with client_of(server, clock, credentials=Tokens("first")) as client:
         with pytest.raises(UnauthorizedError):
@@ -182,7 +183,7 @@ async def test_401_is_not_sent_again_with_the_same_credentials(server: Server, c
 
 
 async def test_opening_a_watch_is_renewed_and_waited_out_like_any_request(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(busy(), only_second, json_response(""))
     tokens = Tokens("first", "second")
@@ -192,7 +193,7 @@ async def test_opening_a_watch_is_renewed_and_waited_out_like_any_request(
     assert len(server.seen) == 3
 
 
-async def test_a_redirect_is_refused_and_its_secrets_are_not_told(server: Server, clock: FakeClock) -> None:
+async def test_a_redirect_is_refused_and_its_secrets_are_not_told(server: Server, clock: ManualClock) -> None:
     server.script(
         web.Response(status=302, headers={"Location": "https://login.example.com/auth?state=very-secret"})
     )
@@ -206,7 +207,7 @@ async def test_a_redirect_is_refused_and_its_secrets_are_not_told(server: Server
 
 
 async def test_an_answer_that_does_not_come_ends_in_time_and_says_so(
-    server: Server, clock: FakeClock, skip_time: Callable[[float], None]
+    server: Server, clock: ManualClock, skip_time: Callable[[float], None]
 ) -> None:
     async def never(request: web.BaseRequest) -> web.StreamResponse:
         skip_time(60.0)
@@ -223,7 +224,7 @@ async def test_an_answer_that_does_not_come_ends_in_time_and_says_so(
 
 
 async def test_an_open_watch_has_no_end_of_its_own(
-    server: Server, clock: FakeClock, skip_time: Callable[[float], None]
+    server: Server, clock: ManualClock, skip_time: Callable[[float], None]
 ) -> None:
     release = asyncio.Event()
 
@@ -243,7 +244,7 @@ async def test_an_open_watch_has_no_end_of_its_own(
 
 
 async def test_a_rate_limit_spaces_requests_and_leaves_watches_alone(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     limiter = RateLimiter(per_second=10, burst=1, clock=clock)
     async with Client.from_config(ClusterConfig(server.url), clock=clock, limiter=limiter) as client:
@@ -255,7 +256,7 @@ async def test_a_rate_limit_spaces_requests_and_leaves_watches_alone(
     assert clock.slept == [pytest.approx(0.1)]
 
 
-async def test_a_closed_client_says_that_it_is_closed(server: Server, clock: FakeClock) -> None:
+async def test_a_closed_client_says_that_it_is_closed(server: Server, clock: ManualClock) -> None:
     client = client_of(server, clock)
     await client.list_page(PODS)
     await client.aclose()
@@ -269,7 +270,7 @@ async def test_a_closed_client_says_that_it_is_closed(server: Server, clock: Fak
 
 
 async def test_a_cancelled_request_ends_at_once_and_its_connection_is_not_used_again(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     arrived = asyncio.Event()
 
@@ -289,7 +290,7 @@ async def test_a_cancelled_request_ends_at_once_and_its_connection_is_not_used_a
     assert server.seen[0].peer != server.seen[1].peer
 
 
-async def test_a_source_leaves_the_waiting_to_its_reflector(server: Server, clock: FakeClock) -> None:
+async def test_a_source_leaves_the_waiting_to_its_reflector(server: Server, clock: ManualClock) -> None:
     server.script(busy())
     async with client_of(server, clock) as client:
         source = client.source(PODS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.core import PODS
 from aiokube.api.endpoints import ENDPOINTS, Endpoints
@@ -20,6 +20,7 @@ from aiokube.client.errors import ClientError
 from aiokube.client.kubeconfig import config_of
 from aiokube.client.kubeconfig_file import read_kubeconfig
 from aiokube.client.oidc import OidcCredentials, OidcSettings
+from aiokube.testing.virtual_time import ManualClock
 
 SECRET = "hunter2"
 
@@ -55,7 +56,7 @@ USERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("user", USERS, ids=lambda user: next(iter(user)))
 async def test_no_repr_of_what_is_read_from_a_kubeconfig_shows_a_secret(
-    tmp_path: Path, clock: FakeClock, user: dict[str, Any]
+    tmp_path: Path, clock: ManualClock, user: dict[str, Any]
 ) -> None:
     path = tmp_path / "config"
     document = {
@@ -81,7 +82,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: FakeClock) -> None:
+def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: ManualClock) -> None:
     credential = Credential(bearer(SECRET), CertificateData(SECRET.encode(), SECRET.encode()))
     token_file = TokenFile(tmp_path / "token", clock=clock, fallback=SECRET)
     oidc = OidcCredentials(
@@ -96,7 +97,7 @@ def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: FakeClock)
 
 
 async def test_no_log_and_no_error_of_a_request_shows_a_secret(
-    server: Server, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     credentials = StaticCredentials(Credential(bearer(SECRET)))
@@ -128,7 +129,7 @@ async def test_no_log_and_no_error_of_a_request_shows_a_secret(
 
 
 async def test_each_request_is_one_debug_line_with_method_path_code_and_time(
-    server: Server, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "aiokube")
     server.script(failure(404, "NotFound"))

@@ -12,7 +12,6 @@ import pytest
 import trustme
 from aiohttp import web
 from tests.unit.client.support import (
-    FakeClock,
     client_of,
     failure,
     json_response,
@@ -33,6 +32,7 @@ from aiokube.client.credentials import (
 )
 from aiokube.client.errors import ConfigError, TlsError
 from aiokube.client.tls import TlsContexts, make_context
+from aiokube.testing.virtual_time import ManualClock
 
 
 def pem_of(authority: trustme.CA) -> bytes:
@@ -58,7 +58,7 @@ def with_certificate(certificate: CertificateData | CertificateFiles) -> Credent
 
 
 async def test_a_server_is_trusted_by_its_authority_given_as_data_or_file(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "ca.crt"
     file.write_bytes(pem_of(authority))
@@ -69,7 +69,7 @@ async def test_a_server_is_trusted_by_its_authority_given_as_data_or_file(
 
 
 async def test_a_server_of_a_stranger_is_refused_in_words_that_say_why(
-    authority: trustme.CA, clock: FakeClock
+    authority: trustme.CA, clock: ManualClock
 ) -> None:
     stranger = trustme.CA(key_type=trustme.KeyType.ECDSA)
     tls = TlsConfig(ca_data=pem_of(authority))
@@ -83,20 +83,20 @@ async def test_a_server_of_a_stranger_is_refused_in_words_that_say_why(
     assert server.seen == []
 
 
-async def test_without_an_authority_the_systems_count(authority: trustme.CA, clock: FakeClock) -> None:
+async def test_without_an_authority_the_systems_count(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server(server_context(authority)) as server, client_of(server, clock) as client:
         with pytest.raises(TlsError):
             await client.list_page(PODS)
 
 
-async def test_insecure_trusts_anyone(authority: trustme.CA, clock: FakeClock) -> None:
+async def test_insecure_trusts_anyone(authority: trustme.CA, clock: ManualClock) -> None:
     context = server_context(authority, "elsewhere.example")
     tls = TlsConfig(insecure=True)
     async with running_server(context) as server, client_of(server, clock, tls=tls) as client:
         await client.list_page(PODS)
 
 
-async def test_the_name_in_the_certificate_may_be_given(authority: trustme.CA, clock: FakeClock) -> None:
+async def test_the_name_in_the_certificate_may_be_given(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server(server_context(authority, "kubernetes.example")) as server:
         pem = pem_of(authority)
         named = TlsConfig(ca_data=pem, server_name="kubernetes.example")
@@ -108,7 +108,7 @@ async def test_the_name_in_the_certificate_may_be_given(authority: trustme.CA, c
 
 
 async def test_an_intermediate_authority_can_be_trusted_by_itself(
-    authority: trustme.CA, clock: FakeClock
+    authority: trustme.CA, clock: ManualClock
 ) -> None:
     child = authority.create_child_ca(key_type=trustme.KeyType.ECDSA)
     tls = TlsConfig(ca_data=pem_of(child))
@@ -116,7 +116,7 @@ async def test_an_intermediate_authority_can_be_trusted_by_itself(
         await client.list_page(PODS)
 
 
-async def test_plain_http_where_tls_is_spoken_is_told(authority: trustme.CA, clock: FakeClock) -> None:
+async def test_plain_http_where_tls_is_spoken_is_told(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server() as server:
         server.url = server.url.replace("http://", "https://")
         async with client_of(server, clock, tls=TlsConfig(ca_data=pem_of(authority))) as client:
@@ -133,7 +133,7 @@ def test_nothing_older_than_tls_1_2_is_spoken() -> None:
 
 @pytest.mark.parametrize("from_files", [False, True])
 async def test_a_client_certificate_says_who_we_are(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path, from_files: bool
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path, from_files: bool
 ) -> None:
     data = certificate_for(authority, "jane")
     certificate = write(data, tmp_path) if from_files else data
@@ -211,7 +211,7 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked(authority: trustme.CA) 
 
 
 def test_the_context_is_kept_until_a_file_changes_which_is_checked_every_ten_seconds(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
     contexts = TlsContexts(TlsConfig(), clock=clock)
@@ -229,7 +229,7 @@ def test_the_context_is_kept_until_a_file_changes_which_is_checked_every_ten_sec
 
 
 def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
     contexts = TlsContexts(TlsConfig(), clock=clock)
@@ -243,7 +243,7 @@ def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
 
 
 def test_another_client_certificate_is_another_context_at_once(
-    authority: trustme.CA, clock: FakeClock
+    authority: trustme.CA, clock: ManualClock
 ) -> None:
     contexts = TlsContexts(TlsConfig(), clock=clock)
     jane, joe = certificate_for(authority, "jane"), certificate_for(authority, "joe")
@@ -253,7 +253,7 @@ def test_another_client_certificate_is_another_context_at_once(
 
 
 async def test_a_new_authority_is_taken_up_when_the_handshake_fails(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "ca.crt"
     file.write_bytes(pem_of(authority))
@@ -268,7 +268,7 @@ async def test_a_new_authority_is_taken_up_when_the_handshake_fails(
 
 
 async def test_a_rotated_client_certificate_is_used_for_new_connections_without_a_restart(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
     async with running_server(server_context(authority, clients=authority)) as server:
@@ -282,7 +282,7 @@ async def test_a_rotated_client_certificate_is_used_for_new_connections_without_
 
 
 async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
-    authority: trustme.CA, clock: FakeClock, tmp_path: Path
+    authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
     async with running_server(server_context(authority, clients=authority)) as server:
@@ -296,7 +296,7 @@ async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
 
 
 async def test_leaving_a_watch_over_tls_does_not_wait_for_a_server_that_reads_no_more(
-    authority: trustme.CA, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    authority: trustme.CA, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def reads_no_more(request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport

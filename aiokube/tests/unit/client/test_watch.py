@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.core import PODS, SERVICES, Pod, PodWire
 from aiokube.api.meta import ObjectKey
@@ -16,19 +16,20 @@ from aiokube.client.errors import (
     UnexpectedResponseError,
 )
 from aiokube.client.watchlines import MAX_LINE_BYTES
+from aiokube.testing.virtual_time import ManualClock
 
 
 def added(name: str, version: int) -> str:
     return f'{{"type":"ADDED","object":{{"metadata":{{"name":"{name}","namespace":"ns","resourceVersion":"{version}"}}}}}}\n'
 
 
-async def all_of(server: Server, clock: FakeClock, text: str) -> list[object]:
+async def all_of(server: Server, clock: ManualClock, text: str) -> list[object]:
     server.script(json_response(text))
     async with client_of(server, clock) as client, client.watch(PODS) as batches:
         return [event async for batch in batches for event in batch]
 
 
-async def test_what_comes_together_is_one_batch_in_order(server: Server, clock: FakeClock) -> None:
+async def test_what_comes_together_is_one_batch_in_order(server: Server, clock: ManualClock) -> None:
     server.script(json_response(added("a", 1) + added("b", 2) + added("c", 3)))
     async with client_of(server, clock) as client, client.watch(PODS) as batches:
         received = [batch async for batch in batches]
@@ -37,7 +38,7 @@ async def test_what_comes_together_is_one_batch_in_order(server: Server, clock: 
     assert names == ["a", "b", "c"]
 
 
-async def test_bookmarks_and_errors_are_events_of_their_own_kind(server: Server, clock: FakeClock) -> None:
+async def test_bookmarks_and_errors_are_events_of_their_own_kind(server: Server, clock: ManualClock) -> None:
     text = (
         '{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"5",'
         '"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
@@ -50,7 +51,7 @@ async def test_bookmarks_and_errors_are_events_of_their_own_kind(server: Server,
 
 
 async def test_events_come_as_they_are_sent_not_when_the_answer_ends(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     go_on = asyncio.Event()
 
@@ -71,7 +72,7 @@ async def test_events_come_as_they_are_sent_not_when_the_answer_ends(
             await anext(batches)
 
 
-async def test_entering_raises_what_the_server_refuses(server: Server, clock: FakeClock) -> None:
+async def test_entering_raises_what_the_server_refuses(server: Server, clock: ManualClock) -> None:
     server.script(failure(403, "Forbidden", "pods is forbidden"))
     async with client_of(server, clock) as client:
         with pytest.raises(ForbiddenError, match="pods is forbidden"):
@@ -79,7 +80,7 @@ async def test_entering_raises_what_the_server_refuses(server: Server, clock: Fa
                 raise AssertionError
 
 
-async def test_a_watch_asks_for_its_initial_events_and_bookmarks(server: Server, clock: FakeClock) -> None:
+async def test_a_watch_asks_for_its_initial_events_and_bookmarks(server: Server, clock: ManualClock) -> None:
     server.script(json_response(""))
     async with client_of(server, clock) as client:
         async with client.watch(PODS, resource_version="3", send_initial_events=True, timeout_seconds=9):
@@ -96,7 +97,7 @@ async def test_a_watch_asks_for_its_initial_events_and_bookmarks(server: Server,
 
 
 async def test_an_undecodable_event_comes_after_what_was_before_it_and_the_watch_goes_on(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     bad = (
         '{"type":"MODIFIED","object":{"metadata":{"name":"bad","namespace":"ns","resourceVersion":"2"},'
@@ -121,7 +122,7 @@ async def test_an_undecodable_event_comes_after_what_was_before_it_and_the_watch
     "line", ["nonsense", '{"type":"ADDED"}', '{"type":"WHAT","object":{}}', '{"type":1}', "[]"]
 )
 async def test_a_line_that_is_no_event_at_all_is_undecodable(
-    server: Server, clock: FakeClock, line: str
+    server: Server, clock: ManualClock, line: str
 ) -> None:
     with pytest.raises(UndecodableEventError) as raised:
         await all_of(server, clock, line + "\n")
@@ -133,7 +134,7 @@ def choking(wire: PodWire) -> Pod:
 
 
 async def test_a_value_that_only_a_projection_chokes_on_is_undecodable_too_and_not_shown(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     things = Resource(group="", version="v1", plural="things", kind="Thing", wire=PodWire, project=choking)
     server.script(json_response(added("a", 1)))
@@ -144,7 +145,7 @@ async def test_a_value_that_only_a_projection_chokes_on_is_undecodable_too_and_n
 
 
 async def test_a_list_that_a_projection_chokes_on_is_unexpected_and_not_shown(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     things = Resource(group="", version="v1", plural="things", kind="Thing", wire=PodWire, project=choking)
     server.script(json_response('{"items":[{}]}'))
@@ -153,14 +154,14 @@ async def test_a_list_that_a_projection_chokes_on_is_unexpected_and_not_shown(
             await client.list_page(things)
 
 
-async def test_bytes_that_are_no_text_are_undecodable(server: Server, clock: FakeClock) -> None:
+async def test_bytes_that_are_no_text_are_undecodable(server: Server, clock: ManualClock) -> None:
     server.script(web.Response(body=b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}\n'))
     async with client_of(server, clock) as client, client.watch(PODS) as batches:
         with pytest.raises(UndecodableEventError):
             await anext(batches)
 
 
-async def test_a_two_mebibyte_event_in_many_chunks_is_no_trouble(server: Server, clock: FakeClock) -> None:
+async def test_a_two_mebibyte_event_in_many_chunks_is_no_trouble(server: Server, clock: ManualClock) -> None:
     line = (
         '{"type":"ADDED","object":{"metadata":{"name":"big","annotations":{"x":"'
         + "y" * 2 * 1024 * 1024
@@ -171,7 +172,7 @@ async def test_a_two_mebibyte_event_in_many_chunks_is_no_trouble(server: Server,
     assert event.item.metadata.name == "big"
 
 
-async def test_a_line_that_never_ends_is_refused(server: Server, clock: FakeClock) -> None:
+async def test_a_line_that_never_ends_is_refused(server: Server, clock: ManualClock) -> None:
     async def endless(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -185,7 +186,7 @@ async def test_a_line_that_never_ends_is_refused(server: Server, clock: FakeCloc
             await anext(batches)
 
 
-async def test_leaving_a_watch_closes_its_connection(server: Server, clock: FakeClock) -> None:
+async def test_leaving_a_watch_closes_its_connection(server: Server, clock: ManualClock) -> None:
     gone = asyncio.Event()
 
     async def endless(request: web.BaseRequest) -> web.StreamResponse:
@@ -205,7 +206,7 @@ async def test_leaving_a_watch_closes_its_connection(server: Server, clock: Fake
         await gone.wait()
 
 
-async def test_a_watch_that_was_not_entered_says_so(server: Server, clock: FakeClock) -> None:
+async def test_a_watch_that_was_not_entered_says_so(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         watch = client.watch(PODS)
         with pytest.raises(RuntimeError, match="entered"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.client.support import FakeClock, Server, client_of, failure, json_response
+from tests.unit.client.support import Server, client_of, failure, json_response
 
 from aiokube.api.apps import DEPLOYMENTS
 from aiokube.api.config import CONFIG_MAPS, SECRETS, ConfigMap, Secret
@@ -18,6 +18,7 @@ from aiokube.api.meta import ObjectKey, ObjectMeta
 from aiokube.api.resource import PartialTypeError, Resource
 from aiokube.client.errors import ApplyConflictError, NotFoundError
 from aiokube.client.rest import Client
+from aiokube.testing.virtual_time import ManualClock
 
 KEY = ObjectKey("shop", "welcome")
 STORED = (
@@ -48,7 +49,7 @@ def stores(server: Server) -> None:
 
 
 async def test_an_update_of_a_partial_type_is_refused_before_it_is_sent(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     async with client_of(server, clock) as client:
         found = await client.get(PARTIAL, KEY)
@@ -58,7 +59,7 @@ async def test_an_update_of_a_partial_type_is_refused_before_it_is_sent(
 
 
 async def test_an_update_of_a_config_map_keeps_all_fields_even_those_of_a_newer_server(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     async with client_of(server, clock) as client:
         found = await client.get(CONFIG_MAPS, KEY)
@@ -82,7 +83,7 @@ def test_types_for_reading_are_not_complete(resource: Resource[Any]) -> None:
         resource.require_complete()
 
 
-async def test_a_projection_is_neither_created_nor_applied(server: Server, clock: FakeClock) -> None:
+async def test_a_projection_is_neither_created_nor_applied(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         pod: Any = PODS.decode(b'{"metadata":{"name":"a","namespace":"shop"}}')
         with pytest.raises(PartialTypeError, match="projection, for reading alone"):
@@ -99,7 +100,7 @@ async def apply(client: Client, metadata: ObjectMeta | None = None, *, force: bo
 
 @pytest.mark.parametrize(("force", "query"), [(False, ""), (True, "&force=true")])
 async def test_apply_sends_the_given_fields_with_their_kind_and_manager(
-    server: Server, clock: FakeClock, force: bool, query: str
+    server: Server, clock: ManualClock, force: bool, query: str
 ) -> None:
     async with client_of(server, clock) as client:
         assert (await apply(client, force=force)).metadata.resource_version == "7"
@@ -116,7 +117,7 @@ async def test_apply_sends_the_given_fields_with_their_kind_and_manager(
 
 
 async def test_a_conflict_of_an_apply_names_the_fields_and_the_way_out(
-    server: Server, clock: FakeClock
+    server: Server, clock: ManualClock
 ) -> None:
     server.script(failure(409, "Conflict", "Apply failed with 1 conflict", details=CONFLICT))
     async with client_of(server, clock) as client:
@@ -126,7 +127,7 @@ async def test_a_conflict_of_an_apply_names_the_fields_and_the_way_out(
     assert 'conflict with "kubectl-edit" using v1' in caught.value.conflicts[0].message
 
 
-async def test_an_object_that_was_read_is_not_applied(server: Server, clock: FakeClock) -> None:
+async def test_an_object_that_was_read_is_not_applied(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         found = await client.get(CONFIG_MAPS, KEY)
         with pytest.raises(
@@ -138,7 +139,7 @@ async def test_an_object_that_was_read_is_not_applied(server: Server, clock: Fak
     assert len(server.seen) == 1
 
 
-async def test_create_takes_the_namespace_of_the_object(server: Server, clock: FakeClock) -> None:
+async def test_create_takes_the_namespace_of_the_object(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"metadata":{"name":"a","namespace":"shop"}}'))
     async with client_of(server, clock) as client:
         await client.create(SECRETS, Secret(ObjectMeta(name="a", namespace="shop"), data={"b": b"\xff"}))
@@ -153,7 +154,7 @@ async def test_create_takes_the_namespace_of_the_object(server: Server, clock: F
     ("key", "missing"), [(ObjectKey("", "a"), "namespace"), (ObjectKey("shop", ""), "name")]
 )
 async def test_a_key_that_names_no_object_is_refused(
-    server: Server, clock: FakeClock, key: ObjectKey, missing: str
+    server: Server, clock: ManualClock, key: ObjectKey, missing: str
 ) -> None:
     async with client_of(server, clock) as client:
         with pytest.raises(ValueError, match=f"has no {missing}$"):
@@ -163,7 +164,7 @@ async def test_a_key_that_names_no_object_is_refused(
     assert server.seen == []
 
 
-async def test_a_not_found_error_shows_what_was_requested(server: Server, clock: FakeClock) -> None:
+async def test_a_not_found_error_shows_what_was_requested(server: Server, clock: ManualClock) -> None:
     server.script(failure(404, "NotFound", "the server could not find the requested resource"))
     async with client_of(server, clock) as client:
         with pytest.raises(

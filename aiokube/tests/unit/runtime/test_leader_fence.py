@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.unit.client.support import FakeClock as HandClock
 from tests.unit.client.support import client_of, failure, json_response, running_server
 from tests.unit.runtime.work.virtual import virtually
 
@@ -19,7 +18,7 @@ from aiokube.runtime.errors import is_expected
 from aiokube.runtime.leader_election_fence import Fence, FencedError, FencedWriter
 from aiokube.runtime.writer import Writer
 from aiokube.testing.memory_server import Call, MemoryServer
-from aiokube.testing.virtual_time import FakeClock, VirtualTimeLoop
+from aiokube.testing.virtual_time import FakeClock, ManualClock, VirtualTimeLoop
 
 KEY = ObjectKey("default", "web")
 BODY = Endpoints(metadata=ObjectMeta(name="web", namespace="default"))
@@ -237,7 +236,7 @@ def test_its_error_needs_no_traceback() -> None:
 
 
 async def test_a_write_that_waited_for_a_busy_server_is_not_sent_again_once_time_is_up() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     fence = Fence(clock=clock.monotonic)
     async with running_server() as server, client_of(server, clock) as client:
         server.script(failure(429, "TooManyRequests", "busy", {"Retry-After": "5"}))
@@ -261,7 +260,7 @@ async def test_the_last_look_is_when_the_body_goes_to_the_socket(size: int) -> N
             raise FencedError("too late")
 
     body = Endpoints(metadata=ObjectMeta(name="web", annotations={"a": "x" * size}))
-    async with running_server() as server, client_of(server, HandClock()) as client:
+    async with running_server() as server, client_of(server, ManualClock()) as client:
         guarded = client.guarded(only_the_first_time)
         with pytest.raises(FencedError, match="too late"):
             await guarded.update(ENDPOINTS, body, key=KEY)
@@ -276,7 +275,7 @@ async def test_the_last_look_is_when_the_body_goes_to_the_socket(size: int) -> N
 async def test_what_the_guard_lets_through_arrives_whole(size: int) -> None:
     body = Endpoints(metadata=ObjectMeta(name="web", annotations={"a": "x" * size}))
     looks: list[int] = []
-    async with running_server() as server, client_of(server, HandClock()) as client:
+    async with running_server() as server, client_of(server, ManualClock()) as client:
         server.script(json_response(STORED))
         guarded = client.guarded(lambda: looks.append(1))
         await guarded.create(ENDPOINTS, body, namespace="default")
@@ -307,7 +306,7 @@ async def test_a_guard_that_objects_in_the_middle_of_a_body_leaves_the_server_wi
             raise FencedError("too late")
 
     body = Endpoints(metadata=ObjectMeta(name="web", annotations={"a": "x" * 2_000_000}))
-    async with running_server() as server, client_of(server, HandClock()) as client:
+    async with running_server() as server, client_of(server, ManualClock()) as client:
         server.answer = answer
         with pytest.raises(FencedError):
             await client.guarded(until_the_third_piece).update(ENDPOINTS, body, key=KEY)

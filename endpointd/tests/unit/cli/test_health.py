@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.slice_world import HandClock
 
 from aiokube.api.coordination import LEASES
 from aiokube.api.meta import ObjectKey
@@ -24,7 +23,7 @@ from aiokube.runtime.health import (
 from aiokube.runtime.permissions import MissingRight, advice, advised, missing_right
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reflector_settings import Phase, ReflectorSettings, ReflectorStatistics
-from aiokube.testing.virtual_time import VirtualTimeLoop, run_virtual
+from aiokube.testing.virtual_time import ManualClock, VirtualTimeLoop, run_virtual
 
 FORBIDDEN = (
     'pods is forbidden: User "system:serviceaccount:kube-system:endpointd" cannot list resource "pods" '
@@ -209,7 +208,7 @@ class NoLeases:
 
 def test_an_elector_lives_by_the_ends_of_its_requests_whatever_their_outcome() -> None:
     async def scenario() -> None:
-        clock = HandClock()
+        clock = ManualClock()
         pulse = ElectorPulse(NoLeases(), clock=clock, retry_seconds=2.0)
         assert pulse.alive() == ""
         clock.now = 1000.0

@@ -5,12 +5,12 @@ import logging
 from typing import Any
 
 import pytest
-from tests.unit.runtime.work.manual_clock import ManualClock
 
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointConditions, EndpointSlice
 from aiokube.api.endpoints import ENDPOINTS, EndpointAddress, Endpoints, EndpointSubset
 from aiokube.api.meta import ObjectKey, ObjectMeta
 from aiokube.process.logs import message_and_values
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.cli.write_log import ChangeTimes, LoggingWriter
 
 WEB = ObjectKey("shop", "web")

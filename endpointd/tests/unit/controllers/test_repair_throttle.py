@@ -2,16 +2,15 @@
 
 import itertools
 
-from tests.support.slice_world import HandClock
-
 from aiokube.api.meta import ObjectKey
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.repair_throttle import RepairPace
 
 WEB = ObjectKey("default", "web")
 
 
-def paced() -> tuple[HandClock, RepairPace]:
-    clock = HandClock()
+def paced() -> tuple[ManualClock, RepairPace]:
+    clock = ManualClock()
     clock.now = 50.0
     return clock, RepairPace(clock, 1.0)
 

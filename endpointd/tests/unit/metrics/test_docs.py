@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.slice_world import HandClock
 from tests.unit.metrics.test_runtime_metrics import informer
 
 from aiokube.api.meta import ObjectKey
@@ -17,6 +16,7 @@ from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
 from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.cli.metrics import PREFIX, audit_families, lag_families, process_families
 from endpointd.controllers.audit import AuditCounts, AuditStatistics
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
@@ -34,7 +34,7 @@ class NoEvents:
 
 
 def families() -> Iterator[Family]:
-    clock = HandClock()
+    clock = ManualClock()
     yield from SliceMetrics(clock).families()
     yield from MirroringMetrics().families()
     yield from lag_families([("some-controller", SyncLag(clock))])

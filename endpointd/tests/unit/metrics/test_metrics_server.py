@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.support.slice_world import HandClock
 
 from aiokube.clock import SystemClock
 from aiokube.runtime.exposition import exposition
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.cli.metrics import Metrics, process_families
 from endpointd.cli.run import run
 from endpointd.cli.serving_address import BindAddress, ListenError, open_listener, parse_bind_address
@@ -91,7 +91,7 @@ def test_of_the_process_the_usual_things_are_known() -> None:
 
 
 def test_all_of_it_is_one_text_with_each_name_once() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     metrics = Metrics(clock)
     auditor = Auditor(clock=SystemClock())
     metrics.add_audit(auditor.statistics)

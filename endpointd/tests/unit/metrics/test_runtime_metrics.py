@@ -1,7 +1,5 @@
 """Queues, informers and events tell of themselves; the workqueue metrics are upstream's (behaviour 0.1)."""
 
-from tests.support.slice_world import HandClock
-
 from aiokube.client.errors import ConnectionFailedError
 from aiokube.runtime.events import EventStatistics
 from aiokube.runtime.exposition import Family, exposition
@@ -10,6 +8,7 @@ from aiokube.runtime.metrics import QueueTimes, event_families, informer_familie
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reflector_settings import ReflectorStatistics
 from aiokube.runtime.store import Store
+from aiokube.testing.virtual_time import ManualClock
 from tests.differential.metrics_text import Metric, parse_metrics
 
 MAIN = (("name", "main"),)
@@ -20,7 +19,7 @@ def read(families: list[Family]) -> dict[str, Metric]:
 
 
 def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
-    clock, times = HandClock(), QueueTimes()
+    clock, times = ManualClock(), QueueTimes()
     queue: WorkQueue[str] = WorkQueue("main", clock=clock, observer=times)
     for key in ("a", "b", "c"):
         queue.add(key)
@@ -46,7 +45,7 @@ def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
 
 
 def test_a_new_queue_is_all_there_at_zero() -> None:
-    queue: WorkQueue[str] = WorkQueue("main", clock=HandClock())
+    queue: WorkQueue[str] = WorkQueue("main", clock=ManualClock())
     metrics = read(queue_families([(queue, QueueTimes())]))
     assert {value for metric in metrics.values() for value in metric.values.values()} == {0}
     assert {metric.type for metric in metrics.values()} == {"gauge", "counter", "histogram"}
@@ -106,7 +105,7 @@ def test_events_are_counted_by_what_became_of_them() -> None:
 
 def test_a_program_chooses_the_prefix_of_names_that_are_not_upstreams() -> None:
     statistics = EventStatistics(buffered=0, written=0, quiet=0, overflowed=0, refused=0, failed=0)
-    queue: WorkQueue[str] = WorkQueue("main", clock=HandClock())
+    queue: WorkQueue[str] = WorkQueue("main", clock=ManualClock())
     names = {
         family.name
         for family in (

@@ -4,7 +4,7 @@ import random
 
 import msgspec
 import pytest
-from tests.support.slice_world import HandClock, SliceWorld
+from tests.support.slice_world import SliceWorld
 
 from aiokube.api.core import Service
 from aiokube.api.discovery import ENDPOINT_SLICES
@@ -13,6 +13,7 @@ from aiokube.api.status import Status
 from aiokube.client.errors import InternalServerError
 from aiokube.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_service_port
 from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.endpointslice.controller import EndpointSliceController, EndpointSliceSettings
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
 from endpointd.controllers.endpointslice.service_counts import ServiceCounts
@@ -273,7 +274,7 @@ async def test_sums_kept_as_things_change_are_those_of_a_fresh_count(seed: int) 
 def test_every_label_that_is_known_beforehand_is_there_at_zero() -> None:
     samples = {
         (family.name.removeprefix("endpoint_slice_controller_"), sample.labels): sample.value
-        for family in SliceMetrics(HandClock()).families()
+        for family in SliceMetrics(ManualClock()).families()
         for sample in family.samples
         if sample.suffix in ("", "_count")
     }
@@ -298,7 +299,7 @@ def test_every_label_that_is_known_beforehand_is_there_at_zero() -> None:
 
 def test_figures_are_exchanged_not_added() -> None:
     # The numbers of upstream's own test of its sums (behaviour 5.6), as far as they are sums.
-    metrics = SliceMetrics(HandClock())
+    metrics = SliceMetrics(ManualClock())
     steps = [
         (make_service("a"), ServiceCounts(30, 13, 2), (2, 13, 30)),
         (make_service("b"), ServiceCounts(80, 2, 2), (4, 15, 110)),

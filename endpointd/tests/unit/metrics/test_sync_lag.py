@@ -1,9 +1,9 @@
 """The lag is that of the earliest change that is not published yet; it is never lost."""
 
 import pytest
-from tests.support.slice_world import HandClock
 
 from aiokube.api.meta import ObjectKey
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.sync_lag import SyncLag
 
 WEB = ObjectKey("default", "web")
@@ -11,16 +11,16 @@ API = ObjectKey("default", "api")
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def lag(clock: HandClock) -> SyncLag:
+def lag(clock: ManualClock) -> SyncLag:
     return SyncLag(clock)
 
 
-def test_it_runs_from_the_first_change_to_the_answer(lag: SyncLag, clock: HandClock) -> None:
+def test_it_runs_from_the_first_change_to_the_answer(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     clock.now = 2.0
     lag.changed(WEB)
@@ -30,7 +30,7 @@ def test_it_runs_from_the_first_change_to_the_answer(lag: SyncLag, clock: HandCl
     assert (lag.seconds.count, lag.seconds.sum) == (1, 3.0)
 
 
-def test_a_change_during_the_write_is_the_first_of_the_next(lag: SyncLag, clock: HandClock) -> None:
+def test_a_change_during_the_write_is_the_first_of_the_next(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     lag.take(WEB)
     clock.now = 1.0
@@ -43,7 +43,7 @@ def test_a_change_during_the_write_is_the_first_of_the_next(lag: SyncLag, clock:
     assert (lag.seconds.count, lag.seconds.sum) == (2, 2.0 + 4.0)
 
 
-def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clock: HandClock) -> None:
+def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     for now in (1.0, 3.0, 7.0):
         lag.take(WEB)
@@ -58,7 +58,7 @@ def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clo
     assert lag.oldest_seconds() == 0.0
 
 
-def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: HandClock) -> None:
+def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     lag.take(WEB)
     lag.needless(WEB)
@@ -68,7 +68,7 @@ def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: HandClock) -> None:
     assert lag.seconds.count == 0
 
 
-def test_services_do_not_mix_and_one_that_has_gone_is_forgotten(lag: SyncLag, clock: HandClock) -> None:
+def test_services_do_not_mix_and_one_that_has_gone_is_forgotten(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     clock.now = 1.0
     lag.changed(API)

@@ -1,11 +1,11 @@
 """What is served is Prometheus's own format, by the judgement of its own client."""
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.slice_world import HandClock
 
 from aiokube.runtime.exposition import Family, Sample, exposition
 from aiokube.runtime.metrics import QueueTimes
 from aiokube.runtime.queue import WorkQueue
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.cli.metrics import Metrics
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpointslice.metrics import SliceMetrics
@@ -14,7 +14,7 @@ from tests.differential.metrics_text import parse_metrics
 
 
 def everything() -> str:
-    clock = HandClock()
+    clock = ManualClock()
     metrics = Metrics(clock)
     slices = SliceMetrics(clock)
     slices.added.observe(7)

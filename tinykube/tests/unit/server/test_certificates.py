@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from tests.unit.client.support import FakeClock
 
+from aiokube.testing.virtual_time import ManualClock
 from tinykube.server.certificates.files import kept_certificate, make_certificate, write_private
 
 HOSTS = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 
 def test_the_authority_signs_the_server_and_cannot_sign_another_authority() -> None:
-    made = make_certificate(HOSTS, FakeClock())
+    made = make_certificate(HOSTS, ManualClock())
     authority = x509.load_pem_x509_certificate(made.authority.encode())
     server = x509.load_pem_x509_certificate(made.certificate.encode())
     server.verify_directly_issued_by(authority)
@@ -34,7 +34,7 @@ def test_the_authority_signs_the_server_and_cannot_sign_another_authority() -> N
 
 
 def test_the_certificate_is_kept_until_it_nearly_expires_or_the_hosts_change(tmp_path: Path) -> None:
-    clock = FakeClock()
+    clock = ManualClock()
     first = kept_certificate(tmp_path, HOSTS, clock)
     clock.advance(300 * 86400)
     assert kept_certificate(tmp_path, HOSTS, clock) == first
@@ -46,7 +46,7 @@ def test_the_certificate_is_kept_until_it_nearly_expires_or_the_hosts_change(tmp
 
 def test_a_damaged_certificate_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "serving.json").write_text("{")
-    assert kept_certificate(tmp_path, HOSTS, FakeClock()).hosts == HOSTS
+    assert kept_certificate(tmp_path, HOSTS, ManualClock()).hosts == HOSTS
 
 
 def test_a_private_file_is_written_whole_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_private_file_is_written_whole_and_only_its_owner_can_read_it(tmp_path
 
 
 def test_a_certificate_does_not_print_its_key() -> None:
-    made = make_certificate(HOSTS, FakeClock())
+    made = make_certificate(HOSTS, ManualClock())
     assert "PRIVATE" not in repr(made)
 
 

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from tests.unit.runtime.work.manual_clock import ManualClock
 
 from aiokube.runtime.backoff import (
     ExponentialBackoff,
@@ -11,6 +10,7 @@ from aiokube.runtime.backoff import (
     TokenBucket,
     default_retry_limiter,
 )
+from aiokube.testing.virtual_time import ManualClock
 
 
 def test_the_delay_doubles_from_the_base_and_stops_at_the_cap() -> None:

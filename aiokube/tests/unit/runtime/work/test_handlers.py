@@ -1,7 +1,6 @@
 """From a changed object to keys."""
 
 import pytest
-from tests.unit.runtime.work.manual_clock import ManualClock
 
 from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectMeta
@@ -9,6 +8,7 @@ from aiokube.api.resource import WatchEvent
 from aiokube.runtime.handlers import enqueue
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
+from aiokube.testing.virtual_time import ManualClock
 
 
 def owned(owner: str | None, version: int) -> Endpoints:

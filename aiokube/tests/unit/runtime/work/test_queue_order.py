@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from tests.unit.runtime.work.manual_clock import ManualClock
 
 from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter, TokenBucket
 from aiokube.runtime.queue import QueueClosed, QueueObserver, WorkQueue
+from aiokube.testing.virtual_time import ManualClock
 
 
 @pytest.fixture

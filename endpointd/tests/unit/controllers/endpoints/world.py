@@ -1,7 +1,6 @@
 """An Endpoints controller with everything around it in memory, moved by hand: nothing happens unless told to."""
 
 import random
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -16,24 +15,9 @@ from aiokube.runtime.events import EventType
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.memory_server import MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsController, EndpointsSettings
 from endpointd.controllers.membership import Membership
-
-
-class HandClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.now)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += max(seconds, 0.0)
 
 
 class RecordedEvent(msgspec.Struct, frozen=True):
@@ -47,7 +31,7 @@ class World:
     """The stores are fed by :meth:`put` and :meth:`remove`, the endpoints' by :meth:`watch` from the server."""
 
     def __init__(self, settings: EndpointsSettings | None = None) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.server = MemoryServer(random.Random(1))
         self.services: Store[Service] = Store("services")
         self.pods: Store[Pod] = Store("pods")

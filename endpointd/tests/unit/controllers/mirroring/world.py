@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
-from tests.support.slice_world import HandClock, ToldEvent
+from tests.support.slice_world import ToldEvent
 
 from aiokube.api.core import SERVICES, Service
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
@@ -21,6 +21,7 @@ from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.builders import make_service
 from aiokube.testing.memory_server import Call, MemoryServer
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.controllers.mirroring.controller import (
     QUEUE_NAME,
     RETRY_BACKOFF,
@@ -176,10 +177,10 @@ class World:
         settings: MirroringSettings | None = None,
         *,
         server: ServerWithServices | None = None,
-        clock: HandClock | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
         self.server = server or ServerWithServices()
-        self.clock = clock or HandClock()
+        self.clock = clock or ManualClock()
         self.services: Store[Service] = Store("services")
         self.endpoints: Store[Endpoints] = Store("endpoints")
         self.slices: Store[EndpointSlice] = Store("endpointslices")

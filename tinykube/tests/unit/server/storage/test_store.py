@@ -1,7 +1,6 @@
 """What a commit promises: groups, conflicts, failures, closing."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from tests.unit.server.storage.gated import (
     write,
 )
 
-from aiokube.testing.virtual_time import FakeClock
+from aiokube.testing.virtual_time import FakeClock, ManualClock
 from tinykube.server.objects import StorageKey
 from tinykube.server.storage.log import Batch, Done, MemoryLog
 from tinykube.server.storage.model import (
@@ -228,16 +227,7 @@ async def test_field_values_are_learned_anew_when_a_definition_comes_late() -> N
 
 
 async def test_the_past_ends_with_its_age_in_every_collection() -> None:
-    class Clock(FakeClock):
-        now = 0.0
-
-        def monotonic(self) -> float:
-            return self.now
-
-        def wall(self) -> datetime:
-            return datetime.now(UTC)
-
-    clock = Clock()
+    clock = ManualClock()
     storage = open_storage(
         None, describe=describe, clock=clock, settings=StorageSettings(history_seconds=300.0)
     )

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.unit.client.support import FakeClock
-
 from aiokube.clock import Clock
+from aiokube.testing.virtual_time import ManualClock
 from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import PatchType, TypedPatches
@@ -36,7 +35,7 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
 class World:
     """One backend, and the verbs on it by plural and name."""
 
-    def __init__(self, backend: Backend, clock: FakeClock) -> None:
+    def __init__(self, backend: Backend, clock: ManualClock) -> None:
         self.backend = backend
         self.clock = clock
         self.last_request: Request | None = None
@@ -120,7 +119,7 @@ async def a_world(
 ) -> AsyncIterator[World]:
     """Open a world with the namespace ``default``."""
     registry = registry or builtin_registry()
-    hand = FakeClock()
+    hand = ManualClock()
     clock = clock or hand
     storage = open_storage(None, describe=registry.describe, clock=clock, settings=settings)
     backend = Backend(
