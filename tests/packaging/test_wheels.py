@@ -202,6 +202,11 @@ def test_aiokube_installs_nothing_of_weight_beside_its_three_dependencies(
     assert not environments["endpointd"].distributions & {"tinykube", "cryptography", "google-re2"}
 
 
+def test_the_first_example_of_aiokube_runs_with_aiokube_alone(environments: dict[str, Environment]) -> None:
+    printed = environments["aiokube"].output("python", "-c", first_block("aiokube", "python"))
+    assert printed == "{'text': 'hello'}\n"
+
+
 def test_the_first_example_of_tinykube_runs_with_tinykube_alone(environments: dict[str, Environment]) -> None:
     printed = environments["tinykube"].output("python", "-c", first_block("tinykube", "python"))
     assert len(re.findall(r"^web-\S+ 10\.\S+ on node-[123]$", printed, re.MULTILINE)) == 3
