@@ -37,7 +37,7 @@ def load_config(
         there = [path for path in listed if path.exists()]
         if not there:
             names = ", ".join(map(str, listed))
-            raise ConfigError(f"KUBECONFIG lists {names}, which is not there: mend it, or unset it")
+            raise ConfigError(f"KUBECONFIG lists {names}, but no such file exists: fix or unset it")
         merged = merge([read_kubeconfig(path) for path in there])
         return config_of(merged, clock=clock, context=context, environ=environ)
     standard = (home or _home(environ)) / ".kube" / "config"

@@ -78,7 +78,7 @@ def test_a_variable_that_lists_nothing_that_is_there_is_told_and_nothing_else_is
 ) -> None:
     kubeconfig(tmp_path / "home/.kube/config", "home")
     with pytest.raises(
-        ConfigError, match=r"KUBECONFIG lists /none, which is not there: mend it, or unset it"
+        ConfigError, match=r"KUBECONFIG lists /none, but no such file exists: fix or unset it"
     ):
         found(tmp_path, account, KUBECONFIG="/none", **IN_CLUSTER)
 
