@@ -217,11 +217,11 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data={"x": "2"}, metadata={"resourceVersion": "1"})),
         applied(config_map(data={"x": "2"}, metadata={"uid": "u"})),
     ],
-    "a door of what is not there": [
+    "a subresource of a missing object": [
         applied(
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}},
             kind="Deployment",
-            door="status",
+            subresource="status",
         )
     ],
     "a namespace that is not there": [
@@ -406,7 +406,7 @@ CASES: dict[str, list[Write]] = {
             },
             "m5",
             kind="Service",
-            door="status",
+            subresource="status",
         ),
         put(lambda obj: obj["spec"].pop("clusterIP"), "m6", kind="Service"),
         seen("Service"),
@@ -433,7 +433,7 @@ CASES: dict[str, list[Write]] = {
             {"status": {"replicas": 5}, "metadata": {"labels": {"l": "1"}}},
             "c",
             kind="Deployment",
-            door="status",
+            subresource="status",
         ),
         seen("Deployment"),
     ],

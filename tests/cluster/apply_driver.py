@@ -61,7 +61,7 @@ class Write(msgspec.Struct, frozen=True):
     body: Any = None
     manager: str = ""
     force: bool = False
-    door: str = ""
+    subresource: str = ""
     change: Change | None = None
     """Made to what the server has, and put (or sent) as the body."""
     query: str = ""
@@ -89,7 +89,7 @@ class Side:
             if code != 200:
                 return code, comparable(body, words=write.words)
             write.change(body)
-        path += f"/{write.door}" if write.door else ""
+        path += f"/{write.subresource}" if write.subresource else ""
         asked = [f"fieldManager={write.manager}"] if write.manager else []
         asked += ["force=true"] if write.force else []
         asked += [write.query] if write.query else []
@@ -349,7 +349,7 @@ def random_write(rng: random.Random, kind: str, name: str) -> Write:
         how = rng.choice(["apply", "merge"])
         status: dict[str, Any] = {"status": status_of(rng, kind)}
         if how == "merge":
-            return Write(how, kind, name, status, manager, door="status", words=False)
+            return Write(how, kind, name, status, manager, subresource="status", words=False)
         status |= {"apiVersion": API_VERSIONS.get(kind, "v1"), "kind": kind, "metadata": {"name": name}}
         return Write(how, kind, name, status, manager, rng.random() < 0.5, "status", words=False)
     if roll < 0.6:

@@ -33,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def has_scale(self) -> bool:
-        """Whether it has the door ``scale``: where its replicas are named as such."""
+        """Whether it has the ``scale`` subresource: where its replicas are named as such."""
         return "size" in self.specs["v1"]["properties"]
 
     def path(self, version: str) -> str:
@@ -42,9 +42,9 @@ class Kind(msgspec.Struct, frozen=True):
 
     def definition(self) -> JSON:
         """Return its CustomResourceDefinition. A column tells which one is in force."""
-        doors: JSON = {"status": {}}
+        subresources: JSON = {"status": {}}
         if self.has_scale:
-            doors["scale"] = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+            subresources["scale"] = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
         versions = [
             {
                 "name": name,
@@ -53,7 +53,7 @@ class Kind(msgspec.Struct, frozen=True):
                 "schema": {
                     "openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": self.status}}
                 },
-                "subresources": doors,
+                "subresources": subresources,
                 "additionalPrinterColumns": [
                     {"name": f"G{self.generation}", "type": "string", "jsonPath": ".metadata.name"}
                 ],
@@ -356,22 +356,22 @@ def _status_write(
             obj["status"] = status
             obj["metadata"].setdefault("labels", {}).update(labels or {})
 
-        return Write("put", path, name, None, manager, door="status", change=change)
+        return Write("put", path, name, None, manager, subresource="status", change=change)
     return Write(how, path, name, body, manager, force and how == "apply", "status")
 
 
 def scale_write(rng: random.Random, path: str, name: str, manager: str, *, force: bool) -> Write:
-    """Return a random write through the door ``scale`` of an object."""
+    """Return a random write through the ``scale`` subresource of an object."""
     replicas = rng.choice([0, 1, 2, 3])
     how = rng.choice(["merge", "merge", "put", "json", "apply", "apply", "strategic"])
     if how == "json":
         operation = {"op": "replace", "path": "/spec/replicas", "value": replicas}
-        return Write(how, path, name, [operation], manager, door="scale", words=False)
+        return Write(how, path, name, [operation], manager, subresource="scale", words=False)
     if how in ("merge", "strategic"):
         scaled: JSON = (
             {"spec": {"replicas": replicas}} if rng.random() < 0.9 else {"metadata": {"labels": {"a": "b"}}}
         )
-        return Write(how, path, name, scaled, manager, door="scale")
+        return Write(how, path, name, scaled, manager, subresource="scale")
     scale: JSON = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}}
     if rng.random() < 0.9:
         scale["spec"] = {"replicas": replicas}

@@ -331,7 +331,7 @@ def changed_services() -> list[Case]:
             ),
         ),
         case(
-            "the status door keeps the spec",
+            "the status subresource keeps the spec",
             create(s, service("s")),
             change(s, "s", spec_of(selector={"x": "y"}), "status"),
             read(s, "s"),
@@ -998,7 +998,7 @@ def nodes() -> list[Case]:
         case("a bad name", create(n, node("A"))),
         case("an external ID warns", create(n, node("kinds-9", spec={"externalID": "x"}))),
         case(
-            "the main door keeps the status",
+            "the main resource keeps the status",
             create(n, node("kinds-10")),
             change(n, "kinds-10", status_of(phase="Running")),
         ),

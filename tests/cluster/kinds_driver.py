@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
     method: str
     kind: str
     name: str = ""
-    door: str = ""
+    subresource: str = ""
     body: Any = None
     change: Change | None = None
     content_type: str = "application/json"
@@ -81,7 +81,7 @@ class Server:
             if code != 200:
                 return Answer(code, tuple(sorted(warnings)), comparable(body))
             step.change(body)
-        path += f"/{step.door}" if step.door else ""
+        path += f"/{step.subresource}" if step.subresource else ""
         code, answer, warnings = await self._request(step.method, path + step.query, body, step)
         return Answer(code, tuple(sorted(warnings)), None if step.code_only else comparable(answer))
 
@@ -196,9 +196,9 @@ def create(kind: str, body: Any, query: str = "") -> Step:
     return Step("POST", kind, body=body, query=query)
 
 
-def change(kind: str, name: str, make: Change, door: str = "") -> Step:
+def change(kind: str, name: str, make: Change, subresource: str = "") -> Step:
     """Read, change, PUT."""
-    return Step("PUT", kind, name, door, change=make)
+    return Step("PUT", kind, name, subresource, change=make)
 
 
 def put(kind: str, name: str, body: Any) -> Step:
@@ -206,9 +206,9 @@ def put(kind: str, name: str, body: Any) -> Step:
     return Step("PUT", kind, name, body=body)
 
 
-def patch(kind: str, name: str, body: Any, door: str = "") -> Step:
+def patch(kind: str, name: str, body: Any, subresource: str = "") -> Step:
     """Merge patch."""
-    return Step("PATCH", kind, name, door, body=body, content_type="application/merge-patch+json")
+    return Step("PATCH", kind, name, subresource, body=body, content_type="application/merge-patch+json")
 
 
 def delete(kind: str, name: str, body: Any = None) -> Step:
@@ -216,9 +216,9 @@ def delete(kind: str, name: str, body: Any = None) -> Step:
     return Step("DELETE", kind, name, body=body)
 
 
-def read(kind: str, name: str, door: str = "") -> Step:
+def read(kind: str, name: str, subresource: str = "") -> Step:
     """GET one."""
-    return Step("GET", kind, name, door)
+    return Step("GET", kind, name, subresource)
 
 
 def table(kind: str, name: str) -> Step:

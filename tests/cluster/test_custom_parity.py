@@ -38,7 +38,7 @@ class Pair:
                 theirs = await self._send(self.real, step, namespace)
                 own = await self._send(self.ours, step, namespace)
                 if theirs != own:
-                    where = f"{step.method} {step.kind} {step.name} {step.door} {step.query}".strip()
+                    where = f"{step.method} {step.kind} {step.name} {step.subresource} {step.query}".strip()
                     differences.append((one.title, where, theirs, own))
         return differences
 

@@ -49,6 +49,6 @@ async def _compare(
         for step in one.steps:
             theirs, own = await real.send(step, namespace), await ours.send(step, namespace)
             if theirs != own:
-                where = f"{step.method} {step.kind} {step.name} {step.door}".strip()
+                where = f"{step.method} {step.kind} {step.name} {step.subresource}".strip()
                 differences.append((one.title, where, theirs, own))
     return differences

@@ -39,7 +39,7 @@ def bodies() -> list[tuple[str, dict[str, Any]]]:
         for step in one.steps
         if step.method == "POST"
         and step.body
-        and not step.door
+        and not step.subresource
         and not step.query
         and step.kind != "namespaces"
     ]

@@ -7,14 +7,14 @@ import random
 class Allocator:
     """A range of numbers, each allocated at most once.
 
-    Chosen ones may lie anywhere in it. Drawn ones come from the upper band as long as it lasts, so that those who
-    choose find the lower one free. Not for several threads.
+    Explicit requests may name any of them. Others get a random number of the dynamic band (from ``dynamic_from``) while it
+    lasts, so that the static band below stays free for explicit requests. Not thread-safe.
     """
 
     def __init__(self, first: int, last: int, *, dynamic_from: int) -> None:
         self.first = first
         self.last = last
-        self._drawn_from = dynamic_from
+        self._dynamic_from = dynamic_from
         self._allocated: set[int] = set()
 
     def __contains__(self, number: int) -> bool:
@@ -37,9 +37,9 @@ class Allocator:
 
     def allocate_next(self, rng: random.Random) -> int | None:
         """Allocate a random free number; None if none is left."""
-        number = self._free(rng, self._drawn_from, self.last)
+        number = self._free(rng, self._dynamic_from, self.last)
         if number is None:
-            number = self._free(rng, self.first, self._drawn_from - 1)
+            number = self._free(rng, self.first, self._dynamic_from - 1)
         if number is not None:
             self._allocated.add(number)
         return number
