@@ -1,6 +1,7 @@
 """What deploy/ holds, on a real API server: it is taken as it is, its roles are enough, and nothing of them is too much."""
 
 import asyncio
+import copy
 import itertools
 import json
 import socket
@@ -18,8 +19,7 @@ from aiokube.client.rest import MERGE_PATCH, Client
 from tests.cluster.full_audit import Asked, FullAudit, audited_plane, config_of
 from tests.cluster.leader_support import CLOCK, until
 from tests.cluster.shop import Shop
-from tests.deploy.go_template import Chart
-from tests.deploy.test_chart import CASES
+from tests.deploy.rendered import CASES, documents
 from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess, ProcessError
 
@@ -66,13 +66,20 @@ def apply(plane: ControlPlane, items: list[dict[str, Any]], *flags: str) -> str:
     return plane.kubectl("apply", "--validate=strict", *flags, "-f", "-", document=json.dumps(listed))
 
 
-@pytest.mark.parametrize(
-    ("release", "values"), [(case[0], case[2]) for case in CASES], ids=[case[0] for case in CASES]
-)
+def in_namespace(items: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+    """Return the objects of a release moved from one namespace to another; subjects of bindings go along."""
+    moved = copy.deepcopy(items)
+    for item in moved:
+        for holder in (item["metadata"], *item.get("subjects", ())):
+            if holder.get("namespace") == old:
+                holder["namespace"] = new
+    return moved
+
+
+@pytest.mark.parametrize(("release", "namespace"), [case[:2] for case in CASES])
 def test_the_server_takes_what_the_chart_makes_as_it_is(
-    control_plane: ControlPlane, release: str, values: dict[str, Any]
+    control_plane: ControlPlane, release: str, namespace: str
 ) -> None:
-    chart = Chart(DEPLOY / "chart")
     where = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -83,7 +90,7 @@ def test_the_server_takes_what_the_chart_makes_as_it_is(
     }
     apply(control_plane, [SERVICE_MONITORS, where])
     control_plane.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com")
-    items = chart.documents(release, f"chart-{release}", values)
+    items = in_namespace(documents(release), namespace, f"chart-{release}")
     dry = apply(control_plane, items, "--dry-run=server")
     assert dry.count("(server dry run)") == len(items)
     assert "Warning" not in dry
@@ -99,11 +106,7 @@ def test_a_pod_of_the_deployment_is_admitted_where_only_restricted_ones_are(
     control_plane: ControlPlane,
 ) -> None:
     """The Deployment itself would be taken in any case, with a warning; its pods would not."""
-    (deployment,) = (
-        item
-        for item in Chart(DEPLOY / "chart").documents("endpointd", "pods-of-it")
-        if item["kind"] == "Deployment"
-    )
+    (deployment,) = (item for item in documents("endpointd") if item["kind"] == "Deployment")
     (namespace,) = yaml.safe_load_all((DEPLOY / "manifests" / "namespace.yaml").read_text())
     namespace["metadata"]["name"] = "pods-of-it"
     template = deployment["spec"]["template"]

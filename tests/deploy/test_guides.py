@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from endpointd.cli.options import BY_KEY, CONTROLLERS, SETTINGS
-from tests.deploy.go_template import Chart
+from tests.deploy.rendered import values
 
 ROOT = Path(__file__).parents[2]
 GUIDES = [ROOT / "docs" / "guide" / f"{name}.md" for name in ("installing", "hand-over", "shadow")]
@@ -30,9 +30,8 @@ def test_flags_and_values_that_are_set_exist(path: Path) -> None:
     flags = {setting.flag for setting in SETTINGS}
     for command in re.findall(r"endpointd run ([^\n`]*)", text):
         assert set(re.findall(r"--([\w-]+)", command)) <= flags
-    values = Chart(ROOT / "deploy" / "chart").values
     for key in re.findall(r"--set ([\w.]+)=", text):
-        at = values
+        at = values()
         for name in key.split("."):
             assert name in at, key
             at = at[name]
