@@ -189,7 +189,7 @@ async def history(seed: int, watch_list: bool, restores: bool, length: int) -> N
         assert world.recorder.mirror == world.source.objects
         assert world.reflector.statistics().phase == "watching"
         statistics = world.store.statistics()
-        assert (statistics.handler_errors, statistics.own_writes) == (0, 0)
+        assert (statistics.handler_errors, statistics.pending_writes) == (0, 0)
         assert len(world.source.requests) < 40 * (length + 10), "no hot loop"
         task.cancel()
 

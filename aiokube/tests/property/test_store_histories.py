@@ -263,8 +263,8 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_remembered_is_bounded(self) -> None:
         statistics = self.store.statistics()
-        assert statistics.own_writes <= statistics.objects
-        assert statistics.graves <= len(KEYS)
+        assert statistics.pending_writes <= statistics.objects
+        assert statistics.tombstones <= len(KEYS)
         assert statistics.handler_errors == 0
 
     def teardown(self) -> None:
@@ -275,9 +275,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.apply([*events, Bookmark(str(self.server.version))])
         assert contents(self.store) == self.server.objects
         assert self.recorder.mirror == self.server.objects
-        assert self.store.statistics().own_writes == 0
+        assert self.store.statistics().pending_writes == 0
         self.store.replace(self.server.objects.values(), str(self.server.version))
-        assert self.store.statistics().graves == 0
+        assert self.store.statistics().tombstones == 0
 
 
 TestStoreMachine = StoreMachine.TestCase

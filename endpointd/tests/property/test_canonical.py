@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from aiokube.api import discovery, endpoints
 from aiokube.api.meta import ObjectReference
 from endpointd.controllers import canonical
-from endpointd.controllers.fnv import RepeatedPiece, fnv1a_128
+from endpointd.controllers.fnv import FnvSuffix, fnv1a_128
 
 TEXT = st.text(max_size=8)
 OPTIONAL = st.none() | TEXT
@@ -111,6 +111,6 @@ def test_order_and_key_of_ports_do_not_depend_on_the_order_given(
 def test_a_repeated_piece_does_to_the_hash_what_its_bytes_do(
     before: bytes, piece: bytes, after: bytes
 ) -> None:
-    repeated = RepeatedPiece(piece)
+    repeated = FnvSuffix(piece)
     for _ in range(2):  # found, then remembered
         assert fnv1a_128(after, repeated.after(fnv1a_128(before))) == fnv1a_128(before + piece + after)

@@ -198,6 +198,6 @@ async def test_a_reflector_keeps_up_with_writes_and_knows_our_own_at_once(
         listed = {item.metadata.name: item for item in (await upstream.source.list_page()).items}
         assert told == listed
         assert {item.metadata.name: item for item in store.values()} == listed
-        assert store.statistics().own_writes == 0
-        assert not store.doubtful
+        assert store.statistics().pending_writes == 0
+        assert not store.needs_relist
         task.cancel()

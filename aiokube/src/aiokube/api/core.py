@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from aiokube.api.interning import Shared
+from aiokube.api.interning import InternPool
 from aiokube.api.meta import NarrowMeta
 from aiokube.api.quantity import milli_value
 from aiokube.api.resource import Resource
@@ -25,8 +25,8 @@ Labels = dict[str, str]
 _V = TypeVar("_V")
 _EMPTY_LABELS: Labels = {}
 # More than a page of a list has workloads; what is asked for goes on being kept.
-_shared_values: Shared[Any, Any] = Shared(8192)
-_shared_labels: Shared[frozenset[tuple[str, str]], Labels] = Shared(8192)
+_shared_values: InternPool[Any, Any] = InternPool(8192)
+_shared_labels: InternPool[frozenset[tuple[str, str]], Labels] = InternPool(8192)
 
 
 def _share(value: _V) -> _V:

@@ -6,7 +6,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Shared(Generic[K, V]):
+class InternPool(Generic[K, V]):
     """Gives the first of equal values, so that replicas hold one copy of what is equal in all of them.
 
     At most twice ``generation`` values are kept: those asked for since the last ``generation`` new ones, and those

@@ -9,7 +9,7 @@ import msgspec
 
 from aiokube.api.addresses import Family, canonical_ip, ip_family
 from aiokube.api.core import NODES, ZONE_LABEL, NamedPort, Node, Pod, PodWire, project_pod
-from aiokube.api.interning import Shared
+from aiokube.api.interning import InternPool
 from aiokube.api.meta import NarrowMeta, ObjectKey, ObjectReference, key_of
 from aiokube.api.resource import Resource
 from aiokube.api.selectors import parse_selector
@@ -58,7 +58,7 @@ class DiscoveredPod(msgspec.Struct, frozen=True, gc=False):
 def pod_resource(labels: Iterable[str], annotations: Iterable[str]) -> Resource[DiscoveredPod]:
     """Return the resource ``pods`` in a projection that keeps these labels and annotations."""
     wanted_labels, wanted_annotations = tuple(labels), tuple(annotations)
-    shared: Shared[FrozenLabels, FrozenLabels] = Shared(_MOST_SHARED_LABELS)
+    shared: InternPool[FrozenLabels, FrozenLabels] = InternPool(_MOST_SHARED_LABELS)
 
     def keep(found: dict[str, str] | None, wanted: tuple[str, ...]) -> FrozenLabels:
         if not found or not wanted:

@@ -18,7 +18,7 @@ from aiokube.runtime.errors import (
     retry_after_seconds,
 )
 from aiokube.runtime.pacing import LoopPacer
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.queue import QueueClosed, WorkQueue
 from aiokube.runtime.reachability import Reachability
 
@@ -292,7 +292,7 @@ class Controller(Generic[K]):
                 "reconcile failed, tried again when the API server answers: controller=%s key=%s error=%s",
                 self.name,
                 key,
-                advised(text),
+                with_hint(text),
             )
             return
         if self._deferred is not None:
@@ -306,7 +306,7 @@ class Controller(Generic[K]):
             key,
             self.queue.failures(key),
             "none" if self.queue.closed else f"{delay:.3g}",
-            advised(text),
+            with_hint(text),
             exc_info=None if expected else error,
         )
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from aiokube.api.meta import KubernetesObject, ObjectKey
 from aiokube.api.resource import Resource
-from aiokube.runtime.listeners import Handler
+from aiokube.runtime.handler_registry import Handler
 from aiokube.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=KubernetesObject)

@@ -16,7 +16,7 @@ from aiokube.api.resource import Resource
 from aiokube.clock import Clock
 from aiokube.runtime.controller import ControllerStatistics
 from aiokube.runtime.errors import describe
-from aiokube.runtime.permissions import advised, missing_right
+from aiokube.runtime.permissions import missing_right, with_hint
 from aiokube.runtime.queue import QueueStatistics
 from aiokube.runtime.reflector_settings import ReflectorSettings, ReflectorStatistics
 
@@ -134,7 +134,7 @@ def watch_ready(reflector: ReflectorStatistics, now: float, gone_seconds: float 
 
     A cache that was complete once stays ready through interruptions of less than ``gone_seconds``.
     """
-    trouble = advised(reflector.last_error) if reflector.last_error else "nothing went wrong so far"
+    trouble = with_hint(reflector.last_error) if reflector.last_error else "nothing went wrong so far"
     if not reflector.synced:
         return f"not complete, {reflector.phase}: {trouble}"
     if not reflector.followed:
@@ -174,7 +174,7 @@ class WorkersPulse:
         """Tell of the last reconcile where it lacked a right, as long as none has succeeded since."""
         controller = self._controller()
         if controller.failing_since_success and missing_right(controller.last_failure) is not None:
-            return f"cannot write: {advised(controller.last_failure)}"
+            return f"cannot write: {with_hint(controller.last_failure)}"
         return ""
 
 

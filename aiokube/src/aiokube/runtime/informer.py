@@ -9,7 +9,7 @@ import msgspec
 
 from aiokube.api.meta import KubernetesObject
 from aiokube.clock import Clock
-from aiokube.runtime.listeners import Handler
+from aiokube.runtime.handler_registry import Handler
 from aiokube.runtime.lister import Lister
 from aiokube.runtime.pacing import LoopPacer
 from aiokube.runtime.reachability import Reachability

@@ -12,17 +12,17 @@ from aiokube.runtime.controller import ControllerStop
 from aiokube.runtime.errors import describe, is_expected
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.runnables import (
-    Explaining,
-    Needing,
-    Part,
-    Readiable,
+    ExplainsNotReady,
+    NeedsInformers,
+    Runnable,
     Stoppable,
     WaitsForCurrent,
+    WaitsForReady,
     as_informer,
 )
 
-# Part is what those who name a manager's parts need with it.
-__all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Part", "PartFailedError"]
+# Runnable is what those who name a manager's parts need with it.
+__all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Runnable", "PartFailedError"]
 
 logger = logging.getLogger(__name__)
 
@@ -74,13 +74,18 @@ class _Stage:
     """Parts that are started together, and all ready before the next stage begins."""
 
     def __init__(
-        self, name: str, parts: Sequence[Part], *, log_level: int, ready_timeout_seconds: float | None = None
+        self,
+        name: str,
+        parts: Sequence[Runnable],
+        *,
+        log_level: int,
+        ready_timeout_seconds: float | None = None,
     ) -> None:
         self.name = name
         self.parts = tuple(parts)
         self.log_level = log_level
         self.ready_timeout_seconds = ready_timeout_seconds
-        self.started: list[tuple[Part, asyncio.Task[None]]] = []
+        self.started: list[tuple[Runnable, asyncio.Task[None]]] = []
         self.stopping = False
 
 
@@ -89,7 +94,7 @@ class Manager:
 
     * **Start.** Services (metrics, event writing) first, then all informers at once, then the gate (an election;
       caches are warm by then), then the controllers: each one when the gate is open and the informers that it
-      :class:`~aiokube.runtime.runnables.Needing` names are complete, all of them where it names none. So an informer that may
+      :class:`~aiokube.runtime.runnables.NeedsInformers` names are complete, all of them where it names none. So an informer that may
       not read holds up those controllers alone that need it. The gate waits for all informers; but once one
       controller could begin, for 10 s at most, so that who cannot do everything still takes its turn. A controller also
       waits until each informer that it needs has followed its server without a gap since the gate opened, or was listed
@@ -113,10 +118,10 @@ class Manager:
         self,
         *,
         clock: Clock,
-        informers: Sequence[Part | Informer[Any]] = (),
-        controllers: Sequence[Part] = (),
-        services: Sequence[Part] = (),
-        gate: Part | None = None,
+        informers: Sequence[Runnable | Informer[Any]] = (),
+        controllers: Sequence[Runnable] = (),
+        services: Sequence[Runnable] = (),
+        gate: Runnable | None = None,
         sync_timeout_seconds: float | None = None,
         grace_seconds: float = 10.0,
     ) -> None:
@@ -188,7 +193,7 @@ class Manager:
 
     # ------------------------------------------------------------------------------------------ starting
 
-    def _launch(self, part: Part, stage: _Stage, group: asyncio.TaskGroup) -> None:
+    def _launch(self, part: Runnable, stage: _Stage, group: asyncio.TaskGroup) -> None:
         if not self._ending.is_set():
             stage.started.append((part, group.create_task(self._keep(part, stage), name=part.name)))
 
@@ -206,8 +211,8 @@ class Manager:
                 waiting.create_task(self._informer_ready(part), name=f"{part.name}-complete")
             waiting.create_task(self._start_controllers(group), name="start-controllers")
 
-    async def _informer_ready(self, part: Part) -> None:
-        if isinstance(part, Readiable) and await self._ready(part.name, part, self._informers):
+    async def _informer_ready(self, part: Runnable) -> None:
+        if isinstance(part, WaitsForReady) and await self._ready(part.name, part, self._informers):
             self._complete[part.name].set()
 
     async def _start_controllers(self, group: asyncio.TaskGroup) -> None:
@@ -225,14 +230,14 @@ class Manager:
         self._phase = "running"
         logger.info("running: controllers=%s", ",".join(part.name for part in self._controllers.parts))
 
-    async def _informer_current(self, part: Part) -> None:
+    async def _informer_current(self, part: Runnable) -> None:
         """Note when a cache is as new as the opening of the gate; without a gate there was nothing to miss."""
         await self._complete[part.name].wait()
         if self._gate.parts and isinstance(part, WaitsForCurrent):
             await self._ready(part.name, _Current(part), self._informers)
         self._current[part.name].set()
 
-    async def _start_controller(self, part: Part, group: asyncio.TaskGroup) -> None:
+    async def _start_controller(self, part: Runnable, group: asyncio.TaskGroup) -> None:
         needs = self._needs(part)
         await self._wait_complete(needs)
         for name in needs:
@@ -241,8 +246,8 @@ class Manager:
         if len(self._controllers.started) < len(self._controllers.parts):
             logger.info("controller started: controller=%s", part.name)
 
-    def _needs(self, part: Part) -> Collection[str]:
-        return part.needed_informers if isinstance(part, Needing) else self._complete
+    def _needs(self, part: Runnable) -> Collection[str]:
+        return part.needed_informers if isinstance(part, NeedsInformers) else self._complete
 
     async def _wait_complete(self, informers: Collection[str]) -> None:
         for name in informers:
@@ -274,10 +279,10 @@ class Manager:
     async def _all_ready(self, stage: _Stage) -> None:
         async with asyncio.TaskGroup() as group:
             for part in stage.parts:
-                if isinstance(part, Readiable):
+                if isinstance(part, WaitsForReady):
                     group.create_task(self._ready(part.name, part, stage), name=f"{part.name}-ready")
 
-    async def _ready(self, name: str, part: Readiable, stage: _Stage) -> bool:
+    async def _ready(self, name: str, part: WaitsForReady, stage: _Stage) -> bool:
         """Wait until one part is ready, saying from time to time that it is not; tell whether it is."""
         self._waiting_for.append(name)
         since = self._clock.monotonic()
@@ -298,7 +303,7 @@ class Manager:
                 self._waiting_for.remove(name)
                 return True
             waited = self._clock.monotonic() - since
-            cause = part.why_not_ready() if isinstance(part, Explaining) else ""
+            cause = part.why_not_ready() if isinstance(part, ExplainsNotReady) else ""
             if timeout is not None and waited >= timeout:
                 self._fail(NotReadyError(name, waited, cause))
                 return False
@@ -311,7 +316,7 @@ class Manager:
             )
             pause = min(2 * pause, _LONGEST_SILENCE_SECONDS)
 
-    async def _keep(self, part: Part, stage: _Stage) -> None:
+    async def _keep(self, part: Runnable, stage: _Stage) -> None:
         """Run one part; its end is a failure unless it was asked for."""
         try:
             await part.run()
@@ -347,7 +352,7 @@ class Manager:
             ]
         return [task.result() for task in tasks]
 
-    async def _stop_part(self, part: Part, task: asyncio.Task[None], grace_seconds: float) -> object:
+    async def _stop_part(self, part: Runnable, task: asyncio.Task[None], grace_seconds: float) -> object:
         outcome: object = None
         if isinstance(part, Stoppable) and not task.done():
             try:
@@ -379,7 +384,7 @@ class _Current:
         await self._part.wait_current()
 
     def why_not_ready(self) -> str:
-        cause = self._part.why_not_ready() if isinstance(self._part, Explaining) else ""
+        cause = self._part.why_not_ready() if isinstance(self._part, ExplainsNotReady) else ""
         return f"it has lost its watch and is listed again: {cause}" if cause else ""
 
 

@@ -54,7 +54,7 @@ def advice(text: str) -> str:
     return ""
 
 
-def advised(text: str) -> str:
-    """Return the text, followed by what to do about it where that is known."""
+def with_hint(text: str) -> str:
+    """Return the text followed by a hint on how to fix it, if one is known."""
     words = advice(text)
     return f"{text} ({words})" if words else text

@@ -5,7 +5,7 @@ import logging
 import random
 
 from aiokube.clock import Clock
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.reconnect import ReconnectRules, ReconnectSchedule
 
 log = logging.getLogger(__name__)
@@ -116,5 +116,5 @@ class Reachability:
             now - self._since,
             self._attempts,
             ",".join(sorted(self._failing)),
-            advised(cause),
+            with_hint(cause),
         )

@@ -21,7 +21,7 @@ from aiokube.client.errors import (
 )
 from aiokube.clock import Clock
 from aiokube.runtime.pacing import LoopPacer, Steps
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.reachability import Reachability
 from aiokube.runtime.reflector_settings import (
     NotSyncedError,
@@ -40,30 +40,30 @@ from aiokube.runtime.watch_states import (
     EventUnreadable,
     Failed,
     FellBehind,
-    FellSilent,
     InitialEventsEnded,
     InitialEventsStalled,
     Input,
-    Life,
     Listing,
     ListPage,
-    LostTrack,
-    Memory,
+    LogMessage,
     OpenWatch,
-    PageCame,
+    PageReceived,
     ReadWatch,
     RelistWanted,
     ReplaceStore,
-    Say,
     State,
+    StoreInconsistent,
     Streaming,
     Transition,
     Wait,
     Waited,
     Waiting,
+    WatchContext,
     WatchEnded,
     Watching,
     WatchOpened,
+    WatchSummary,
+    WatchTimedOut,
 )
 
 log = logging.getLogger(__name__)
@@ -153,13 +153,13 @@ class Reflector(Generic[T]):
         """Keep the store like the source, until cancelled. Raises RuntimeError where it is running already."""
         if self._state is not None:
             raise RuntimeError(f"{self.name}: this reflector is running already")
-        memory = Memory(
+        context = WatchContext(
             seen=self._store.resource_version,
             synced=self._store.synced,
             watch_list=self._settings.initial == "watch-list",
         )
         try:
-            self._take(begin(memory, self._settings.rules))
+            self._take(begin(context, self._settings.rules))
             while True:
                 await self._perform(self._action)
                 await self._dispatch_relist()
@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
     def _failures(self) -> int:
         if self._state is None:
             return 0
-        return self._state.memory.failures + self._state.memory.reconnects
+        return self._state.context.failures + self._state.context.reconnects
 
     # ----------------------------------------------------------------------------------------- the machine
 
@@ -250,7 +250,7 @@ class Reflector(Generic[T]):
                     self._replace(effect.resource_version)
                 case DropGathered():
                     self._gathered = {}
-                case Say():
+                case LogMessage():
                     log.log(_LEVELS[effect.level], "watch: resource=%s note=%s", self.name, effect.text)
                 case _:
                     assert_never(effect)
@@ -344,7 +344,7 @@ class Reflector(Generic[T]):
             "watch interrupted: resource=%s next_try_seconds=%.1f cause=%s",
             self.name,
             delay_seconds,
-            advised(wait.why),
+            with_hint(wait.why),
         )
         await self._clock.sleep(delay_seconds)
 
@@ -376,12 +376,12 @@ class Reflector(Generic[T]):
             if whole is not None and not isinstance(error, ApiError | ConnectionFailedError):
                 self._in_pages = True  # something cuts off what takes long: small answers may pass
             fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
-            return Failed(fault, self._life(None))
+            return Failed(fault, self._summary(None))
         self._list_seconds = 0.0
         self._answered()
         return came
 
-    async def _list_page(self, action: ListPage) -> PageCame:
+    async def _list_page(self, action: ListPage) -> PageReceived:
         page = await self._source.list_page(
             limit=action.limit,
             continue_token=action.continue_token,
@@ -391,9 +391,9 @@ class Reflector(Generic[T]):
         before = len(self._gathered)
         for item in page.items:
             self._gathered[key_of(item)] = item
-        return PageCame(page.resource_version, page.continue_token, len(self._gathered) == before)
+        return PageReceived(page.resource_version, page.continue_token, len(self._gathered) == before)
 
-    async def _list_whole(self, source: StreamsLists[T], action: ListPage) -> PageCame:
+    async def _list_whole(self, source: StreamsLists[T], action: ListPage) -> PageReceived:
         async with source.list_stream(
             resource_version=action.resource_version, resource_version_match=action.resource_version_match
         ) as stream:
@@ -401,7 +401,7 @@ class Reflector(Generic[T]):
                 for item in items:
                     self._gathered[key_of(item)] = item
                 await self._clock.sleep(0)  # what has arrived is read without suspending
-        return PageCame(stream.resource_version, stream.continue_token)
+        return PageReceived(stream.resource_version, stream.continue_token)
 
     def _too_slow(self, what: str, *, opening: bool = False) -> Fault:
         settings = self._settings
@@ -444,7 +444,7 @@ class Reflector(Generic[T]):
                 self._following.set()
                 self._tell(WatchOpened())
                 if self._relist_wanted and isinstance(self._state, Watching):
-                    over = RelistWanted(self._life(watch))
+                    over = RelistWanted(self._summary(watch))
                 else:
                     over = await self._read(batches, watch, watchdog)
                 decided = True
@@ -453,7 +453,7 @@ class Reflector(Generic[T]):
                 over = (
                     self._out_of_time(watch)
                     if watchdog.expired()
-                    else Failed(classify(error), self._life(watch))
+                    else Failed(classify(error), self._summary(watch))
                 )
         if over is not None:
             self._tell(over)
@@ -468,7 +468,7 @@ class Reflector(Generic[T]):
             try:
                 batch = await anext(batches)
             except StopAsyncIteration:
-                return WatchEnded(self._life_to_the_end(watch))
+                return WatchEnded(self._summary_at_end(watch))
             except UndecodableEventError as error:
                 watch.last_heard = self._last_contact = self._clock.monotonic()
                 event = self._unreadable(error, watch)
@@ -495,11 +495,11 @@ class Reflector(Generic[T]):
                     is_behind = self._is_behind(changes[-1])
                 self._store.apply(changes)
                 if is_behind:
-                    return FellBehind(self._life(watch))
-                if self._store.doubtful:
-                    return LostTrack(self._life(watch))
+                    return FellBehind(self._summary(watch))
+                if self._store.needs_relist:
+                    return StoreInconsistent(self._summary(watch))
             if isinstance(failure, WatchError):
-                return Failed(classify_status(failure.status), self._life(watch))
+                return Failed(classify_status(failure.status), self._summary(watch))
             if (
                 self._events_since_yield >= _EVENTS_BETWEEN_YIELDS
             ):  # what has arrived is read without suspending
@@ -532,23 +532,23 @@ class Reflector(Generic[T]):
         log.error("event not readable: resource=%s error=%s", self.name, error)
         if isinstance(self._state, Streaming):
             if error.key is None:
-                return Failed(classify(error), self._life(watch))
+                return Failed(classify(error), self._summary(watch))
             stored = self._store.get(error.key)
             if stored is not None:  # it exists: better as it was than gone
                 self._gathered.setdefault(error.key, stored)
-        return EventUnreadable(self._life(watch))
+        return EventUnreadable(self._summary(watch))
 
     def _out_of_time(self, watch: WatchRecord | None) -> Input:
         if watch is not None and watch.with_state and isinstance(self._state, Watching):
             # It had the time that initial events may take; the next one ends by itself soon enough to prove life.
-            return WatchEnded(self._life(watch))
+            return WatchEnded(self._summary(watch))
         if isinstance(self._source, PoolsConnections):
             self._source.distrust_connections()
         if watch is None:
-            return Failed(self._too_slow("the answer to a watch", opening=True), self._life(None))
+            return Failed(self._too_slow("the answer to a watch", opening=True), self._summary(None))
         if isinstance(self._state, Streaming):
             return InitialEventsStalled()
-        return FellSilent(self._life(watch))
+        return WatchTimedOut(self._summary(watch))
 
     def _is_behind(self, bookmark: Bookmark) -> bool:
         """Take in a bookmark; return whether the server has been behind us for too long, over several watches."""
@@ -559,18 +559,18 @@ class Reflector(Generic[T]):
         self._behind = 0
         return True
 
-    def _life_to_the_end(self, watch: WatchRecord) -> Life:
-        life = watch.life(
+    def _summary_at_end(self, watch: WatchRecord) -> WatchSummary:
+        summary = watch.summary(
             self._store.resource_version, self._clock.monotonic(), sends_bookmarks=self._sends_bookmarks
         )
-        if life.mute:
+        if summary.mute:
             self._mute_watches += 1
             if self._mute_watches >= self._settings.rules.silences:
                 self._sends_bookmarks = False  # it may be another server now: learn it again
         else:
             self._mute_watches = 0
-        return life
+        return summary
 
-    def _life(self, watch: WatchRecord | None) -> Life:
+    def _summary(self, watch: WatchRecord | None) -> WatchSummary:
         seen, now = self._store.resource_version, self._clock.monotonic()
-        return Life(seen, now) if watch is None else watch.life(seen, now)
+        return WatchSummary(seen, now) if watch is None else watch.summary(seen, now)

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from aiokube.runtime.backoff import ExponentialBackoff
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.watch_states import WatchRules
 
 Phase: TypeAlias = Literal["stopped", "listing", "streaming", "connecting", "watching", "waiting"]
@@ -79,7 +79,7 @@ class NotSyncedError(Exception):
 
     def __init__(self, statistics: ReflectorStatistics, waited_seconds: float | None) -> None:
         if waited_seconds is None:
-            text = f"{statistics.name}: cannot be read: {advised(statistics.last_error)}"
+            text = f"{statistics.name}: cannot be read: {with_hint(statistics.last_error)}"
         else:
             cause = statistics.last_error or "nothing went wrong, the server is only slow"
             text = (

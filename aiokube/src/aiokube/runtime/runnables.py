@@ -1,35 +1,35 @@
-"""What a manager runs: the protocol of its parts, and informers as parts."""
+"""What a manager runs: the protocols of runnables, and informers as runnables."""
 
 from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
 from aiokube.runtime.informer import Informer
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 
 
 @runtime_checkable
-class Part(Protocol):
+class Runnable(Protocol):
     """Something that runs as long as the program does.
 
-    What else it can do it offers as further methods: :class:`Readiable`, :class:`Explaining`, :class:`Stoppable`.
+    Optional abilities are further methods: :class:`WaitsForReady`, :class:`ExplainsNotReady`, :class:`Stoppable`.
     """
 
     @property
     def name(self) -> str:
-        """What logs and errors call it."""
+        """The name in logs and errors."""
         ...
 
     async def run(self) -> object:
-        """Run until cancelled, or until stopped where it is :class:`Stoppable`; an end of any other kind is an error."""
+        """Run until cancelled, or until stopped if it is :class:`Stoppable`; any other end is an error."""
         ...
 
 
 @runtime_checkable
-class Readiable(Protocol):
-    """A part for which the next ones must wait: a cache until it is filled, an election until it is won."""
+class WaitsForReady(Protocol):
+    """A runnable that later ones wait for: a cache until it has synced, an election until it is won."""
 
     async def wait_ready(self) -> None:
-        """Return when the part is ready; wait for ever if it never is. Raises what cannot heal.
+        """Return when ready; wait for ever if that never happens. Raises what retrying cannot fix.
 
         May be cancelled and called again at any time.
         """
@@ -46,8 +46,8 @@ class WaitsForCurrent(Protocol):
 
 
 @runtime_checkable
-class Needing(Protocol):
-    """A controller that needs some of the informers only: those alone have to be complete before it begins."""
+class NeedsInformers(Protocol):
+    """A controller that needs only some of the informers: only those must have synced before it starts."""
 
     @property
     def needed_informers(self) -> Collection[str]:
@@ -56,25 +56,25 @@ class Needing(Protocol):
 
 
 @runtime_checkable
-class Explaining(Protocol):
-    """A part that can say why others still wait for it."""
+class ExplainsNotReady(Protocol):
+    """A runnable that can explain why others still wait for it."""
 
     def why_not_ready(self) -> str:
-        """Return what is in the way, where, and what to do about it; ``""`` if nothing is known."""
+        """Return the cause and how to fix it; ``""`` if nothing is known."""
         ...
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A part that needs time to end well. Others are cancelled."""
+    """A runnable with a graceful shutdown. Others are cancelled."""
 
     async def stop(self, grace_seconds: float) -> object:
-        """Make :meth:`Part.run` return, finishing what can be finished in the time given."""
+        """Make :meth:`Runnable.run` return, finishing what can be finished in the time given."""
         ...
 
 
-class InformerPart:
-    """An informer as a part: ready once its store is complete and followed. The manager makes it of an informer by itself."""
+class InformerRunnable:
+    """An informer as a runnable: ready once its store has synced and is watched. The manager wraps informers itself."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer
@@ -98,19 +98,19 @@ class InformerPart:
         await self._informer.wait_current()
 
     def why_not_ready(self) -> str:
-        """Return what went wrong last, and what to do where that is known."""
+        """Return the last error, with a hint if one is known."""
         statistics = self._informer.statistics().reflector
         cause = statistics.last_error
         if not cause:
             return f"nothing went wrong, it is {statistics.phase}"
-        return advised(cause)
+        return with_hint(cause)
 
 
-def as_informer(part: Part | Informer[Any]) -> Part:
-    """Return a part that says when it is ready; raises ``TypeError`` for one that cannot."""
+def as_informer(part: Runnable | Informer[Any]) -> Runnable:
+    """Return a runnable that reports when it is ready. Raises ``TypeError`` for one that cannot."""
     if isinstance(part, Informer):
-        return InformerPart(part)
-    if not isinstance(part, Readiable):
+        return InformerRunnable(part)
+    if not isinstance(part, WaitsForReady):
         raise TypeError(
             f"{part.name} cannot run as an informer: it has no wait_ready(), so nothing could wait for it"
         )

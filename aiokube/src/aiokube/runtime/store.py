@@ -14,11 +14,11 @@ import msgspec
 
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of, version_number
 from aiokube.api.resource import Bookmark, WatchEvent
-from aiokube.runtime.listeners import Change, Handler, Listeners
+from aiokube.runtime.handler_registry import Change, Handler, HandlerRegistry
 from aiokube.runtime.pacing import Steps, run_at_once
-from aiokube.runtime.pending_writes import OwnWrites
+from aiokube.runtime.pending_writes import PendingWrites
 from aiokube.runtime.store_index import KeysOf, StoreIndex
-from aiokube.runtime.tombstones import Grave, Graves, is_terminating
+from aiokube.runtime.tombstones import Tombstone, Tombstones, is_terminating
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Events, writes and deletions that told nothing new, and were dropped."""
     replaces: int
     handler_errors: int
-    own_writes: int
+    pending_writes: int
     """Objects that hold our own write, which the watch has not told of yet."""
-    graves: int
+    tombstones: int
     """Keys remembered as deleted, so that nothing older brings them back."""
 
 
@@ -78,17 +78,17 @@ class Store(Generic[T]):
     __slots__ = (
         "_count",
         "_dispatched",
-        "_doubtful",
-        "_graves",
+        "_handlers",
         "_indexes",
-        "_listeners",
         "_lost_history",
         "_namespaces",
+        "_needs_relist",
         "_outdated",
-        "_own",
+        "_pending",
         "_replaces",
         "_resource_version",
         "_synced",
+        "_tombstones",
         "_version",
         "name",
     )
@@ -99,15 +99,15 @@ class Store(Generic[T]):
         # index comes for nothing. No namespace is kept empty.
         self._namespaces: dict[str, dict[str, T]] = {}
         self._count = 0
-        # What the watch has told us of: everything up to here, and nothing later than here but `_own`.
+        # What the watch has told us of: everything up to here, and nothing later than here but `_pending`.
         self._resource_version = ""
         self._version = 0
-        self._own = OwnWrites()
-        self._doubtful = False
+        self._pending = PendingWrites()
+        self._needs_relist = False
         self._lost_history = False
-        self._graves = Graves()  # of keys that are not stored, and only of those
+        self._tombstones = Tombstones()  # of keys that are not stored, and only of those
         self._indexes: dict[str, StoreIndex[T]] = {}
-        self._listeners: Listeners[T] = Listeners(name)
+        self._handlers: HandlerRegistry[T] = HandlerRegistry(name)
         self._synced = asyncio.Event()
         self._dispatched = asyncio.Event()
         self._dispatched.set()
@@ -169,9 +169,9 @@ class Store(Generic[T]):
         return self._synced.is_set()
 
     @property
-    def doubtful(self) -> bool:
+    def needs_relist(self) -> bool:
         """Whether the watch contradicted what we know, so that only a relist can tell. It ends with :meth:`replace`."""
-        return self._doubtful
+        return self._needs_relist
 
     @property
     def lost_history(self) -> bool:
@@ -199,12 +199,12 @@ class Store(Generic[T]):
             namespaces=len(self._namespaces),
             resource_version=self._resource_version,
             synced=self.synced,
-            changes=self._listeners.told,
+            changes=self._handlers.dispatched,
             outdated=self._outdated,
             replaces=self._replaces,
-            handler_errors=self._listeners.failures,
-            own_writes=len(self._own),
-            graves=len(self._graves),
+            handler_errors=self._handlers.failures,
+            pending_writes=len(self._pending),
+            tombstones=len(self._tombstones),
         )
 
     # ------------------------------------------------------------------------------------------- indexing
@@ -241,7 +241,7 @@ class Store(Generic[T]):
 
         Returns a function that ends it. Both take effect with the next batch.
         """
-        return self._listeners.add(handler)
+        return self._handlers.add(handler)
 
     # ---------------------------------------------------------------------------------- what a watch tells
 
@@ -256,12 +256,12 @@ class Store(Generic[T]):
                 item = event.item
                 resource_version = item.metadata.resource_version
                 if event.type == "DELETED":
-                    self._bury(item, changes)
+                    self._apply_delete(item, changes)
                 else:
                     self._put(item, False, changes)
-                self._came_to(resource_version)
+                self._advance_to(resource_version)
             else:
-                self._came_to(event.resource_version)
+                self._advance_to(event.resource_version)
                 self._settle(version_number(event.resource_version), changes)
         self._publish(changes)
 
@@ -285,11 +285,11 @@ class Store(Generic[T]):
         version = version_number(resource_version)
         lost_history = 0 < version < self._version
         if lost_history or not version:
-            self._own.clear()
-            self._graves.clear()
-        distrusted = lost_history or self._doubtful
-        self._doubtful = False
-        unconfirmed = self._own.pending()
+            self._pending.clear()
+            self._tombstones.clear()
+        distrusted = lost_history or self._needs_relist
+        self._needs_relist = False
+        unconfirmed = self._pending.pending()
         before, now = self._namespaces, self._arranged(items, version)
         changes: list[Change[T]] = []
         for namespace, objects in before.items():
@@ -323,13 +323,13 @@ class Store(Generic[T]):
         self._version = version
         self._replaces += 1
         self._synced.set()
-        telling = self._listeners.tell_steps(changes)
+        dispatching = self._handlers.dispatch_steps(changes)
         self._dispatched.clear()
         try:
             while True:
                 self._lost_history = lost_history
                 try:
-                    spent = next(telling)
+                    spent = next(dispatching)
                 except StopIteration:
                     break
                 finally:
@@ -337,7 +337,7 @@ class Store(Generic[T]):
                 yield spent
         finally:
             self._lost_history = lost_history
-            telling.close()
+            dispatching.close()
             self._lost_history = False
             self._dispatched.set()
 
@@ -348,8 +348,8 @@ class Store(Generic[T]):
 
         Nothing happens where the watch has come as far already, or where something newer is stored: then all that
         is known of the object is there. If the watch passes a create without telling of it, the object is not in
-        what this store watches (a selector leaves it out), and it is dropped again; if it passes an update, the store
-        becomes :attr:`doubtful`.
+        what this store watches (a selector leaves it out), and it is dropped again; if it passes an update,
+        :attr:`needs_relist` becomes true.
         """
         version = version_number(item.metadata.resource_version)
         if version <= self._version:
@@ -359,24 +359,24 @@ class Store(Generic[T]):
         key = key_of(item)
         is_new = self.get(key) is None
         if self._put(item, True, changes):
-            self._own.note(key, version, is_new=is_new)
+            self._pending.note(key, version, is_new=is_new)
         self._publish(changes)
 
     def record_read(self, item: T) -> None:
         """Store what a read of one object just returned, as :meth:`record_write` does, and tell the handlers.
 
         The answer also overrides our own deletion of the object, which may have been reported wrongly. If the watch
-        has passed the object's version by then, it will not report the object again: the store becomes
-        :attr:`doubtful`, and a relist decides. A deletion that the watch reported itself is not overridden.
+        has passed the object's version by then, it will not report the object again: :attr:`needs_relist`
+        becomes true, and a relist decides. A deletion that the watch reported itself is not overridden.
         """
-        was_deleted = self._graves.forget_own_delete(key_of(item))
+        was_deleted = self._tombstones.forget_own_delete(key_of(item))
         version = version_number(item.metadata.resource_version)
         if not was_deleted or not version or version > self._version:
             self.record_write(item)
             return
         changes: list[Change[T]] = []
         self._put(item, True, changes)
-        self._doubtful = True
+        self._needs_relist = True
         self._publish(changes)
 
     def record_delete(self, key: ObjectKey, uid: str) -> None:
@@ -387,13 +387,13 @@ class Store(Generic[T]):
         """
         stored = self.get(key)
         if stored is None:
-            self._graves.note_own_delete(key, uid)
+            self._tombstones.note_own_delete(key, uid)
             return
         if stored.metadata.uid != uid or is_terminating(stored):
             self._outdated += 1
             return
         self._remove(key)
-        self._graves.dig(key, Grave(uid, version_number(stored.metadata.resource_version), own=True))
+        self._tombstones.add(key, Tombstone(uid, version_number(stored.metadata.resource_version), own=True))
         self._publish([(stored, None)])
 
     # ----------------------------------------------------------------------------------------- the insides
@@ -404,7 +404,7 @@ class Store(Generic[T]):
             return
         for index in self._indexes.values():
             index.update(changes)
-        self._listeners.tell(changes)
+        self._handlers.dispatch(changes)
 
     def _put(self, item: T, own: bool, changes: list[Change[T]]) -> bool:
         """Store an object unless it is old news; tell whether it was stored."""
@@ -413,17 +413,17 @@ class Store(Generic[T]):
         old = objects.get(metadata.name) if objects is not None else None
         if old is not None:
             version = version_number(metadata.resource_version)
-            written = bool(self._own) and not own and self._own.confirm(key_of(item), version)
+            written = bool(self._pending) and not own and self._pending.confirm(key_of(item), version)
             stored_version = version_number(old.metadata.resource_version)
             # One version is one state of one object, but for a server that lost our write and counted anew.
             is_other = written and version == stored_version and old != item
             if version and version <= stored_version and not is_other:
                 self._outdated += 1
-                if self._own:
-                    self._own.heard_of(key_of(item))
+                if self._pending:
+                    self._pending.heard_of(key_of(item))
                 return False
         else:
-            if self._graves and not self._graves.let_rise(item):
+            if self._tombstones and not self._tombstones.may_store(item):
                 self._outdated += 1
                 return False
             self._count += 1
@@ -433,7 +433,7 @@ class Store(Generic[T]):
         _note(old, item, changes)
         return True
 
-    def _bury(self, item: T, changes: list[Change[T]]) -> None:
+    def _apply_delete(self, item: T, changes: list[Change[T]]) -> None:
         """Take in a deletion, whose version is the deletion's own."""
         metadata = item.metadata
         key = ObjectKey(metadata.namespace, metadata.name)
@@ -443,12 +443,12 @@ class Store(Generic[T]):
             if version and version < version_number(stored.metadata.resource_version):
                 # of an object before this one, or of a time before it came back into view
                 self._outdated += 1
-                self._own.heard_of(key)
+                self._pending.heard_of(key)
                 return
             self._remove(key)
             changes.append((stored, None))
-            self._graves.dig(key, Grave(metadata.uid, version, own=False))
-        elif not self._graves.note_watched_delete(key, metadata.uid, version):
+            self._tombstones.add(key, Tombstone(metadata.uid, version, own=False))
+        elif not self._tombstones.note_watched_delete(key, metadata.uid, version):
             self._outdated += 1
 
     def _remove(self, key: ObjectKey) -> T:
@@ -457,10 +457,10 @@ class Store(Generic[T]):
         if not objects:
             del self._namespaces[key.namespace]
         self._count -= 1
-        self._own.forget(key)
+        self._pending.forget(key)
         return item
 
-    def _came_to(self, resource_version: str) -> None:
+    def _advance_to(self, resource_version: str) -> None:
         version = version_number(resource_version)
         if version > self._version or (not version and resource_version):
             self._version = version
@@ -468,16 +468,16 @@ class Store(Generic[T]):
 
     def _settle(self, version: int, changes: list[Change[T]]) -> None:
         """Let go of what waited for the watch to come to this version."""
-        for key, was_heard_of in self._own.passed_by(version):
+        for key, was_heard_of in self._pending.passed_by(version):
             if was_heard_of:
                 text = "the watch has passed a write of ours without telling of it: resource=%s key=%s"
-                self._doubtful = True
+                self._needs_relist = True
             else:
                 text = "a write of ours is not part of what is watched here, dropped: resource=%s key=%s"
                 changes.append((self._remove(key), None))
             log.warning(text, self.name, key)
-        if not self._graves.watch_came_to(version):
-            self._doubtful = True
+        if not self._tombstones.advance_to(version):
+            self._needs_relist = True
 
     def _arranged(self, items: Iterable[T], version: int) -> dict[str, dict[str, T]]:
         namespaces: dict[str, dict[str, T]] = {}
@@ -493,19 +493,19 @@ class Store(Generic[T]):
 
     def _corrected(self, items: Iterable[T], version: int) -> Iterable[T]:
         """Return the items of a list with our own writes since then, and forget the writes that it settles."""
-        self._own.relisted_at(version)
-        self._graves.relisted_at(version)
-        kept = {key: item for key in self._own.pending() if (item := self.get(key)) is not None}
-        return self._with_own_writes(items, kept) if kept or self._graves else items
+        self._pending.relisted_at(version)
+        self._tombstones.relisted_at(version)
+        kept = {key: item for key in self._pending.pending() if (item := self.get(key)) is not None}
+        return self._with_pending_writes(items, kept) if kept or self._tombstones else items
 
-    def _with_own_writes(self, items: Iterable[T], kept: dict[ObjectKey, T]) -> Iterator[T]:
+    def _with_pending_writes(self, items: Iterable[T], kept: dict[ObjectKey, T]) -> Iterator[T]:
         for item in items:
             key = key_of(item)
             mine = kept.pop(key, None)
             if mine is not None:
-                self._own.heard_of(key)
+                self._pending.heard_of(key)
                 yield mine
-            elif not self._graves or self._graves.let_rise(item):
+            elif not self._tombstones or self._tombstones.may_store(item):
                 yield item
         yield from kept.values()
 

@@ -26,31 +26,31 @@ from aiokube.runtime.watch_states import (
     EventUnreadable,
     Failed,
     FellBehind,
-    FellSilent,
     InitialEventsEnded,
     InitialEventsStalled,
     Input,
-    Life,
     Listing,
     ListPage,
-    LostTrack,
-    Memory,
+    LogMessage,
     OpenWatch,
-    PageCame,
+    PageReceived,
     ReadWatch,
     RelistWanted,
     ReplaceStore,
-    Say,
     State,
+    StoreInconsistent,
     Streaming,
     Transition,
     Wait,
     Waited,
     Waiting,
+    WatchContext,
     WatchEnded,
     Watching,
     WatchOpened,
     WatchRules,
+    WatchSummary,
+    WatchTimedOut,
 )
 
 NOT_OLDER_THAN = "NotOlderThan"
@@ -67,9 +67,9 @@ class UnexpectedInputError(Exception):
         super().__init__(f"{type(event).__name__} cannot happen while {type(state).__name__}")
 
 
-def begin(memory: Memory, rules: WatchRules) -> Transition:
-    """Return the first transition: take the state, no older than ``memory.seen``."""
-    return _take_state(memory, memory.seen, rules)
+def begin(context: WatchContext, rules: WatchRules) -> Transition:
+    """Return the first transition: take the state, no older than ``context.seen``."""
+    return _take_state(context, context.seen, rules)
 
 
 def step(state: State, event: Input, rules: WatchRules) -> Transition:
@@ -94,57 +94,57 @@ def step(state: State, event: Input, rules: WatchRules) -> Transition:
 
 def _while_listing(state: Listing, event: Input, rules: WatchRules) -> Transition:
     match event:
-        case PageCame():
-            return _page_came(state, event, rules)
+        case PageReceived():
+            return _page_received(state, event, rules)
         case Failed():
             return _list_failed(state, event.fault, rules)
         case _:
             raise UnexpectedInputError(state, event)
 
 
-def _page_came(state: Listing, page: PageCame, rules: WatchRules) -> Transition:
+def _page_received(state: Listing, page: PageReceived, rules: WatchRules) -> Transition:
     if not page.resource_version:
         return _again(
-            state.memory, _restarted(state), Fault(FaultKind.BROKEN, "the list has no resourceVersion")
+            state.context, _restarted(state), Fault(FaultKind.BROKEN, "the list has no resourceVersion")
         )
-    if state.resource_version and _is_older(page.resource_version, state.memory.seen):
-        return _not_there_yet(state, _stale(page.resource_version, state.memory.seen), rules)
+    if state.resource_version and _is_older(page.resource_version, state.context.seen):
+        return _not_there_yet(state, _stale(page.resource_version, state.context.seen), rules)
     if page.continue_token:
         empty_pages = state.empty_pages + 1 if page.is_empty else 0
         if page.continue_token == state.continue_token or empty_pages >= rules.empty_pages:
             fault = Fault(FaultKind.BROKEN, "the list does not end: its pages bring nothing new")
-            return _again(state.memory, Listing(state.memory, state.resource_version, paged=False), fault)
+            return _again(state.context, Listing(state.context, state.resource_version, paged=False), fault)
         return _enter(replace(state, continue_token=page.continue_token, empty_pages=empty_pages), rules)
-    memory, effects = _accept(state.memory, page.resource_version)
-    watching = Watching(memory)
+    context, effects = _accept(state.context, page.resource_version)
+    watching = Watching(context)
     return Transition(watching, effects, _action_of(watching, rules))
 
 
 def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
-    memory = state.memory
+    context = state.context
     match fault.kind:
         case FaultKind.EXPIRED if state.continue_token:
             # The server offers a token to go on with, at a newer version. A list of two versions is no snapshot,
             # and in pages the same might happen again: take it whole.
-            return _enter(Listing(memory, "", paged=False), rules)
+            return _enter(Listing(context, "", paged=False), rules)
         case FaultKind.EXPIRED:
-            return _again(memory, Listing(memory, "", paged=state.paged), fault)
+            return _again(context, Listing(context, "", paged=state.paged), fault)
         case FaultKind.TOO_LARGE:
             return _not_there_yet(state, fault, rules)
         case FaultKind.REFUSED if state.resource_version:
-            return _enter(Listing(memory, "", paged=False), rules)
-        case FaultKind.UNREADABLE if memory.synced:
-            return _again(replace(memory, repair_owed=True), Watching(memory), fault)
+            return _enter(Listing(context, "", paged=False), rules)
+        case FaultKind.UNREADABLE if context.synced:
+            return _again(replace(context, repair_owed=True), Watching(context), fault)
         case FaultKind.UNREADABLE:
-            return _again(memory, _restarted(state), fault)
+            return _again(context, _restarted(state), fault)
         case FaultKind.DENIED:
-            return _denied(memory, _restarted(state), fault, rules)
+            return _denied(context, _restarted(state), fault, rules)
         case FaultKind.REFUSED:
-            return _again(memory, _restarted(state), fault, rules.slow_retry_seconds)
+            return _again(context, _restarted(state), fault, rules.slow_retry_seconds)
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
-            return _reconnect(memory, state, fault)  # the same page: what is gathered stays
+            return _reconnect(context, state, fault)  # the same page: what is gathered stays
         case FaultKind.BROKEN:
-            return _again(memory, state, fault)
+            return _again(context, state, fault)
         case _:
             assert_never(fault.kind)
 
@@ -161,18 +161,18 @@ def _while_streaming(state: Streaming, event: Input, rules: WatchRules) -> Trans
         case WatchOpened():
             return Transition(replace(state, opened=True), (), ReadWatch())
         case InitialEventsEnded():
-            if state.resource_version and _is_older(event.resource_version, state.memory.seen):
-                return _not_there_yet(state, _stale(event.resource_version, state.memory.seen), rules)
-            memory, effects = _accept(state.memory, event.resource_version)
-            return Transition(Watching(memory, opened=True), effects, ReadWatch())
+            if state.resource_version and _is_older(event.resource_version, state.context.seen):
+                return _not_there_yet(state, _stale(event.resource_version, state.context.seen), rules)
+            context, effects = _accept(state.context, event.resource_version)
+            return Transition(Watching(context, opened=True), effects, ReadWatch())
         case EventUnreadable():
             return Transition(_owing_repair(state), (), ReadWatch())
         case InitialEventsStalled():
             return _list_instead(
-                state.memory,
+                state.context,
                 state.resource_version,
                 rules,
-                Say(
+                LogMessage(
                     "warning",
                     "the initial events of the watch did not end: something between here and the server drops "
                     "bookmarks, so that the state is listed from now on",
@@ -188,39 +188,43 @@ def _while_streaming(state: Streaming, event: Input, rules: WatchRules) -> Trans
 
 
 def _stream_failed(state: Streaming, fault: Fault, rules: WatchRules) -> Transition:
-    memory = state.memory
+    context = state.context
     again = replace(state, opened=False)
     match fault.kind:
         case FaultKind.REFUSED:
             return _list_instead(
-                memory,
+                context,
                 state.resource_version,
                 rules,
-                Say("info", f"the server sends no initial events, so that the state is listed: {fault.text}"),
+                LogMessage(
+                    "info", f"the server sends no initial events, so that the state is listed: {fault.text}"
+                ),
             )
         case FaultKind.EXPIRED:
-            return _again(memory, Streaming(memory, ""), fault)
+            return _again(context, Streaming(context, ""), fault)
         case FaultKind.TOO_LARGE:
             return _not_there_yet(again, fault, rules)
         case FaultKind.DENIED:
-            return _denied(memory, again, fault, rules)
+            return _denied(context, again, fault, rules)
         case FaultKind.BUSY:
-            return _reconnect(memory, again, fault)
+            return _reconnect(context, again, fault)
         case FaultKind.UNREACHABLE if not state.opened:
-            return _reconnect(memory, again, fault)
+            return _reconnect(context, again, fault)
         case FaultKind.UNREACHABLE | FaultKind.BROKEN | FaultKind.UNREADABLE:
             # A server that lists may still be unable to stream, or a proxy cut what takes long: list, this time.
-            memory = replace(memory, interruptions=memory.interruptions + 1)
+            context = replace(context, interruptions=context.interruptions + 1)
             retry = _reconnect if fault.kind is FaultKind.UNREACHABLE else _again
-            if state.opened and memory.interruptions < rules.interruptions:
-                return retry(memory, again, fault)
-            return retry(memory, Listing(memory, state.resource_version), fault)
+            if state.opened and context.interruptions < rules.interruptions:
+                return retry(context, again, fault)
+            return retry(context, Listing(context, state.resource_version), fault)
         case _:
             assert_never(fault.kind)
 
 
-def _list_instead(memory: Memory, resource_version: str, rules: WatchRules, say: Say) -> Transition:
-    transition = _take_state(replace(memory, watch_list=False), resource_version, rules)
+def _list_instead(
+    context: WatchContext, resource_version: str, rules: WatchRules, say: LogMessage
+) -> Transition:
+    transition = _take_state(replace(context, watch_list=False), resource_version, rules)
     return replace(transition, effects=(say, *transition.effects))
 
 
@@ -232,185 +236,189 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
         case WatchOpened():
             return Transition(replace(state, opened=True), (), ReadWatch())
         case WatchEnded():
-            return _watch_ended(_learn(state.memory, event.life, rules), event.life, rules)
+            return _watch_ended(_learn(state.context, event.summary, rules), event.summary, rules)
         case Failed():
-            return _watch_failed(_learn(state.memory, event.life, rules), event, rules)
-        case FellSilent():
-            memory = _learn(state.memory, event.life, rules)
-            memory = replace(memory, silences=memory.silences + 1 if not event.life.heard else 0)
+            return _watch_failed(_learn(state.context, event.summary, rules), event, rules)
+        case WatchTimedOut():
+            context = _learn(state.context, event.summary, rules)
+            context = replace(context, silences=context.silences + 1 if not event.summary.heard else 0)
             fault = Fault(FaultKind.UNREACHABLE, "the watch has fallen silent")
-            if memory.silences >= rules.silences:
-                return _relist(memory, rules, fault)
-            return _reconnect(memory, Watching(memory), fault)
+            if context.silences >= rules.silences:
+                return _relist(context, rules, fault)
+            return _reconnect(context, Watching(context), fault)
         case RelistWanted():
-            return _take_state(_learn(state.memory, event.life, rules), "", rules)
+            return _take_state(_learn(state.context, event.summary, rules), "", rules)
         case FellBehind():
-            memory = _learn(state.memory, event.life, rules)
-            fault = Fault(FaultKind.TOO_LARGE, f"the server is behind version {memory.seen}")
-            return _relist(memory, rules, fault)
-        case LostTrack():
-            memory = _learn(state.memory, event.life, rules)
+            context = _learn(state.context, event.summary, rules)
+            fault = Fault(FaultKind.TOO_LARGE, f"the server is behind version {context.seen}")
+            return _relist(context, rules, fault)
+        case StoreInconsistent():
+            context = _learn(state.context, event.summary, rules)
             return _relist(
-                memory, rules, Fault(FaultKind.BROKEN, "the watch left out something that we know of")
+                context, rules, Fault(FaultKind.BROKEN, "the watch left out something that we know of")
             )
         case EventUnreadable():
-            return _event_unreadable(state, event.life, rules)
+            return _event_unreadable(state, event.summary, rules)
         case _:
             raise UnexpectedInputError(state, event)
 
 
-def _watch_ended(memory: Memory, life: Life, rules: WatchRules) -> Transition:
-    if memory.repair_owed and life.at_seconds >= memory.repair_not_before:
-        return _repair(memory, life.at_seconds, rules)
-    if life.mute:
-        memory = replace(memory, silences=memory.silences + 1)
-        if memory.silences >= rules.silences:
-            return _relist(memory, rules, Fault(FaultKind.BROKEN, "the watch no longer sends bookmarks"))
-    if life.lived_seconds >= rules.hasty_seconds:
-        return _enter(Watching(memory), rules)
-    if life.progressed:
-        return _reconnect(memory, Watching(memory), Fault(FaultKind.BROKEN, "the watch ended at once"))
+def _watch_ended(context: WatchContext, summary: WatchSummary, rules: WatchRules) -> Transition:
+    if context.repair_owed and summary.at_seconds >= context.repair_not_before:
+        return _repair(context, summary.at_seconds, rules)
+    if summary.mute:
+        context = replace(context, silences=context.silences + 1)
+        if context.silences >= rules.silences:
+            return _relist(context, rules, Fault(FaultKind.BROKEN, "the watch no longer sends bookmarks"))
+    if summary.lived_seconds >= rules.min_watch_seconds:
+        return _enter(Watching(context), rules)
+    if summary.progressed:
+        return _reconnect(context, Watching(context), Fault(FaultKind.BROKEN, "the watch ended at once"))
     fault = Fault(FaultKind.BROKEN, "the watch ended at once, and told nothing")
-    return _again(memory, Watching(memory), fault)
+    return _again(context, Watching(context), fault)
 
 
-def _watch_failed(memory: Memory, failed: Failed, rules: WatchRules) -> Transition:
+def _watch_failed(context: WatchContext, failed: Failed, rules: WatchRules) -> Transition:
     fault = failed.fault
-    if memory.repair_owed and failed.life.at_seconds >= memory.repair_not_before:
-        return _repair(memory, failed.life.at_seconds, rules)
+    if context.repair_owed and failed.summary.at_seconds >= context.repair_not_before:
+        return _repair(context, failed.summary.at_seconds, rules)
     match fault.kind:
         case FaultKind.EXPIRED:
-            memory = replace(memory, expiries=memory.expiries + 1)
-            if memory.expiries > 1:  # what we just listed has expired again: wait, and ask for the newest
-                return _relist(memory, rules, fault, newest=True)
-            return _take_state(memory, memory.seen, rules)
+            context = replace(context, expiries=context.expiries + 1)
+            if context.expiries > 1:  # what we just listed has expired again: wait, and ask for the newest
+                return _relist(context, rules, fault, newest=True)
+            return _take_state(context, context.seen, rules)
         case FaultKind.TOO_LARGE:
-            return _relist(memory, rules, fault)  # the list finds out whether the server only lags
+            return _relist(context, rules, fault)  # the list finds out whether the server only lags
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
-            return _reconnect(memory, Watching(memory), fault)
+            return _reconnect(context, Watching(context), fault)
         case FaultKind.DENIED:
-            return _denied(memory, Watching(memory), fault, rules)
+            return _denied(context, Watching(context), fault, rules)
         case FaultKind.BROKEN | FaultKind.UNREADABLE | FaultKind.REFUSED:
-            memory = replace(memory, failed_watches=memory.failed_watches + 1)
+            context = replace(context, failed_watches=context.failed_watches + 1)
             at_least_seconds = rules.slow_retry_seconds if fault.kind is FaultKind.REFUSED else 0.0
-            if memory.failed_watches >= rules.failed_watches:
-                return _relist(memory, rules, fault)
-            return _again(memory, Watching(memory), fault, at_least_seconds)
+            if context.failed_watches >= rules.failed_watches:
+                return _relist(context, rules, fault)
+            return _again(context, Watching(context), fault, at_least_seconds)
         case _:
             assert_never(fault.kind)
 
 
-def _event_unreadable(state: Watching, life: Life, rules: WatchRules) -> Transition:
-    memory = state.memory
-    if life.at_seconds >= memory.repair_not_before:
-        return _repair(_learn(memory, life, rules), life.at_seconds, rules)
+def _event_unreadable(state: Watching, summary: WatchSummary, rules: WatchRules) -> Transition:
+    context = state.context
+    if summary.at_seconds >= context.repair_not_before:
+        return _repair(_learn(context, summary, rules), summary.at_seconds, rules)
     # One object that cannot be read must not keep all others from being watched.
     return Transition(_owing_repair(state), (), ReadWatch())
 
 
 def _owing_repair(state: StreamOrWatch) -> StreamOrWatch:
-    return replace(state, memory=replace(state.memory, repair_owed=True))
+    return replace(state, context=replace(state.context, repair_owed=True))
 
 
-def _repair(memory: Memory, at_seconds: float, rules: WatchRules) -> Transition:
+def _repair(context: WatchContext, at_seconds: float, rules: WatchRules) -> Transition:
     """List again, for what an event did not tell; if the object is still unreadable, not soon again."""
-    quiet = at_seconds - memory.repair_not_before > rules.repair_seconds * 2**_MAX_REPAIR_DOUBLINGS
-    repairs = 0 if quiet else memory.repairs
+    quiet = at_seconds - context.repair_not_before > rules.repair_seconds * 2**_MAX_REPAIR_DOUBLINGS
+    repairs = 0 if quiet else context.repairs
     wait_seconds = rules.repair_seconds * 2 ** min(repairs, _MAX_REPAIR_DOUBLINGS)
-    memory = replace(
-        memory, repairs=repairs + 1, repair_not_before=at_seconds + wait_seconds, repair_owed=False
+    context = replace(
+        context, repairs=repairs + 1, repair_not_before=at_seconds + wait_seconds, repair_owed=False
     )
-    return _take_state(memory, memory.seen, rules)
+    return _take_state(context, context.seen, rules)
 
 
-def _learn(memory: Memory, life: Life, rules: WatchRules) -> Memory:
+def _learn(context: WatchContext, summary: WatchSummary, rules: WatchRules) -> WatchContext:
     """Take in what a watch that is over has shown."""
-    memory = replace(memory, seen=life.seen)
-    if life.heard:
-        memory = replace(memory, silences=0, denials=0)
-    if life.progressed:
-        memory = replace(memory, failed_watches=0)
+    context = replace(context, seen=summary.seen)
+    if summary.heard:
+        context = replace(context, silences=0, denials=0)
+    if summary.progressed:
+        context = replace(context, failed_watches=0)
         # One event before the next "expired" is no sign of health: relists in a row have to back off.
-        if life.lived_seconds >= rules.settled_seconds:
-            memory = replace(memory, expiries=0)
-    if life.lived_seconds >= rules.healthy_seconds and life.heard:
-        memory = replace(memory, failures=0, reconnects=0, expiries=0, failed_watches=0)
-    return memory
+        if summary.lived_seconds >= rules.settled_seconds:
+            context = replace(context, expiries=0)
+    if summary.lived_seconds >= rules.healthy_seconds and summary.heard:
+        context = replace(context, failures=0, reconnects=0, expiries=0, failed_watches=0)
+    return context
 
 
 # ---------------------------------------------------------------------------------------------------- common
 
 
-def _take_state(memory: Memory, resource_version: str, rules: WatchRules) -> Transition:
-    if memory.watch_list:
-        return _enter(Streaming(memory, resource_version), rules)
-    return _enter(Listing(memory, resource_version), rules)
+def _take_state(context: WatchContext, resource_version: str, rules: WatchRules) -> Transition:
+    if context.watch_list:
+        return _enter(Streaming(context, resource_version), rules)
+    return _enter(Listing(context, resource_version), rules)
 
 
-def _relist(memory: Memory, rules: WatchRules, fault: Fault, *, newest: bool = False) -> Transition:
-    memory = replace(memory, failed_watches=0, silences=0)
-    version = "" if newest else memory.seen
-    then: Listing | Streaming = Streaming(memory, version) if memory.watch_list else Listing(memory, version)
-    return _again(memory, then, fault)
+def _relist(context: WatchContext, rules: WatchRules, fault: Fault, *, newest: bool = False) -> Transition:
+    context = replace(context, failed_watches=0, silences=0)
+    version = "" if newest else context.seen
+    then: Listing | Streaming = (
+        Streaming(context, version) if context.watch_list else Listing(context, version)
+    )
+    return _again(context, then, fault)
 
 
 def _not_there_yet(state: Listing | Streaming, fault: Fault, rules: WatchRules) -> Transition:
     """Wait for a server that is behind our version: a replica that lags will get there, one that lost history never."""
-    memory = replace(state.memory, refusals=state.memory.refusals + 1)
-    if memory.refusals < rules.refusals or not state.resource_version:
+    context = replace(state.context, refusals=state.context.refusals + 1)
+    if context.refusals < rules.refusals or not state.resource_version:
         state = (
-            replace(state, memory=memory, opened=False) if isinstance(state, Streaming) else _restarted(state)
+            replace(state, context=context, opened=False)
+            if isinstance(state, Streaming)
+            else _restarted(state)
         )
-        return _again(memory, state, fault)
-    return _take_state(memory, "", rules)
+        return _again(context, state, fault)
+    return _take_state(context, "", rules)
 
 
-def _accept(memory: Memory, resource_version: str) -> tuple[Memory, tuple[Effect, ...]]:
+def _accept(context: WatchContext, resource_version: str) -> tuple[WatchContext, tuple[Effect, ...]]:
     """Take what was gathered as the state."""
     effects: tuple[Effect, ...] = (ReplaceStore(resource_version), DropGathered())
-    if _is_older(resource_version, memory.seen):
+    if _is_older(resource_version, context.seen):
         text = (
-            f"the server has lost history: it is at version {resource_version}, and version {memory.seen} was seen "
+            f"the server has lost history: it is at version {resource_version}, and version {context.seen} was seen "
             "before; its state is taken as the truth"
         )
-        effects = (Say("error", text), *effects)
+        effects = (LogMessage("error", text), *effects)
     return replace(
-        memory, seen=resource_version, synced=True, refusals=0, interruptions=0, denials=0
+        context, seen=resource_version, synced=True, refusals=0, interruptions=0, denials=0
     ), effects
 
 
 def _again(
-    memory: Memory,
+    context: WatchContext,
     then: Listing | Streaming | Watching,
     fault: Fault,
     at_least_seconds: float = 0.0,
 ) -> Transition:
-    counted = replace(memory, failures=memory.failures + 1)
-    wait = Wait(memory.failures, max(at_least_seconds, fault.retry_after_seconds), fault.text, "backoff")
-    return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
+    counted = replace(context, failures=context.failures + 1)
+    wait = Wait(context.failures, max(at_least_seconds, fault.retry_after_seconds), fault.text, "backoff")
+    return Transition(Waiting(counted, replace(then, context=counted)), (), wait)
 
 
 def _denied(
-    memory: Memory, then: Listing | Streaming | Watching, fault: Fault, rules: WatchRules
+    context: WatchContext, then: Listing | Streaming | Watching, fault: Fault, rules: WatchRules
 ) -> Transition:
-    memory = replace(memory, denials=memory.denials + 1)
-    if memory.synced and memory.denials <= rules.quick_denials:
-        return _reconnect(memory, then, fault)
-    return _again(memory, then, fault, rules.slow_retry_seconds)
+    context = replace(context, denials=context.denials + 1)
+    if context.synced and context.denials <= rules.quick_denials:
+        return _reconnect(context, then, fault)
+    return _again(context, then, fault, rules.slow_retry_seconds)
 
 
-def _reconnect(memory: Memory, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
+def _reconnect(context: WatchContext, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
     """Try again in turn with the other sources of the server."""
-    counted = replace(memory, reconnects=memory.reconnects + 1)
-    wait = Wait(memory.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
-    return Transition(Waiting(counted, replace(then, memory=counted)), (), wait)
+    counted = replace(context, reconnects=context.reconnects + 1)
+    wait = Wait(context.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
+    return Transition(Waiting(counted, replace(then, context=counted)), (), wait)
 
 
 def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transition:
     begins = isinstance(state, Streaming) or (isinstance(state, Listing) and not state.continue_token)
     if not begins:
         return Transition(state, (), _action_of(state, rules))
-    state = replace(state, memory=replace(state.memory, repair_owed=False))  # it is being repaired
+    state = replace(state, context=replace(state.context, repair_owed=False))  # it is being repaired
     return Transition(state, (DropGathered(),), _action_of(state, rules))
 
 
@@ -428,7 +436,7 @@ def _action_of(state: Listing | Streaming | Watching, rules: WatchRules) -> Acti
         case Streaming():
             return OpenWatch(state.resource_version or None, initial_events=True)
         case Watching():
-            return OpenWatch(state.memory.seen, initial_events=False)
+            return OpenWatch(state.context.seen, initial_events=False)
         case _:
             assert_never(state)
 

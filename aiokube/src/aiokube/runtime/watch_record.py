@@ -1,7 +1,7 @@
 """What one open watch has shown so far, and how long it may still be silent."""
 
 from aiokube.runtime.reflector_settings import ReflectorSettings
-from aiokube.runtime.watch_states import Life
+from aiokube.runtime.watch_states import WatchSummary
 
 _BOOKMARKS_MISSED = 3
 _END_SLACK_SECONDS = 1.0
@@ -56,11 +56,11 @@ class WatchRecord:
             silence_seconds = min(silence_seconds, paced_seconds)
         return self.last_heard + silence_seconds
 
-    def life(self, seen: str, now: float, *, sends_bookmarks: bool = False) -> Life:
+    def summary(self, seen: str, now: float, *, sends_bookmarks: bool = False) -> WatchSummary:
         """Return what the watch was, now that it is over."""
         lived_seconds = now - self._opened_at
         had_its_time = lived_seconds >= self._timeout_seconds - _END_SLACK_SECONDS
-        return Life(
+        return WatchSummary(
             seen=seen,
             at_seconds=now,
             lived_seconds=lived_seconds,

@@ -18,7 +18,7 @@ class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """A watch that lived so long ends a series of failures."""
     settled_seconds: float = 5.0
     """A watch that lived so long did not fail because of the list before it."""
-    hasty_seconds: float = 1.0
+    min_watch_seconds: float = 1.0
     """A watch that ended sooner is not opened again at once; if it told nothing new, it counts as failed."""
     slow_retry_seconds: float = 5.0
     """The shortest wait after what only people can mend: rights, credentials, a missing resource."""
@@ -39,7 +39,7 @@ class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """So many pages of a list in a row may bring no new object before the list is taken for endless."""
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a machine carries from state to state."""
 
     seen: str = ""
@@ -69,7 +69,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 class Listing(msgspec.Struct, frozen=True):
     """A list is being read, page by page; ``resource_version`` is ``""`` where the newest was asked for."""
 
-    memory: Memory
+    context: WatchContext
     resource_version: str
     continue_token: str = ""
     paged: bool = True
@@ -80,22 +80,22 @@ class Listing(msgspec.Struct, frozen=True):
 class Streaming(msgspec.Struct, frozen=True):
     """A watch with initial events is being opened or read, and they have not ended yet."""
 
-    memory: Memory
+    context: WatchContext
     resource_version: str
     opened: bool = False
 
 
 class Watching(msgspec.Struct, frozen=True):
-    """A watch from ``memory.seen`` on is being opened or read."""
+    """A watch from ``context.seen`` on is being opened or read."""
 
-    memory: Memory
+    context: WatchContext
     opened: bool = False
 
 
 class Waiting(msgspec.Struct, frozen=True):
     """Time passes before ``then``."""
 
-    memory: Memory
+    context: WatchContext
     then: Listing | Streaming | Watching
 
 
@@ -105,7 +105,7 @@ State: TypeAlias = Listing | Streaming | Watching | Waiting
 # ---------------------------------------------------------------------------------------------------- inputs
 
 
-class Life(msgspec.Struct, frozen=True):
+class WatchSummary(msgspec.Struct, frozen=True):
     """What a watch was, seen from its end."""
 
     seen: str
@@ -121,7 +121,7 @@ class Life(msgspec.Struct, frozen=True):
     """Whether it lived to its end without the bookmark that this server otherwise sends before it."""
 
 
-class PageCame(msgspec.Struct, frozen=True):
+class PageReceived(msgspec.Struct, frozen=True):
     """A page of the list is there."""
 
     resource_version: str
@@ -143,38 +143,38 @@ class InitialEventsEnded(msgspec.Struct, frozen=True):
 class WatchEnded(msgspec.Struct, frozen=True):
     """The server ended the watch in good order."""
 
-    life: Life
+    summary: WatchSummary
 
 
 class Failed(msgspec.Struct, frozen=True):
     """A list or a watch failed."""
 
     fault: Fault
-    life: Life
+    summary: WatchSummary
 
 
-class FellSilent(msgspec.Struct, frozen=True):
+class WatchTimedOut(msgspec.Struct, frozen=True):
     """Nothing came for longer than a living connection is silent."""
 
-    life: Life
+    summary: WatchSummary
 
 
 class FellBehind(msgspec.Struct, frozen=True):
     """The server's bookmarks keep naming versions older than ours."""
 
-    life: Life
+    summary: WatchSummary
 
 
-class LostTrack(msgspec.Struct, frozen=True):
-    """What the watch told, and did not tell, contradicts what we know: the store is doubtful."""
+class StoreInconsistent(msgspec.Struct, frozen=True):
+    """What the watch told, and did not tell, contradicts what we know: the store needs a relist."""
 
-    life: Life
+    summary: WatchSummary
 
 
 class RelistWanted(msgspec.Struct, frozen=True):
     """Somebody needs the state as it is now, and the watch has not been followed without a gap."""
 
-    life: Life
+    summary: WatchSummary
 
 
 class InitialEventsStalled(msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ class InitialEventsStalled(msgspec.Struct, frozen=True):
 class EventUnreadable(msgspec.Struct, frozen=True):
     """One event of the open watch could not be decoded; the rest goes on."""
 
-    life: Life
+    summary: WatchSummary
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -192,14 +192,14 @@ class Waited(msgspec.Struct, frozen=True):
 
 
 Input: TypeAlias = (
-    PageCame
+    PageReceived
     | WatchOpened
     | InitialEventsEnded
     | WatchEnded
     | Failed
-    | FellSilent
+    | WatchTimedOut
     | FellBehind
-    | LostTrack
+    | StoreInconsistent
     | RelistWanted
     | InitialEventsStalled
     | EventUnreadable
@@ -220,18 +220,18 @@ class ReplaceStore(msgspec.Struct, frozen=True):
     resource_version: str
 
 
-class Say(msgspec.Struct, frozen=True):
+class LogMessage(msgspec.Struct, frozen=True):
     """Tell people."""
 
     level: Literal["info", "warning", "error"]
     text: str
 
 
-Effect: TypeAlias = DropGathered | ReplaceStore | Say
+Effect: TypeAlias = DropGathered | ReplaceStore | LogMessage
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """Ask for a page, gather what it holds, and give :class:`PageCame` or :class:`Failed`."""
+    """Ask for a page, gather what it holds, and give :class:`PageReceived` or :class:`Failed`."""
 
     resource_version: str | None
     resource_version_match: str | None

@@ -1,7 +1,7 @@
 """Equal values are kept once, as long as they are asked for."""
 
 from aiokube.api.core import PODS
-from aiokube.api.interning import Shared
+from aiokube.api.interning import InternPool
 
 
 def a(text: str) -> tuple[str, ...]:
@@ -10,13 +10,13 @@ def a(text: str) -> tuple[str, ...]:
 
 
 def test_equal_values_become_one() -> None:
-    shared: Shared[str, tuple[str, ...]] = Shared(4)
+    shared: InternPool[str, tuple[str, ...]] = InternPool(4)
     first = shared.of("x", a("x"))
     assert shared.of("x", a("x")) is first
 
 
 def test_what_is_asked_for_stays_shared_and_the_rest_is_let_go() -> None:
-    shared: Shared[str, tuple[str, ...]] = Shared(4)
+    shared: InternPool[str, tuple[str, ...]] = InternPool(4)
     used = shared.of("used", a("used"))
     unused = shared.of("unused", a("unused"))
     for number in range(100):

@@ -20,7 +20,7 @@ from aiokube.runtime.informer import Informer
 from aiokube.runtime.leader_election import LeaderElector
 from aiokube.runtime.leader_election_fence import Fence, FencedWriter
 from aiokube.runtime.leader_election_machine import Rules
-from aiokube.runtime.manager import Manager, Part
+from aiokube.runtime.manager import Manager, Runnable
 from aiokube.runtime.metrics import QueueTimes
 from aiokube.runtime.pacing import LoopPacer, Steps
 from aiokube.runtime.queue import QueueObserver, WorkQueue
@@ -69,7 +69,7 @@ class Assembly:
         self._metrics = Metrics(clock) if outlets.listener is not None else None
         self._health = Health(clock)
         self._informers: dict[str, Informer[Any]] = {}
-        self._workers: list[Part] = []
+        self._workers: list[Runnable] = []
         self._pacer = LoopPacer(clock)
         self._relists = RelistGate()
         self._auditor = Auditor(
@@ -82,7 +82,7 @@ class Assembly:
         # What is written is watched: the answers need not repeat it.
         self._writing = client.terse()
         self._writer: Writer = self._writing
-        self._gate: Part | None = None
+        self._gate: Runnable | None = None
         self._membership: Membership | None = None
         self._begin_membership: Begin | None = None
 
@@ -124,9 +124,9 @@ class Assembly:
         self._health.add_manager(manager.statistics)
         return manager
 
-    def _services_that_tell(self) -> list[Part]:
+    def _services_that_tell(self) -> list[Runnable]:
         listener, secrets, tracing = self._outlets
-        parts: list[Part] = [] if tracing is None else [tracing]
+        parts: list[Runnable] = [] if tracing is None else [tracing]
         if self._metrics is None or listener is None or secrets is None:
             return parts
         self._metrics.add_audit(self._auditor.statistics)

@@ -17,7 +17,7 @@ from aiokube.runtime.health import (
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.leader_election import ElectionStatistics
 from aiokube.runtime.manager import ManagerStatistics
-from aiokube.runtime.permissions import advised
+from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.reflector_settings import ReflectorSettings
 
 
@@ -53,7 +53,7 @@ class Health:
     def add_election(self, pulse: ElectorPulse, statistics: Callable[[], ElectionStatistics]) -> None:
         """Ask whether the elector goes on, and whether it is answered; who leads makes no difference."""
         self.live.add("leader-election", pulse.alive)
-        self.ready.add("leader-election", lambda: advised(statistics().last_error))
+        self.ready.add("leader-election", lambda: with_hint(statistics().last_error))
 
     def add_manager(self, statistics: Callable[[], ManagerStatistics]) -> None:
         """Ask whether the program is on its way out."""

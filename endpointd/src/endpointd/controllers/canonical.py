@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from aiokube.api import discovery, endpoints
 from aiokube.api.meta import ObjectReference
-from endpointd.controllers.fnv import OFFSET_BASIS, RepeatedPiece, fnv1a_128
+from endpointd.controllers.fnv import OFFSET_BASIS, FnvSuffix, fnv1a_128
 
 _CACHED_PORT_LISTS = 4096
 
@@ -88,18 +88,18 @@ def hash_of_subset(subset: endpoints.EndpointSubset) -> str:
     return f"{fnv1a_128(f' Ports:([]v1.EndpointPort){ports}}}'.encode(), value):032x}"
 
 
-_ADDRESSES = RepeatedPiece(b"(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
-_NOT_READY_ADDRESSES = RepeatedPiece(b" NotReadyAddresses:([]v1.EndpointAddress)")
-_FIRST_IP, _NEXT_IP = RepeatedPiece(b"[{IP:(string)"), RepeatedPiece(b" {IP:(string)")
-_NO_HOSTNAME = RepeatedPiece(b" Hostname:(string) NodeName:(*string)")
-_UID = RepeatedPiece(b" UID:(types.UID)")
-_NOTHING_ELSE = RepeatedPiece(b" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}")
+_ADDRESSES = FnvSuffix(b"(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")
+_NOT_READY_ADDRESSES = FnvSuffix(b" NotReadyAddresses:([]v1.EndpointAddress)")
+_FIRST_IP, _NEXT_IP = FnvSuffix(b"[{IP:(string)"), FnvSuffix(b" {IP:(string)")
+_NO_HOSTNAME = FnvSuffix(b" Hostname:(string) NodeName:(*string)")
+_UID = FnvSuffix(b" UID:(types.UID)")
+_NOTHING_ELSE = FnvSuffix(b" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}")
 
 
 @lru_cache(maxsize=1024)
-def _pod_in(namespace: str) -> RepeatedPiece:
+def _pod_in(namespace: str) -> FnvSuffix:
     text = f" TargetRef:(*v1.ObjectReference){{Kind:(string)Pod Namespace:(string){namespace} Name:(string)"
-    return RepeatedPiece(text.encode())
+    return FnvSuffix(text.encode())
 
 
 def _hash_addresses(addresses: tuple[endpoints.EndpointAddress, ...] | None, value: int) -> int:

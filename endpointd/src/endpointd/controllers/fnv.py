@@ -12,7 +12,7 @@ def fnv1a_128(data: bytes, value: int = OFFSET_BASIS) -> int:
     return value
 
 
-class RepeatedPiece:
+class FnvSuffix:
     """Bytes that are hashed again and again, after something else each time: one multiplication instead of one a byte.
 
     What a byte does to the hash beyond multiplying it depends on the hash's lowest byte alone. So what a whole piece

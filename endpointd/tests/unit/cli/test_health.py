@@ -20,7 +20,7 @@ from aiokube.runtime.health import (
     watch_alive,
     watch_ready,
 )
-from aiokube.runtime.permissions import MissingRight, advice, advised, missing_right
+from aiokube.runtime.permissions import MissingRight, advice, missing_right, with_hint
 from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reflector_settings import Phase, ReflectorSettings, ReflectorStatistics
 from aiokube.testing.virtual_time import ManualClock, VirtualTimeLoop, run_virtual
@@ -239,4 +239,4 @@ def test_refusals_of_rbac_are_read() -> None:
     assert advice(slices).startswith("grant list and watch on endpointslices.discovery.k8s.io to u")
     assert missing_right("endpoints is forbidden: exceeded quota") is None
     assert "--runtime-config" in advice("the server could not find the requested resource")
-    assert advised("connection refused") == "connection refused"
+    assert with_hint("connection refused") == "connection refused"

@@ -12,7 +12,7 @@ from aiokube.runtime.events import ClientEventSink, EventWriter
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.manager import Manager, ManagerReport
 from aiokube.runtime.queue import WorkQueue
-from aiokube.runtime.runnables import Part
+from aiokube.runtime.runnables import Runnable
 from tinykube.simulate import (
     daemonset_controller,
     deployment_controller,
@@ -36,7 +36,7 @@ class SimulationRunnables(NamedTuple):
     """The informers and controllers for a :class:`aiokube.runtime.manager.Manager`."""
 
     informers: list[Informer[Any]]
-    controllers: list[Part]
+    controllers: list[Runnable]
 
 
 class Simulation:
@@ -66,7 +66,7 @@ class Simulation:
         state = self._state
         nodes_queue: WorkQueue[str] = WorkQueue(node_controller.NAME, clock=self._clock)
         nodes = node_controller.NodeController(state, nodes_queue)
-        controllers: list[Part] = [
+        controllers: list[Runnable] = [
             _Starting(self._controller(nodes_queue, nodes.reconcile, 1), nodes.start),
             self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(state, queue).reconcile, 8),
             self._made(kubelet.NAME, lambda queue: kubelet.Kubelet(state, queue).reconcile, 8),

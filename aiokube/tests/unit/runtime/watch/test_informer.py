@@ -67,7 +67,7 @@ async def test_our_own_writes_are_told_to_the_store_and_read_at_once() -> None:
         assert version_of(informer.lister.get(key("a"))) == "102"
         source.release()
         await settle()
-        assert informer.statistics().store.own_writes == 0
+        assert informer.statistics().store.pending_writes == 0
         task.cancel()
 
 

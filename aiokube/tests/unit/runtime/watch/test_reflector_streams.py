@@ -11,7 +11,7 @@ from tests.unit.runtime.watch.things import Thing, key
 
 from aiokube.client.errors import ConnectionFailedError, ResponseTruncatedError
 from aiokube.runtime.informer import Informer
-from aiokube.runtime.runnables import InformerPart
+from aiokube.runtime.runnables import InformerRunnable
 from aiokube.testing.api_errors import expired_error, status_error
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
@@ -172,7 +172,7 @@ async def test_a_part_is_ready_only_when_what_was_listed_is_watched() -> None:
     source = StreamingSource()
     source.fail_next(*[status_error(403, "Forbidden", "may not watch")] * 3, on="watch")
     informer = Informer(source, name="things", clock=FakeClock(), rng=random.Random(7), settings=LIST_FIRST)
-    part = InformerPart(informer)
+    part = InformerRunnable(informer)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(part.run(), name="part")
         waiting = group.create_task(part.wait_ready(), name="ready")

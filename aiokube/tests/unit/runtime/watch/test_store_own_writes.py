@@ -44,7 +44,7 @@ def test_our_own_write_is_read_at_once(store: Store[Thing], recorder: Recorder) 
     assert recorder.take() == ["a@10->12", "+new@13"]
     assert version_of(store.get(key("new"))) == "13"
     assert store.resource_version == "10", "the watch has not come that far"
-    assert store.statistics().own_writes == 2
+    assert store.statistics().pending_writes == 2
 
 
 def test_the_watch_telling_of_our_own_write_tells_nothing_new(
@@ -54,14 +54,14 @@ def test_the_watch_telling_of_our_own_write_tells_nothing_new(
     recorder.take()
     store.apply([modified(thing("a", 12))])
     assert recorder.take() == []
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_a_watch_that_lags_does_not_take_our_own_write_back(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 12))
     store.apply([modified(thing("a", 11))])
     assert version_of(store.get(key("a"))) == "12"
-    assert store.statistics().own_writes == 1
+    assert store.statistics().pending_writes == 1
     store.apply([modified(thing("a", 12)), modified(thing("a", 14))])
     assert recorder.take() == ["a@10->12", "a@12->14"]
 
@@ -72,7 +72,7 @@ def test_an_answer_that_comes_after_the_watch_tells_nothing_new(
     store.apply([modified(thing("a", 12))])
     store.record_write(thing("a", 12))
     assert recorder.take() == ["a@10->12"]
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_a_late_answer_does_not_bring_back_what_was_deleted_meanwhile(store: Store[Thing]) -> None:
@@ -92,7 +92,7 @@ def test_a_write_that_changed_nothing_is_answered_with_the_old_version_and_block
 ) -> None:
     """k/k#127370: a tracker that waits for a version which never comes froze Endpoints for good."""
     store.record_write(thing("a", 10))
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
     store.apply([modified(thing("a", 11))])
     assert recorder.take() == ["a@10->11"]
 
@@ -101,14 +101,14 @@ def test_what_somebody_deletes_after_our_write_is_gone_when_the_watch_says_so(st
     store.record_write(thing("new", 12))
     store.apply([added(thing("new", 12)), deleted(thing("new", 13))])
     assert store.get(key("new")) is None
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_a_deletion_that_overtakes_our_write_in_one_step_counts(store: Store[Thing]) -> None:
     store.record_write(thing("new", 12))
     store.apply([deleted(thing("new", 13))])
     assert store.get(key("new")) is None
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_a_write_that_leaves_the_view_is_taken_out_by_the_deletion_of_its_own_version(
@@ -137,25 +137,25 @@ def test_an_update_that_the_watch_skips_makes_the_store_need_a_relist(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_write(thing("a", 12))
-    before = store.doubtful
+    before = store.needs_relist
     store.apply([Bookmark("12")])
-    assert (before, store.doubtful) == (False, True)
+    assert (before, store.needs_relist) == (False, True)
     assert version_of(store.get(key("a"))) == "12", "better ours than nothing"
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
     store.replace([thing("a", 10)], "12")
     assert recorder.take() == ["a@10->12", "a@12->10"]
-    after = store.doubtful
+    after = store.needs_relist
     assert not after
 
 
-def test_a_create_of_whose_name_the_watch_told_something_older_is_not_dropped_but_doubtful(
+def test_a_create_whose_name_the_watch_knew_before_needs_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our create, and somebody else has created the name anew, at a smaller version."""
     store.record_write(thing("new", 14))
     store.apply([added(thing("new", 12, uid="other")), Bookmark("14")])
     assert store.get(key("new")) is not None
-    assert store.doubtful
+    assert store.needs_relist
 
 
 def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stored_before(
@@ -165,7 +165,7 @@ def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stor
     store.replace([thing("a", 10), thing("new", 12)], "13")
     store.apply([Bookmark("14")])
     assert store.get(key("new")) is not None
-    assert store.doubtful
+    assert store.needs_relist
 
 
 def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_created(
@@ -175,7 +175,7 @@ def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_cre
     store.record_write(thing("new", 13))
     store.apply([Bookmark("13")])
     assert store.get(key("new")) is None
-    assert not store.doubtful
+    assert not store.needs_relist
 
 
 def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_now(
@@ -212,7 +212,7 @@ def test_a_list_that_has_passed_our_write_decides(store: Store[Thing], recorder:
     recorder.take()
     store.replace([thing("a", 14)], "15")
     assert recorder.take() == ["-new@15"]
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_the_first_list_finds_our_write_and_decides_on_it() -> None:
@@ -226,7 +226,7 @@ def test_a_server_that_lost_history_lost_our_writes_too(store: Store[Thing]) -> 
     store.record_write(thing("new", 12))
     store.replace([thing("a", 4)], "9")
     assert store.keys() == [key("a")]
-    assert store.statistics().own_writes == 0
+    assert store.statistics().pending_writes == 0
 
 
 def test_versions_that_are_no_numbers_give_nothing_to_go_by(store: Store[Thing]) -> None:
@@ -244,7 +244,7 @@ def test_a_read_newer_than_what_is_stored_is_stored_at_once(store: Store[Thing],
     store.record_read(thing("a", 12))
     store.record_read(thing("a", 11))
     assert recorder.take() == ["a@10->12"]
-    assert not store.doubtful
+    assert not store.needs_relist
 
 
 def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
@@ -255,7 +255,7 @@ def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
     assert recorder.take() == ["-a@10", "+a@12"]
     store.apply([modified(thing("a", 12)), Bookmark("12")])
     assert recorder.take() == []
-    assert (store.doubtful, store.statistics().graves) == (False, 0)
+    assert (store.needs_relist, store.statistics().tombstones) == (False, 0)
 
 
 def test_a_read_of_what_the_watch_has_passed_is_stored_and_a_relist_decides(
@@ -264,7 +264,7 @@ def test_a_read_of_what_the_watch_has_passed_is_stored_and_a_relist_decides(
     store.record_delete(key("a"), "uid-a")
     store.record_read(thing("a", 10))
     assert recorder.take() == ["-a@10", "+a@10"]
-    assert store.doubtful
+    assert store.needs_relist
     store.replace([], "15")
     assert recorder.take() == ["-a@10"]
 
@@ -297,7 +297,7 @@ def test_what_was_written_before_our_deletion_does_not_bring_the_object_back(
     store.apply([modified(thing("a", 11)), deleted(thing("a", 12))])
     assert recorder.take() == ["-a@10"]
     store.apply([Bookmark("12")])
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
 def test_an_object_that_finalizers_hold_comes_back_terminating(
@@ -323,7 +323,7 @@ def test_a_late_answer_to_a_deletion_that_the_watch_has_told_of_leaves_nothing_b
     store.apply([deleted(thing("a", 12))])
     store.record_delete(key("a"), "uid-a")
     store.apply([Bookmark("12")])
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
 def test_deleting_an_earlier_object_leaves_its_successor_alone(store: Store[Thing]) -> None:
@@ -342,7 +342,7 @@ def test_a_name_can_be_deleted_and_created_again_ahead_of_the_watch(
     assert recorder.take() == ["-a@10", "+a@13"]
     store.apply([deleted(thing("a", 14, uid="second")), Bookmark("14")])
     statistics = store.statistics()
-    assert (statistics.objects, statistics.own_writes, statistics.graves) == (0, 0, 0)
+    assert (statistics.objects, statistics.pending_writes, statistics.tombstones) == (0, 0, 0)
 
 
 def test_an_object_created_and_deleted_ahead_of_the_watch_never_shows_again(
@@ -377,7 +377,7 @@ def test_another_object_under_a_name_we_deleted_is_let_in(store: Store[Thing]) -
     store.record_delete(key("a"), "uid-a")
     store.apply([added(thing("a", 12, uid="second"))])
     assert version_of(store.get(key("a"))) == "12"
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
 def test_a_write_answered_after_our_deletion_of_the_same_object_is_too_late(store: Store[Thing]) -> None:
@@ -400,24 +400,24 @@ def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_
     assert store.get(key("new")) is None, "its deletion came after 15"
     store.replace([thing("new", 15)], "15")
     assert store.keys() == [key("new")]
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
-def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_doubtful(
+def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_need_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our create and our deletion, and somebody has created the name anew since."""
     store.record_write(thing("new", 14))
     store.record_delete(key("new"), "uid-new")
     store.apply([added(thing("new", 12, uid="other")), Bookmark("13")])
-    before = store.doubtful
+    before = store.needs_relist
     store.apply([Bookmark("14")])
-    assert (before, store.doubtful) == (False, True)
+    assert (before, store.needs_relist) == (False, True)
     store.replace([thing("new", 12, uid="other")], "15")
     assert version_of(store.get(key("new"))) == "12"
 
 
-def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_doubtful(
+def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_need_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our deletion: the object lives, and may never change again."""
@@ -425,12 +425,12 @@ def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_
     doubts = []
     for version in ("10", "11", "11", "12"):
         store.apply([Bookmark(version)])
-        doubts.append(store.doubtful)
+        doubts.append(store.needs_relist)
     assert doubts == [False, False, False, True]
     store.replace([thing("a", 10)], "12")
     assert store.get(key("a")) is not None
     store.apply([Bookmark("13"), Bookmark("14"), Bookmark("15")])
-    assert not store.doubtful
+    assert not store.needs_relist
 
 
 def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_doubted(
@@ -442,7 +442,7 @@ def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_do
     store.record_delete(key("never stored"), "uid")
     store.apply([deleted(thing("a", 12)), modified(thing("b", 13, terminating=True))])
     store.apply([Bookmark(str(version)) for version in range(13, 30)])
-    assert not store.doubtful
+    assert not store.needs_relist
 
 
 def test_a_kind_that_does_not_say_whether_it_is_terminating_comes_back_with_what_is_newer() -> None:

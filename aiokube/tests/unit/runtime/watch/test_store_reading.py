@@ -19,7 +19,7 @@ from tests.unit.runtime.watch.things import (
 
 from aiokube.api.meta import NarrowMeta, ObjectKey
 from aiokube.api.resource import Bookmark, WatchEvent
-from aiokube.runtime import tombstones as graves_module
+from aiokube.runtime import tombstones as tombstones_module
 from aiokube.runtime.store import Store
 
 
@@ -140,24 +140,24 @@ def test_an_object_that_comes_back_into_view_is_let_in(store: Store[Thing], reco
     """A selector may leave an object out (DELETED) and take it in again: the uid is the same."""
     store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("a", 3))])
     assert recorder.take() == ["+a@1", "-a@1", "+a@3"]
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
 def test_deletions_are_forgotten_once_a_bookmark_has_passed_them(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("b", 3)), deleted(thing("b", 9))])
-    assert store.statistics().graves == 2
+    assert store.statistics().tombstones == 2
     store.apply([Bookmark("8")])
-    assert store.statistics().graves == 1
+    assert store.statistics().tombstones == 1
     store.apply([Bookmark("9")])
-    assert store.statistics().graves == 0
+    assert store.statistics().tombstones == 0
 
 
 def test_deletions_without_bookmarks_are_remembered_up_to_a_bound(
     store: Store[Thing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graves_module, "MAX_GRAVES", 10)
+    monkeypatch.setattr(tombstones_module, "MAX_TOMBSTONES", 10)
     store.apply([deleted(thing(f"a{number}", number)) for number in range(1, 100)])
-    assert store.statistics().graves == 10
+    assert store.statistics().tombstones == 10
 
 
 def test_a_bookmark_moves_the_version_and_tells_nobody(store: Store[Thing], recorder: Recorder) -> None:

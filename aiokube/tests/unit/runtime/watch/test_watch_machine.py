@@ -13,45 +13,45 @@ from aiokube.runtime.watch_states import (
     EventUnreadable,
     Failed,
     FellBehind,
-    FellSilent,
     InitialEventsEnded,
     InitialEventsStalled,
     Input,
-    Life,
     Listing,
     ListPage,
-    LostTrack,
-    Memory,
+    LogMessage,
     OpenWatch,
-    PageCame,
+    PageReceived,
     ReadWatch,
     RelistWanted,
     ReplaceStore,
-    Say,
     State,
+    StoreInconsistent,
     Streaming,
     Transition,
     Wait,
     Waited,
     Waiting,
+    WatchContext,
     WatchEnded,
     Watching,
     WatchOpened,
     WatchRules,
+    WatchSummary,
+    WatchTimedOut,
 )
 
 RULES = WatchRules()
-FRESH = Memory()
-SEEN = Memory(seen="1000", synced=True)
-SEEN_LIST = Memory(seen="1000", synced=True, watch_list=False)
-LIFE = Life(seen="1000", at_seconds=10_000.0)
-LIVED = Life(seen="1005", at_seconds=10_000.0, lived_seconds=30.0, progressed=True, heard=True)
-HEALTHY = Life(seen="1000", at_seconds=10_000.0, lived_seconds=300.0, heard=True)
-HASTY = Life(seen="1000", at_seconds=10_000.0, lived_seconds=0.5)
+FRESH = WatchContext()
+SEEN = WatchContext(seen="1000", synced=True)
+SEEN_LIST = WatchContext(seen="1000", synced=True, watch_list=False)
+LIFE = WatchSummary(seen="1000", at_seconds=10_000.0)
+LIVED = WatchSummary(seen="1005", at_seconds=10_000.0, lived_seconds=30.0, progressed=True, heard=True)
+HEALTHY = WatchSummary(seen="1000", at_seconds=10_000.0, lived_seconds=300.0, heard=True)
+HASTY = WatchSummary(seen="1000", at_seconds=10_000.0, lived_seconds=0.5)
 
 
-def failed(kind: FaultKind, life: Life = LIFE, retry_after_seconds: float = 0.0) -> Failed:
-    return Failed(Fault(kind, f"it is {kind.value}", retry_after_seconds), life)
+def failed(kind: FaultKind, summary: WatchSummary = LIFE, retry_after_seconds: float = 0.0) -> Failed:
+    return Failed(Fault(kind, f"it is {kind.value}", retry_after_seconds), summary)
 
 
 def go(state: State, *events: Input) -> Transition:
@@ -112,16 +112,16 @@ def test_initial_events_are_stored_when_they_have_ended_and_the_watch_is_read_on
 
 def test_a_list_is_stored_after_its_last_page_and_watched_from_its_version() -> None:
     listing = begin(replace(FRESH, watch_list=False), RULES).state
-    transition = go(listing, PageCame("1200", "more"))
+    transition = go(listing, PageReceived("1200", "more"))
     assert transition.effects == ()
     assert transition.action == ListPage(None, None, 500, "more")
-    transition = go(transition.state, PageCame("1200", ""))
+    transition = go(transition.state, PageReceived("1200", ""))
     assert transition.effects == (ReplaceStore("1200"), DropGathered())
     assert words(transition.action) == "watch 1200"
 
 
 def test_a_list_without_a_version_cannot_be_watched_from_and_is_asked_for_again() -> None:
-    transition = go(Listing(FRESH, ""), PageCame("", ""))
+    transition = go(Listing(FRESH, ""), PageReceived("", ""))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "list newest"
 
@@ -132,8 +132,8 @@ def test_a_list_without_a_version_cannot_be_watched_from_and_is_asked_for_again(
 def test_a_server_that_does_not_know_initial_events_is_listed_at_once_and_from_then_on() -> None:
     transition = go(Streaming(SEEN, "1000"), failed(FaultKind.REFUSED))
     assert words(transition.action) == "list 1000"
-    assert isinstance(transition.effects[0], Say)
-    assert not transition.state.memory.watch_list
+    assert isinstance(transition.effects[0], LogMessage)
+    assert not transition.state.context.watch_list
 
 
 def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told() -> None:
@@ -141,11 +141,11 @@ def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told()
     transition = go(Streaming(FRESH, ""), WatchOpened(), InitialEventsStalled())
     assert words(transition.action) == "list newest"
     [say, drop] = transition.effects
-    assert isinstance(say, Say)
+    assert isinstance(say, LogMessage)
     assert say.level == "warning"
     assert "bookmarks" in say.text
     assert drop == DropGathered()
-    assert not transition.state.memory.watch_list
+    assert not transition.state.context.watch_list
 
 
 def test_initial_events_that_are_cut_off_are_tried_again_and_then_listed_this_time() -> None:
@@ -156,20 +156,20 @@ def test_initial_events_that_are_cut_off_are_tried_again_and_then_listed_this_ti
         state = transition.state
         said.append(words(transition.action))
     assert said == ["stream newest", "stream newest", "list newest"]
-    assert state.memory.watch_list
-    assert go(state, PageCame("5", "")).state.memory.interruptions == 0
+    assert state.context.watch_list
+    assert go(state, PageReceived("5", "")).state.context.interruptions == 0
 
 
 def test_a_stream_that_ends_before_its_initial_events_do_counts_as_cut_off() -> None:
     transition = go(Streaming(FRESH, ""), WatchOpened(), WatchEnded(LIFE))
     assert words(transition.action) == "turn 0"
-    assert transition.state.memory.interruptions == 1
+    assert transition.state.context.interruptions == 1
 
 
 def test_a_server_that_fails_at_initial_events_may_still_list() -> None:
     transition = go(Streaming(FRESH, ""), failed(FaultKind.BROKEN))
     assert words(then(transition).action) == "list newest"
-    assert transition.state.memory.watch_list
+    assert transition.state.context.watch_list
 
 
 @pytest.mark.parametrize(
@@ -240,21 +240,23 @@ def test_a_first_list_that_cannot_be_read_is_tried_again() -> None:
 # ------------------------------------------------------------------------------------------ never back in time
 
 
-@pytest.mark.parametrize("memory", [SEEN, SEEN_LIST], ids=["stream", "list"])
-def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_history(memory: Memory) -> None:
+@pytest.mark.parametrize("context", [SEEN, SEEN_LIST], ids=["stream", "list"])
+def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_history(
+    context: WatchContext,
+) -> None:
     """k/k#107133: a server that answers "too large resource version" for ever."""
-    state: State = begin(memory, RULES).state
+    state: State = begin(context, RULES).state
     said = []
     for _ in range(4):
         transition = go(state, failed(FaultKind.TOO_LARGE, retry_after_seconds=1))
         said.append(words(transition.action))
         state = transition.state
-    verb = "stream" if memory.watch_list else "list"
+    verb = "stream" if context.watch_list else "list"
     assert said == ["wait 0 1", "wait 1 1", "wait 2 1", f"{verb} newest"]
 
 
 def test_a_server_that_answers_with_the_past_although_asked_for_the_present_is_behind() -> None:
-    transition = go(Listing(SEEN_LIST, "1000"), PageCame("999", ""))
+    transition = go(Listing(SEEN_LIST, "1000"), PageReceived("999", ""))
     assert words(transition.action) == "wait 0 0"
     assert transition.effects == ()
     transition = go(Streaming(SEEN, "1000"), WatchOpened(), InitialEventsEnded("999"))
@@ -264,23 +266,23 @@ def test_a_server_that_answers_with_the_past_although_asked_for_the_present_is_b
 
 def test_a_lost_history_is_accepted_once_and_loudly() -> None:
     for transition in (
-        go(Listing(SEEN_LIST, ""), PageCame("900", "")),
+        go(Listing(SEEN_LIST, ""), PageReceived("900", "")),
         go(Streaming(SEEN, ""), WatchOpened(), InitialEventsEnded("900")),
     ):
         say = transition.effects[0]
-        assert isinstance(say, Say)
+        assert isinstance(say, LogMessage)
         assert say.level == "error"
         assert "900" in say.text
         assert "1000" in say.text
         assert transition.effects[1] == ReplaceStore("900")
-        assert transition.state.memory.seen == "900"
+        assert transition.state.context.seen == "900"
 
 
 def test_a_state_that_was_taken_ends_the_doubts() -> None:
     doubting = replace(SEEN, refusals=3, interruptions=2)
     transition = go(Streaming(doubting, "1000"), WatchOpened(), InitialEventsEnded("1000"))
-    assert (transition.state.memory.refusals, transition.state.memory.interruptions) == (0, 0)
-    assert not any(isinstance(effect, Say) for effect in transition.effects)
+    assert (transition.state.context.refusals, transition.state.context.interruptions) == (0, 0)
+    assert not any(isinstance(effect, LogMessage) for effect in transition.effects)
 
 
 # ----------------------------------------------------------------------------------------------------- watching
@@ -303,12 +305,12 @@ def test_a_watch_that_ends_at_once_with_nothing_told_waits() -> None:
 def test_a_healthy_watch_ends_a_series_of_failures() -> None:
     tired = replace(SEEN, failures=7, failed_watches=3, expiries=1)
     transition = go(Watching(tired), WatchOpened(), WatchEnded(HEALTHY))
-    memory = transition.state.memory
-    assert (memory.failures, memory.failed_watches, memory.expiries) == (0, 0, 0)
+    context = transition.state.context
+    assert (context.failures, context.failed_watches, context.expiries) == (0, 0, 0)
     short = replace(HEALTHY, lived_seconds=19.0)
-    assert go(Watching(tired), WatchOpened(), WatchEnded(short)).state.memory.failures == 7
+    assert go(Watching(tired), WatchOpened(), WatchEnded(short)).state.context.failures == 7
     mute = replace(HEALTHY, heard=False)
-    assert go(Watching(tired), WatchOpened(), WatchEnded(mute)).state.memory.failures == 7
+    assert go(Watching(tired), WatchOpened(), WatchEnded(mute)).state.context.failures == 7
 
 
 @pytest.mark.parametrize(
@@ -342,7 +344,7 @@ def test_a_watch_that_is_denied_is_tried_again_quickly_at_first_and_then_slowly(
         state = then(transition).state
     assert said == ["turn 0"] * 3 + ["wait 0 5", "wait 1 5"]
     transition = go(state, WatchOpened(), failed(FaultKind.UNREACHABLE, LIVED))
-    assert transition.state.memory.denials == 0
+    assert transition.state.context.denials == 0
 
 
 def test_being_busy_never_leads_to_a_relist() -> None:
@@ -377,8 +379,10 @@ def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wa
     state: State = Watching(SEEN)
     waits = []
     for number in range(1001, 1008):
-        life = Life(seen=str(number), at_seconds=1.0, lived_seconds=0.01, progressed=True, heard=True)
-        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, life))
+        summary = WatchSummary(
+            seen=str(number), at_seconds=1.0, lived_seconds=0.01, progressed=True, heard=True
+        )
+        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, summary))
         if isinstance(transition.action, Wait):
             waits.append(words(transition.action))
             transition = then(transition)
@@ -389,21 +393,21 @@ def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wa
 def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_every_time() -> None:
     state: State = Watching(SEEN)
     for number in range(1001, 1008):
-        life = replace(LIVED, seen=str(number), lived_seconds=5.0)
-        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, life))
+        summary = replace(LIVED, seen=str(number), lived_seconds=5.0)
+        transition = go(state, WatchOpened(), failed(FaultKind.EXPIRED, summary))
         assert words(transition.action) == f"stream {number}"
         state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
 
 
 def test_a_watch_that_ends_within_a_second_is_not_reopened_at_once_even_if_it_had_events() -> None:
-    life = replace(LIVED, lived_seconds=0.9)
-    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(life))
+    summary = replace(LIVED, lived_seconds=0.9)
+    transition = go(Watching(SEEN), WatchOpened(), WatchEnded(summary))
     assert words(transition.action) == "turn 0"
     assert words(then(transition).action) == "watch 1005"
 
 
 def test_a_list_that_repeats_its_token_is_taken_for_endless_and_asked_for_whole_later() -> None:
-    transition = go(Listing(SEEN_LIST, "1000"), PageCame("1000", "again"), PageCame("1000", "again"))
+    transition = go(Listing(SEEN_LIST, "1000"), PageReceived("1000", "again"), PageReceived("1000", "again"))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "list 1000 whole"
 
@@ -412,12 +416,12 @@ def test_a_list_whose_pages_bring_nothing_new_is_taken_for_endless() -> None:
     """An endless continue token was followed 4,850 times a second."""
     state: State = Listing(SEEN_LIST, "1000")
     for number in range(9):
-        transition = go(state, PageCame("1000", f"token-{number}", is_empty=True))
+        transition = go(state, PageReceived("1000", f"token-{number}", is_empty=True))
         assert words(transition.action) == "page newest"
         state = transition.state
-    ended = go(state, PageCame("1000", "token-9", is_empty=True))
+    ended = go(state, PageReceived("1000", "token-9", is_empty=True))
     assert words(ended.action) == "wait 0 0"
-    good = go(state, PageCame("1000", "token-9"), PageCame("1000", "token-10", is_empty=True))
+    good = go(state, PageReceived("1000", "token-9"), PageReceived("1000", "token-10", is_empty=True))
     assert words(good.action) == "page newest", "one that brings something new begins the count again"
 
 
@@ -455,22 +459,22 @@ def test_a_version_the_watch_finds_too_large_is_cleared_up_by_a_list() -> None:
 
 
 def test_a_watch_that_falls_silent_is_opened_again() -> None:
-    transition = go(Watching(SEEN), WatchOpened(), FellSilent(HEALTHY))
+    transition = go(Watching(SEEN), WatchOpened(), WatchTimedOut(HEALTHY))
     assert words(transition.action) == "turn 0"
     assert words(then(transition).action) == "watch 1000"
 
 
 def test_watches_that_never_say_a_word_lead_to_a_relist() -> None:
     """A server that lost history answers 200 to a version it has not reached, and then nothing."""
-    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=300.0)
-    transition = go(Watching(SEEN), WatchOpened(), FellSilent(mute))
+    mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=300.0)
+    transition = go(Watching(SEEN), WatchOpened(), WatchTimedOut(mute))
     assert words(then(transition).action) == "watch 1000"
-    transition = go(transition.state, WatchOpened(), FellSilent(mute))
+    transition = go(transition.state, WatchOpened(), WatchTimedOut(mute))
     assert words(then(transition).action) == "stream 1000"
 
 
 def test_a_server_that_stops_sending_bookmarks_is_relisted_after_two_watches() -> None:
-    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=30.0, mute=True)
+    mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=30.0, mute=True)
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(mute))
     assert words(transition.action) == "watch 1000"
     transition = go(transition.state, WatchOpened(), WatchEnded(mute))
@@ -478,8 +482,8 @@ def test_a_server_that_stops_sending_bookmarks_is_relisted_after_two_watches() -
 
 
 def test_silences_between_which_something_was_heard_do_not_add_up() -> None:
-    mute = Life(seen="1000", at_seconds=1.0, lived_seconds=300.0)
-    transition = go(Watching(SEEN), FellSilent(mute), FellSilent(HEALTHY), FellSilent(mute))
+    mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=300.0)
+    transition = go(Watching(SEEN), WatchTimedOut(mute), WatchTimedOut(HEALTHY), WatchTimedOut(mute))
     assert words(then(transition).action) == "watch 1000"
 
 
@@ -489,7 +493,7 @@ def test_a_server_that_stays_behind_is_asked_for_its_state() -> None:
 
 
 def test_a_store_that_knows_better_is_relisted() -> None:
-    transition = go(Watching(SEEN), WatchOpened(), LostTrack(LIVED))
+    transition = go(Watching(SEEN), WatchOpened(), StoreInconsistent(LIVED))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "stream 1005"
 
@@ -526,22 +530,22 @@ def test_what_could_not_be_read_among_initial_events_is_owed_too() -> None:
 
 def test_a_list_that_could_not_be_read_leaves_the_repair_owed() -> None:
     state = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE)).state
-    assert state.memory.repair_owed
-    state = go(Listing(SEEN_LIST, "1000"), PageCame("1000", "")).state
-    assert not state.memory.repair_owed
+    assert state.context.repair_owed
+    state = go(Listing(SEEN_LIST, "1000"), PageReceived("1000", "")).state
+    assert not state.context.repair_owed
 
 
 def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_anew() -> None:
-    memory, at_seconds, waits = SEEN, 0.0, []
+    context, at_seconds, waits = SEEN, 0.0, []
     for _ in range(8):
-        life = replace(LIVED, at_seconds=at_seconds)
-        memory = go(Watching(memory, opened=True), EventUnreadable(life)).state.memory
-        waits.append(memory.repair_not_before - at_seconds)
-        at_seconds = memory.repair_not_before
+        summary = replace(LIVED, at_seconds=at_seconds)
+        context = go(Watching(context, opened=True), EventUnreadable(summary)).state.context
+        waits.append(context.repair_not_before - at_seconds)
+        at_seconds = context.repair_not_before
     assert waits == [60, 120, 240, 480, 960, 1920, 1920, 1920]
-    life = replace(LIVED, at_seconds=at_seconds + 86_400)
-    memory = go(Watching(memory, opened=True), EventUnreadable(life)).state.memory
-    assert memory.repair_not_before - life.at_seconds == 60
+    summary = replace(LIVED, at_seconds=at_seconds + 86_400)
+    context = go(Watching(context, opened=True), EventUnreadable(summary)).state.context
+    assert context.repair_not_before - summary.at_seconds == 60
 
 
 # -------------------------------------------------------------------------------------------------- the whole
@@ -583,15 +587,15 @@ def test_no_fault_however_often_leads_to_a_loop_without_a_wait(state: State, kin
             hurried += 1
             assert hurried <= 3
             transition = step(transition.state, failed(kind), RULES)
-    memory = transition.state.memory
-    assert memory.failures + memory.reconnects > 25
+    context = transition.state.context
+    assert context.failures + context.reconnects > 25
 
 
 @pytest.mark.parametrize(
     ("state", "event"),
     [
         (Listing(FRESH, ""), WatchOpened()),
-        (Streaming(FRESH, ""), PageCame("1", "")),
+        (Streaming(FRESH, ""), PageReceived("1", "")),
         (Watching(FRESH), InitialEventsStalled()),
         (Waiting(FRESH, Watching(FRESH)), WatchEnded(LIFE)),
         (Watching(FRESH), Waited()),

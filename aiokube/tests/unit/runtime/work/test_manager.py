@@ -15,9 +15,9 @@ from aiokube.clock import SystemClock
 from aiokube.runtime.controller import Controller, ControllerStop
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.informer import Informer
-from aiokube.runtime.manager import Manager, NotReadyError, Part, PartFailedError
+from aiokube.runtime.manager import Manager, NotReadyError, PartFailedError, Runnable
 from aiokube.runtime.queue import WorkQueue
-from aiokube.runtime.runnables import InformerPart
+from aiokube.runtime.runnables import InformerRunnable
 from aiokube.testing.fake_source import FakeSource
 
 Story = list[tuple[float, str]]
@@ -456,7 +456,7 @@ async def test_real_controllers_drain_within_the_grace_and_are_reported() -> Non
         workers=2,
         clock=clock,
     )
-    parts: list[Part] = [controller]
+    parts: list[Runnable] = [controller]
     manager = Manager(clock=clock, controllers=parts, grace_seconds=5.0)
     queue.add("quick")
     queue.add("slow")
@@ -527,7 +527,7 @@ async def test_an_informer_that_may_not_read_says_so_and_what_to_do() -> None:
     status = Status(code=403, reason="Forbidden", message=forbidden)
     source.fail_next(*[api_error(status)] * 100)
     informer: Informer[Endpoints] = Informer(source, name="endpoints", clock=clock, rng=random.Random(1))
-    part = InformerPart(informer)
+    part = InformerRunnable(informer)
     assert part.why_not_ready() == "nothing went wrong, it is stopped"
     manager = Manager(clock=clock, informers=[informer], sync_timeout_seconds=60.0)
     with pytest.raises(NotReadyError) as caught:
