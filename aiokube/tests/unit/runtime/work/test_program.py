@@ -1,6 +1,7 @@
 """Declared controllers: what wakes them, what they write, and the program around them."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -268,8 +269,12 @@ def test_controllers_need_different_names_and_there_must_be_one() -> None:
 
 
 def test_a_wrong_configuration_is_one_line_and_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    caplog.set_level(logging.WARNING)  # restores the root logger's level, which run() sets
     monkeypatch.setattr("aiokube.runtime.program.configure", lambda *_: None)  # logging is the process's
     with pytest.raises(SystemExit) as exit_:
         aiokube.run(Seen().definition, kubeconfig=str(tmp_path / "missing"))
