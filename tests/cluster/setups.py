@@ -14,7 +14,7 @@ from aiokube.client.rest import Client
 from aiokube.clock import SystemClock
 from endpointd.cli.cluster_snapshot import read_cluster
 from endpointd.diagnose.changes import changes_of_all
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 from tinykube.testing.processes import ChildProcess
 
 Json = dict[str, Any]
@@ -124,7 +124,7 @@ async def connected(config: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def read(client: Client, prefix: str) -> World:
+async def read(client: Client, prefix: str) -> ClusterIndex:
     """Return what is there in the namespaces that begin so; other tests use the same control plane."""
     snapshot = await read_cluster(client, details=True)
 
@@ -135,10 +135,10 @@ async def read(client: Client, prefix: str) -> World:
     kept: Snapshot = msgspec.structs.replace(
         snapshot, **{field: mine(getattr(snapshot, field)) for field in fields}
     )
-    return World(kept)
+    return ClusterIndex(kept)
 
 
-async def at_rest(client: Client, prefix: str, is_begun: Callable[[World], bool]) -> World:
+async def at_rest(client: Client, prefix: str, is_begun: Callable[[ClusterIndex], bool]) -> ClusterIndex:
     """Return the cluster once the controllers have begun, and would write nothing more."""
     for _ in range(150):
         world = await read(client, prefix)

@@ -14,7 +14,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.client.rest import Client
 from endpointd.cli.main import cli
 from endpointd.diagnose.check import Report, check
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from tests.cluster.setups import (
     Json,
     at_rest,
@@ -52,7 +52,7 @@ BY_HAND = (
 class Place:
     """One healthy namespace, and short ways to break what is in it."""
 
-    def __init__(self, client: Client, world: World, namespace: str) -> None:
+    def __init__(self, client: Client, world: ClusterIndex, namespace: str) -> None:
         self.client = client
         self.namespace = namespace
         self._slices = world.slices_by_service.get(ObjectKey(namespace, "web"), ())
@@ -244,7 +244,7 @@ class Reports(NamedTuple):
 def reports(
     control_plane: ControlPlane, endpointd_command: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Reports:
-    def is_begun(world: World) -> bool:
+    def is_begun(world: ClusterIndex) -> bool:
         return len(world.slices) >= len(FAULTS)
 
     async def build() -> Reports:

@@ -63,6 +63,6 @@ async def test_endpointd_hints_as_upstream_does(
     candidate = ("endpointd", endpointd((), endpointd_command))
     done = await lead(seed, STEPS, (control_plane, second_control_plane), candidate, report)
     if STEPS >= 300:  # a life as long as this has had all of it
-        assert done.shared_out
+        assert done.hint_allocation
         assert done.refused
         assert done.moved

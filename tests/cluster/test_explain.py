@@ -14,7 +14,7 @@ import pytest
 from aiokube.api.meta import ObjectKey
 from endpointd.diagnose.check import publication_findings
 from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, explain_service
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from endpointd.diagnose.text import Style, service_text
 from tests.cluster.setups import (
     LONG_AGO,
@@ -413,8 +413,8 @@ LATE_CASES = (Case("unpublished", [service(), pod()], "missing", "NotYetPublishe
 class Worlds(NamedTuple):
     """The cluster once endpointd has done its part, and later, with set-ups that nobody looks after."""
 
-    at_rest: World
-    stopped: World
+    at_rest: ClusterIndex
+    stopped: ClusterIndex
 
 
 @pytest.fixture(scope="module")
@@ -436,18 +436,18 @@ def worlds(
     return asyncio.run(build())
 
 
-def is_begun(world: World) -> bool:
+def is_begun(world: ClusterIndex) -> bool:
     return any(piece.metadata.namespace == f"{PREFIX}all-well" for piece in world.slices.values())
 
 
-def explained(world: World, case: Case, *, alone: bool = True) -> ServiceExplanation:
+def explained(world: ClusterIndex, case: Case, *, alone: bool = True) -> ServiceExplanation:
     namespace = PREFIX + case.name
     key = ObjectKey(namespace, "web")
     asked = ObjectKey(namespace, case.pod) if alone else None
     return explain_service(world, key, datetime.now(UTC), pod=asked)
 
 
-def of_pod(world: World, case: Case) -> PodExplanation:
+def of_pod(world: ClusterIndex, case: Case) -> PodExplanation:
     (found,) = explained(world, case).pods
     return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from endpointd.cli.cluster_snapshot import read_cluster
 from endpointd.diagnose.changes import changes_of_all
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from tests.cluster.leader_support import CLOCK, until
 from tests.cluster.setups import connected
 from tests.cluster.shadow_figures import Figures
@@ -36,7 +36,7 @@ async def test_the_shadow_says_what_a_diff_of_everything_says(
 
     async def all_of_it() -> dict[str, int]:
         async with connected(plane.kubeconfig_path) as client:
-            world = World(await read_cluster(client, details=False))
+            world = ClusterIndex(await read_cluster(client, details=False))
         return Counter(f"{change.controller} {change.operation}" for change in changes_of_all(world))
 
     async def agreed() -> dict[str, int]:

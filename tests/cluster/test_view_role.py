@@ -16,7 +16,7 @@ from tests.unit.diagnose.verdicts import SETUPS, Answers, Setup
 
 from aiokube.client.rest import Client
 from endpointd.cli.main import cli
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from tests.cluster.setups import Json, at_rest, connected, endpointd_runs, make, make_nodes, post
 from tinykube.testing.control_plane import ControlPlane
 
@@ -81,7 +81,7 @@ def places(
 ) -> Places:
     folder = tmp_path_factory.mktemp("verdicts")
 
-    def is_begun(world: World) -> bool:
+    def is_begun(world: ClusterIndex) -> bool:
         return any(piece.metadata.namespace == f"{PREFIX}all-well" for piece in world.slices.values())
 
     async def build() -> None:

@@ -117,7 +117,7 @@ class HintSide:
 class HintDifferential:
     """Leads one life on both sides; :meth:`run` once. The sides must be open.
 
-    ``overlooked`` counts what upstream had to be poked for, by the rules that allow it. ``shared_out``, ``refused`` and
+    ``overlooked`` counts what upstream had to be poked for, by the rules that allow it. ``hint_allocation``, ``refused`` and
     ``moved`` say how much the life had of what it is for, summed over all rests: address types of services with and
     without topology-aware hints where those were asked for, and endpoints hinted to another zone than their own.
     """
@@ -135,7 +135,7 @@ class HintDifferential:
     ) -> None:
         self.batches = generate(seed, steps, options)
         self.overlooked: Counter[str] = Counter()
-        self.shared_out = 0
+        self.hint_allocation = 0
         self.refused = 0
         self.moved = 0
         self._seed = seed
@@ -164,7 +164,7 @@ class HintDifferential:
             total = steps_in(self.batches)
             self._report(
                 f"seed {self._seed}: {steps_in(self._done):3} of {total} steps; services with shared-out hints"
-                f" {self.shared_out}, refused {self.refused}, endpoints hinted away {self.moved};"
+                f" {self.hint_allocation}, refused {self.refused}, endpoints hinted away {self.moved};"
                 f" overlooked by upstream: {dict(self.overlooked)}"
             )
 
@@ -200,7 +200,7 @@ class HintDifferential:
         self._since_poke.clear()
         await self._hold_to_the_rules(snapshots, written_anew=False)
         for found in hinted_families(snapshots[1]).values():
-            self.shared_out += found.has_any
+            self.hint_allocation += found.has_any
             self.refused += not found.has_any
             self.moved += found.crossing
 

@@ -58,9 +58,9 @@ def counted() -> Iterator[Callable[[], Operations]]:
         return compare
 
     def slices(function: Any) -> Any:
-        def make_plan(view: plan.FamilyView, trigger_time: str | None) -> Any:
+        def make_plan(view: plan.AddressTypeView, trigger_time: str | None) -> Any:
             counts.plans += 1
-            counts.slices += len(view.touched) + sum(map(len, view.rooms.values()))
+            counts.slices += len(view.dirty) + sum(map(len, view.with_capacity.values()))
             return function(view, trigger_time)
 
         return make_plan
@@ -77,7 +77,7 @@ def counted() -> Iterator[Callable[[], Operations]]:
         (entries.PodTranslator, "entry_of", pod),
         (family, "same_identity", endpoint),
         (plan, "same_identity", endpoint),
-        (state, "plan_family", slices),
+        (state, "plan_address_type", slices),
         (endpoints_state, "plan_for_service", endpoints),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in wrapped]

@@ -65,7 +65,7 @@ def counted(counts: TurnCounts) -> Iterator[None]:
         (endpoints_state.ServiceState, "pod_changed", "changes of Endpoints"),
         (desired.DesiredEndpoints, "set", "pods of Endpoints"),
         (EndpointSliceController, "pod_changed", "changes"),
-        (EndpointSliceController, "_wake", "services looked at"),
+        (EndpointSliceController, "_enqueue", "services looked at"),
         (Membership, "services_of", "lookups"),
         (Membership, "_file", "services filed"),
     ]

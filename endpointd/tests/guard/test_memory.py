@@ -25,7 +25,7 @@ from endpointd.controllers.membership import Membership
 ROOT = Path(__file__).parents[3]
 BOUNDED = {
     "Recent._values",  # what Events were told of lately: 4,096 at most
-    "RepairPace._at",  # repairs of the last second before the last repair
+    "RepairThrottle._at",  # repairs of the last second before the last repair
     "WorkQueue._timers",  # what was called off is swept out when most of it was
 }
 """What may be longer later: each has a bound of its own, and none holds anything of a single change."""

@@ -17,9 +17,9 @@ from aiokube.api.core import Pod, Service
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.api.selectors import matches
 from aiokube.runtime.store import Store
-from endpointd.controllers.endpointslice.address_type_state import FamilyState
+from endpointd.controllers.endpointslice.address_type_state import AddressTypeState
 from endpointd.controllers.endpointslice.controller import EndpointSliceController
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.state import ServiceState
 from endpointd.controllers.membership import Membership
 
@@ -219,13 +219,13 @@ def test_a_slice_is_encoded_once_and_nothing_else_is(by_pods: Costs) -> None:
 
 
 def touch_everything(patch: pytest.MonkeyPatch) -> None:
-    set_desired = FamilyState.set_desired
+    set_desired = AddressTypeState.set_desired
 
-    def careless(self: FamilyState, *args: Any) -> None:
+    def careless(self: AddressTypeState, *args: Any) -> None:
         set_desired(self, *args)
-        self._touched.update(self._slices)
+        self._dirty.update(self._slices)
 
-    patch.setattr(FamilyState, "set_desired", careless)
+    patch.setattr(AddressTypeState, "set_desired", careless)
 
 
 def examine_the_whole_service(patch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,10 @@ def write_what_is_right(patch: pytest.MonkeyPatch) -> None:
         for number, (family, one) in enumerate(found.families):
             if one.update:
                 every = tuple(observed.slice for observed in family._slices.values())
-                found.families[number] = (family, FamilyPlan(update=(*one.update, *every[len(one.update) :])))
+                found.families[number] = (
+                    family,
+                    AddressTypePlan(update=(*one.update, *every[len(one.update) :])),
+                )
         return found
 
     patch.setattr(ServiceState, "plan", generous)

@@ -26,7 +26,7 @@ from aiokube.testing.builders import (
     make_service_port,
     make_slice,
 )
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.state import ServiceState
 
 SERVICE = make_service(ports=(make_service_port(80, "http"),))
@@ -108,12 +108,12 @@ def endpoints(pod: Pod) -> st.SearchStrategy[Endpoint]:
     )
 
 
-def family_plan(state: ServiceState, limit: int) -> FamilyPlan:
+def family_plan(state: ServiceState, limit: int) -> AddressTypePlan:
     planned = state.plan(limit, None).families
-    return planned[0][1] if planned else FamilyPlan()
+    return planned[0][1] if planned else AddressTypePlan()
 
 
-def carried_out(before: list[EndpointSlice], plan: FamilyPlan) -> list[EndpointSlice]:
+def carried_out(before: list[EndpointSlice], plan: AddressTypePlan) -> list[EndpointSlice]:
     """Return the slices after a plan, as the server would have them."""
     after = {piece.metadata.name: piece for piece in before}
     for number, piece in enumerate(plan.create):
@@ -268,7 +268,7 @@ def test_a_plan_writes_no_slice_twice_and_none_that_is_right(data: st.DataObject
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)
     written = [piece.metadata.name for piece in (*plan.update, *plan.delete)]
     assert len(written) == len(set(written))
-    assert not set(written) & set(plan.right)
+    assert not set(written) & set(plan.unchanged)
     by_name = {piece.metadata.name: piece for piece in stored}
     for piece in plan.update:
         before = by_name[piece.metadata.name]

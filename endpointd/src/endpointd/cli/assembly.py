@@ -176,7 +176,7 @@ class Assembly:
                 ),
                 controllers=frozenset(names[name] for name in self._settings.controllers),
             ),
-            sight=self._following_since,
+            caches_current_since=self._following_since,
         )
         if self._metrics is not None:
             self._metrics.add(lambda: shadow_families(part))

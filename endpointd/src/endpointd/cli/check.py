@@ -41,13 +41,13 @@ def check(
     from endpointd.diagnose.check import Report
     from endpointd.diagnose.check import check as check_world
     from endpointd.diagnose.check_text import report_text
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
 
     query = Query(kubeconfig, context, namespace, filename, all_namespaces)
     settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
 
     async def look(source: Source) -> tuple[Report, bool]:
-        world = World(await source.snapshot(scope(query, source)))
+        world = ClusterIndex(await source.snapshot(scope(query, source)))
         if not world.could_read("pods") and not world.could_read("endpointslices"):
             raise CannotAskError("there are neither pods nor EndpointSlices to look at: nothing can be said")
         return check_world(world, settings), source.is_cluster

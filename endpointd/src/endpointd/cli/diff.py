@@ -38,7 +38,7 @@ def diff(
     """
     from endpointd.diagnose.changes import Settings, changes_of_all
     from endpointd.diagnose.changes_text import as_builtins, changes_text
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
 
     query = Query(kubeconfig, context, namespace, filename, all_namespaces)
 
@@ -47,7 +47,7 @@ def diff(
 
     snapshot = answer(query, look)
     settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
-    world = World(snapshot)
+    world = ClusterIndex(snapshot)
     changes = list(changes_of_all(world, settings))
     style = style_of_terminal()
     if output == "text":

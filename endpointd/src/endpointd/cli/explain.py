@@ -117,13 +117,13 @@ class _Answer(msgspec.Struct, frozen=True):
 
 async def _one_service(source: Source, query: Query, name: str, pod: str) -> _Answer:
     from endpointd.diagnose.explain import NotFoundError, explain_service, with_events
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.text import grouped, service_text
 
     key = _key(name, query.namespace, source)
     asked = _key(pod, "", source, key.namespace) if pod else None
     elsewhere = asked if asked is not None and asked.namespace != key.namespace else None
-    world = World(await source.snapshot(key.namespace, also=elsewhere))
+    world = ClusterIndex(await source.snapshot(key.namespace, also=elsewhere))
     try:
         found = explain_service(world, key, SystemClock().wall(), pod=asked)
     except NotFoundError as error:
@@ -144,10 +144,10 @@ async def _one_service(source: Source, query: Query, name: str, pod: str) -> _An
 async def _all_services(source: Source, query: Query) -> _Answer:
     from endpointd.cli.query_options import scope
     from endpointd.diagnose.explain import explain_service
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.text import services_text
 
-    world = World(await source.snapshot(scope(query, source)))
+    world = ClusterIndex(await source.snapshot(scope(query, source)))
     now = SystemClock().wall()
     keys = sorted(service.metadata.key for service in world.services.values())
     found = [explain_service(world, key, now) for key in keys]
@@ -158,11 +158,11 @@ async def _all_services(source: Source, query: Query) -> _Answer:
 
 async def _one_pod(source: Source, query: Query, name: str) -> _Answer:
     from endpointd.diagnose.explain import NotFoundError, explain_service, services_near, similar, with_events
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.text import pod_text
 
     key = _key(name, query.namespace, source)
-    world = World(await source.snapshot(key.namespace))
+    world = ClusterIndex(await source.snapshot(key.namespace))
     near = services_near(world, key)
     if world.pods.get(key) is None and not near:
         raise await _not_found(source, NotFoundError("pod", key, *similar(key, world.pods.values())))

@@ -179,11 +179,11 @@ def _snapshot(filenames: tuple[str, ...], offline: Any) -> Any:
 
 def _warn(snapshot: Any) -> None:
     """Write to standard error which services would receive no traffic, or not on every port."""
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.style import Style
     from endpointd.diagnose.traffic import traffic_problems
 
-    world = World(snapshot)
+    world = ClusterIndex(snapshot)
     lines = [
         f"warning: service {service.metadata.namespace}/{service.metadata.name}: {problem.cause} ({problem.fix})"
         for service in snapshot.services
@@ -197,10 +197,10 @@ def _print_rollout(snapshot: Any, name: str, namespace: str, settings: Any, outp
     from aiokube.api.meta import ObjectKey
     from endpointd.diagnose.rollout import simulate_rollout
     from endpointd.diagnose.rollout_text import rollout_text
-    from endpointd.diagnose.snapshot import World
+    from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.style import Style
 
-    world = World(snapshot)
+    world = ClusterIndex(snapshot)
     first, slash, last = name.partition("/")
     key = ObjectKey(first, last) if slash else ObjectKey(namespace, first)
     service = world.services.get(key)

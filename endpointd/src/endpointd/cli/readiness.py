@@ -7,7 +7,7 @@ import msgspec
 from aiokube.client.rest import Client
 from endpointd.cli.cluster_snapshot import read_cluster
 from endpointd.diagnose.check import publication_findings
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 _WORKLOADS = ("deployments", "statefulsets", "daemonsets", "replicasets")
 
@@ -31,7 +31,7 @@ async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) 
     if with_slices:
         left += [
             f"{one.kind} of service {one.namespace}/{one.service}: {one.cause}"
-            for one in publication_findings(World(snapshot))
+            for one in publication_findings(ClusterIndex(snapshot))
             if one.severity == "error"
         ]
     return left

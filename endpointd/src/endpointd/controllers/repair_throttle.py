@@ -4,7 +4,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.clock import Clock
 
 
-class RepairPace:
+class RepairThrottle:
     """Spaces the repairs of each key: the first is due at once, each further one an interval after the one before.
 
     Keys do not wait for each other. What is remembered of a key is forgotten once nothing depends on it.

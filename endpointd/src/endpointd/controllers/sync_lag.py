@@ -40,7 +40,7 @@ class SyncLag:
         if since is not None:
             self.seconds.observe(self._clock.monotonic() - since)
 
-    def needless(self, service: ObjectKey) -> None:
+    def skipped(self, service: ObjectKey) -> None:
         """Note that what was taken needs no write."""
         self._taken.pop(service, None)
 

@@ -21,7 +21,7 @@ from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.indexes import service_name_of
 from endpointd.controllers.mirroring.desired import is_mirrorable, mirror, wants_mirroring
 from endpointd.controllers.mirroring.plan import plan_clean_up, plan_mirror
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 ControllerName = Literal["endpoints", "endpointslice", "mirroring"]
 ALL_CONTROLLERS: frozenset[ControllerName] = frozenset(("endpoints", "endpointslice", "mirroring"))
@@ -60,7 +60,7 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def changes_of_all(
-    world: World,
+    world: ClusterIndex,
     settings: Settings | None = None,
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
 ) -> Iterator[ObjectChange]:
@@ -76,7 +76,7 @@ def changes_of_all(
 
 
 def changes_of(
-    world: World,
+    world: ClusterIndex,
     key: ObjectKey,
     settings: Settings,
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
@@ -101,7 +101,7 @@ _INPUTS: dict[ControllerName, tuple[str, ...]] = {
 }
 
 
-def unknown_inputs(world: World, controller: ControllerName) -> tuple[str, ...]:
+def unknown_inputs(world: ClusterIndex, controller: ControllerName) -> tuple[str, ...]:
     """Return the collections that a controller's plans depend on and that are unknown: with any of them, nothing is planned.
 
     Nodes are not among them: without nodes, zones and hints are taken from what is published, see :func:`slice_state`.
@@ -109,7 +109,7 @@ def unknown_inputs(world: World, controller: ControllerName) -> tuple[str, ...]:
     return tuple(name for name in _INPUTS[controller] if not world.could_read(name))
 
 
-def zone_ratios(world: World) -> Mapping[str, float] | None:
+def zone_ratios(world: ClusterIndex) -> Mapping[str, float] | None:
     """Return what part of the CPU each zone has, None where hints cannot be shared out."""
     zones = ZoneTable()
     for node in world.nodes.values():
@@ -117,7 +117,7 @@ def zone_ratios(world: World) -> Mapping[str, float] | None:
     return zones.ratios
 
 
-def _keys(world: World) -> list[ObjectKey]:
+def _keys(world: ClusterIndex) -> list[ObjectKey]:
     keys = {key_of(service) for service in world.services.values()}
     keys.update(key_of(item) for item in world.endpoints.values())
     keys.update(world.slices_by_service)
@@ -129,7 +129,9 @@ def managed_by(piece: EndpointSlice) -> str:
     return (piece.metadata.labels or {}).get(MANAGED_BY_LABEL, "")
 
 
-def slice_state(world: World, key: ObjectKey, ratios: Mapping[str, float] | None = None) -> SliceState | None:
+def slice_state(
+    world: ClusterIndex, key: ObjectKey, ratios: Mapping[str, float] | None = None
+) -> SliceState | None:
     """Return what a service's slices should be, None where they are nobody's to select (S-10 to S-12).
 
     Where nodes are unknown, zones and hints are left out on both sides, and a node is taken to exist where a slice names
@@ -178,7 +180,7 @@ def _with_topology(piece: EndpointSlice, published: Iterable[EndpointSlice]) -> 
 
 
 def _slice_changes(
-    world: World, key: ObjectKey, settings: Settings, ratios: Mapping[str, float] | None
+    world: ClusterIndex, key: ObjectKey, settings: Settings, ratios: Mapping[str, float] | None
 ) -> Iterator[ObjectChange]:
     state = slice_state(world, key, ratios)
     if state is None:
@@ -195,7 +197,7 @@ def _slice_changes(
 
 
 def _writes(
-    world: World,
+    world: ClusterIndex,
     controller: ControllerName,
     key: ObjectKey,
     create: tuple[EndpointSlice, ...],
@@ -210,7 +212,7 @@ def _writes(
         yield ObjectChange(controller, "delete", key, world.slices.get(key_of(piece)) or piece, None)
 
 
-def _endpoints_changes(world: World, key: ObjectKey) -> Iterator[ObjectChange]:
+def _endpoints_changes(world: ClusterIndex, key: ObjectKey) -> Iterator[ObjectChange]:
     service = world.services.get(key)
     observed = world.endpoints.get(key)
     if service is None:
@@ -230,7 +232,7 @@ def _endpoints_changes(world: World, key: ObjectKey) -> Iterator[ObjectChange]:
             return
 
 
-def _mirroring_changes(world: World, key: ObjectKey, settings: Settings) -> Iterator[ObjectChange]:
+def _mirroring_changes(world: ClusterIndex, key: ObjectKey, settings: Settings) -> Iterator[ObjectChange]:
     item = world.endpoints.get(key)
     service = world.services.get(key)
     slices = [

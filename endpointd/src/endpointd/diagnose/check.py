@@ -9,7 +9,7 @@ from endpointd.diagnose.changes import Settings, changes_of_all
 from endpointd.diagnose.check_planned import missing_or_wrong
 from endpointd.diagnose.findings import SEVERITIES, Finding, Severity
 from endpointd.diagnose.leftovers import standing
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from endpointd.diagnose.traffic import traffic_problems
 
 
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
         return "endpointslices" not in self.unread_resources
 
 
-def check(world: World, settings: Settings | None = None) -> Report:
+def check(world: ClusterIndex, settings: Settings | None = None) -> Report:
     """Look at everything in a snapshot; O(the cluster).
 
     A cluster whose controllers are at rest, and whose services can all receive traffic, has no finding. One that is changing
@@ -74,7 +74,7 @@ def check(world: World, settings: Settings | None = None) -> Report:
     )
 
 
-def publication_findings(world: World, settings: Settings | None = None) -> list[Finding]:
+def publication_findings(world: ClusterIndex, settings: Settings | None = None) -> list[Finding]:
     """Return what Endpoints and EndpointSlices should not say, or do not say."""
     found = [*missing_or_wrong(world, list(changes_of_all(world, settings or Settings()))), *standing(world)]
     distinct = {
@@ -84,7 +84,7 @@ def publication_findings(world: World, settings: Settings | None = None) -> list
     return list(distinct.values())
 
 
-def _traffic_findings(world: World) -> Iterator[Finding]:
+def _traffic_findings(world: ClusterIndex) -> Iterator[Finding]:
     for service in world.services.values():
         key = key_of(service)
         for problem in traffic_problems(world, service):

@@ -13,10 +13,10 @@ from endpointd.controllers.endpointslice.desired import is_owned_by
 from endpointd.diagnose.changes import ObjectChange, slice_state
 from endpointd.diagnose.findings import Finding, Severity, few, is_or_are, make_finding, our_slices, pods_text
 from endpointd.diagnose.leftovers import left_over_of
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 
-def missing_or_wrong(world: World, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
+def missing_or_wrong(world: ClusterIndex, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
     """Return what the controllers would write as findings: O(the services that need a write)."""
     by_service: dict[ObjectKey, list[ObjectChange]] = defaultdict(list)
     for change in changes:
@@ -30,7 +30,7 @@ def missing_or_wrong(world: World, changes: Sequence[ObjectChange]) -> Iterator[
                 yield from _of_mirror(change)
 
 
-def _of_slices(world: World, key: ObjectKey, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
+def _of_slices(world: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
     """Say by pods what is wrong, where that is what is wrong; by slices otherwise."""
     if not changes:
         return
@@ -202,7 +202,9 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _held(world: World, key: ObjectKey, address_type: str) -> dict[str, list[tuple[EndpointSlice, Endpoint]]]:
+def _held(
+    world: ClusterIndex, key: ObjectKey, address_type: str
+) -> dict[str, list[tuple[EndpointSlice, Endpoint]]]:
     held: dict[str, list[tuple[EndpointSlice, Endpoint]]] = {}
     for piece in our_slices(world, key):
         if piece.address_type != address_type:

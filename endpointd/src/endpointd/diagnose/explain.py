@@ -29,7 +29,7 @@ from endpointd.diagnose.reasons import (
     selector_reasons,
     service_reasons,
 )
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 from endpointd.diagnose.traffic import (
     TrafficProblem,
     as_reason,
@@ -171,7 +171,7 @@ class NoSuchServiceError(NotFoundError):
 
 
 def explain_service(
-    world: World,
+    world: ClusterIndex,
     key: ObjectKey,
     now: datetime,
     *,
@@ -221,7 +221,7 @@ def explain_service(
     )
 
 
-def services_near(world: World, key: ObjectKey) -> list[ObjectKey]:
+def services_near(world: ClusterIndex, key: ObjectKey) -> list[ObjectKey]:
     """Return the services that select a pod, publish it, or nearly select it, in this order."""
     pod = world.pods.get(key)
     selecting: list[ObjectKey] = []
@@ -243,7 +243,7 @@ def services_near(world: World, key: ObjectKey) -> list[ObjectKey]:
 class _Explainer:
     """What the pods of one service have in common, computed once."""
 
-    def __init__(self, world: World, service: Service, now: datetime) -> None:
+    def __init__(self, world: ClusterIndex, service: Service, now: datetime) -> None:
         self._world = world
         self._service = service
         self._now = now
@@ -499,7 +499,7 @@ def _describe(piece: EndpointSlice) -> SliceExplanation:
     )
 
 
-def _addresses(world: World, service: Service) -> Iterator[AddressExplanation]:
+def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplanation]:
     """Return the addresses of a service without a selector; mirrored ones once, as those of the Endpoints."""
     if service.selector:
         return
@@ -533,7 +533,7 @@ def _addresses(world: World, service: Service) -> Iterator[AddressExplanation]:
 
 
 def _summed_up(
-    world: World,
+    world: ClusterIndex,
     service: Service,
     selected: Sequence[Pod],
     problems: Sequence[TrafficProblem],
@@ -565,7 +565,7 @@ def _summed_up(
 
 
 def _of_pods(
-    world: World,
+    world: ClusterIndex,
     service: Service,
     selected: Sequence[Pod],
     worst: TrafficProblem | None,
@@ -603,7 +603,7 @@ def _of_pods(
 
 
 def _of_service(
-    world: World, service: Service, problems: Sequence[TrafficProblem], settings: Settings
+    world: ClusterIndex, service: Service, problems: Sequence[TrafficProblem], settings: Settings
 ) -> Iterator[Reason]:
     key = key_of(service)
     if is_of_the_api_servers(service):

@@ -9,7 +9,7 @@ from aiokube.api.discovery import MANAGED_BY_ENDPOINTSLICE_CONTROLLER, EndpointS
 from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey
 from endpointd.diagnose.changes import managed_by
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 Severity = Literal["error", "warning", "note"]
 """``error``: consumers are told something wrong, or a service receives no traffic. ``warning``: neither, or not for certain.
@@ -51,7 +51,7 @@ def make_finding(
     return Finding(code, severity, service.namespace, service.name, kind, name, cause, fix)
 
 
-def our_slices(world: World, key: ObjectKey) -> list[EndpointSlice]:
+def our_slices(world: ClusterIndex, key: ObjectKey) -> list[EndpointSlice]:
     """Return the slices of a service that the EndpointSlice controller looks after, and that are not going."""
     return [
         piece

@@ -9,10 +9,10 @@ from endpointd.controllers.endpointslice.distribution import topology_aware, tra
 from endpointd.controllers.endpointslice.topology import NO_ZONE_ON_ENDPOINT, Refusal, allocate
 from endpointd.diagnose.changes import managed_by, zone_ratios
 from endpointd.diagnose.reasons import Reason
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 
-def hint_reasons(world: World, service: Service, endpoints: Sequence[Endpoint]) -> Iterator[Reason]:
+def hint_reasons(world: ClusterIndex, service: Service, endpoints: Sequence[Endpoint]) -> Iterator[Reason]:
     """Return what there is to say of the hints of one pod's endpoints; nothing where none are asked for and none are there."""
     hinted = [endpoint for endpoint in endpoints if endpoint.hints is not None]
     if topology_aware(service):
@@ -49,7 +49,7 @@ def hint_reasons(world: World, service: Service, endpoints: Sequence[Endpoint]) 
         )
 
 
-def _refusal(world: World, service: Service) -> str:
+def _refusal(world: ClusterIndex, service: Service) -> str:
     """Return why no endpoint of the service has hints: the rule that refuses them, over all it publishes (S-93, S-97)."""
     ratios = zone_ratios(world)
     for family in ("IPv4", "IPv6"):

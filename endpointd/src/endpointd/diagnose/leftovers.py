@@ -16,10 +16,10 @@ from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirrori
 from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.findings import Finding, make_finding, our_slices
 from endpointd.diagnose.reasons import is_selected
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 
-def standing(world: World) -> Iterator[Finding]:
+def standing(world: ClusterIndex) -> Iterator[Finding]:
     """Return all of it that does not depend on an unknown collection: O(slices and their endpoints)."""
     if world.could_read("services"):
         yield from _left_over(world)
@@ -31,7 +31,7 @@ def standing(world: World) -> Iterator[Finding]:
     yield from _out_of_step(world)
 
 
-def _left_over(world: World) -> Iterator[Finding]:
+def _left_over(world: ClusterIndex) -> Iterator[Finding]:
     for key in list(world.slices_by_service):
         service = world.services.get(key)
         if service is None:
@@ -48,7 +48,7 @@ def _left_over(world: World) -> Iterator[Finding]:
         yield from left_over_of(world, key)
 
 
-def left_over_of(world: World, key: ObjectKey) -> Iterator[Finding]:
+def left_over_of(world: ClusterIndex, key: ObjectKey) -> Iterator[Finding]:
     """Return the endpoints of a service's slices that are of no pod it selects."""
     service = world.services.get(key)
     if service is None or not service.selector or service.is_external_name or not world.could_read("pods"):
@@ -79,7 +79,7 @@ def left_over_of(world: World, key: ObjectKey) -> Iterator[Finding]:
                 )
 
 
-def _duplicates(world: World) -> Iterator[Finding]:
+def _duplicates(world: ClusterIndex) -> Iterator[Finding]:
     for key in world.slices_by_service:
         seen: Counter[tuple[str, str, str]] = Counter()
         where: dict[tuple[str, str, str], list[str]] = defaultdict(list)
@@ -102,7 +102,7 @@ def _duplicates(world: World) -> Iterator[Finding]:
                 )
 
 
-def _foreign(world: World) -> Iterator[Finding]:
+def _foreign(world: ClusterIndex) -> Iterator[Finding]:
     known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     for key, pieces in world.slices_by_service.items():
         service = world.services.get(key)
@@ -121,7 +121,7 @@ def _foreign(world: World) -> Iterator[Finding]:
                 )
 
 
-def _nameless(world: World) -> Iterator[Finding]:
+def _nameless(world: ClusterIndex) -> Iterator[Finding]:
     known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     for piece in world.slices.values():
         if service_name_of(piece) is None and managed_by(piece) in known:
@@ -139,7 +139,7 @@ def _is_api_server_own(piece: EndpointSlice) -> bool:
     return piece.metadata.key == ObjectKey("default", "kubernetes")
 
 
-def _half_migrated(world: World) -> Iterator[Finding]:
+def _half_migrated(world: ClusterIndex) -> Iterator[Finding]:
     """Find services whose endpoints two controllers publish: a selector that came or went, and the other's slices."""
     for key, pieces in world.slices_by_service.items():
         service = world.services.get(key)
@@ -168,7 +168,7 @@ def _half_migrated(world: World) -> Iterator[Finding]:
             )
 
 
-def _over_capacity(world: World) -> Iterator[Finding]:
+def _over_capacity(world: ClusterIndex) -> Iterator[Finding]:
     for item in world.endpoints.values():
         key = key_of(item)
         if OVER_CAPACITY_ANNOTATION in (item.metadata.annotations or {}) and world.services.get(key):
@@ -182,7 +182,7 @@ def _over_capacity(world: World) -> Iterator[Finding]:
             )
 
 
-def _out_of_step(world: World) -> Iterator[Finding]:
+def _out_of_step(world: ClusterIndex) -> Iterator[Finding]:
     """Find slices that were asked to go, and that a finalizer keeps."""
     for piece in world.slices.values():
         key = service_name_of(piece)

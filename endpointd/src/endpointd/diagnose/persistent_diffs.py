@@ -22,14 +22,14 @@ class Difference(msgspec.Struct, frozen=True):
     """Counts several missing objects of one service."""
 
 
-class Begun(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True):
     """A difference that stands from now on, and the write that would end it."""
 
     difference: Difference
     change: ObjectChange
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Resolved(msgspec.Struct, frozen=True):
     """A difference that stood, and for how long it was there."""
 
     difference: Difference
@@ -39,8 +39,8 @@ class Gone(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True):
     """What a look at one service has changed."""
 
-    begun: tuple[Begun, ...]
-    gone: tuple[Gone, ...]
+    started: tuple[Started, ...]
+    resolved: tuple[Resolved, ...]
     look_again_seconds: float | None
     """After which time the next difference stands if nothing happens; None where none is about to."""
 
@@ -58,7 +58,7 @@ class _Service(msgspec.Struct):
     seen: dict[Difference, _Seen]
 
 
-class Standing:
+class PersistentDiffs:
     """Tells the differences that stand from those that somebody is about to end.
 
     A difference stands once looks have found it for ``grace_seconds`` without a break in which nobody wrote any of the objects
@@ -80,16 +80,16 @@ class Standing:
         found: Iterable[ObjectChange],
         versions: Mapping[ControllerName, Hashable],
         now: float,
-        sighted_since: float = 0.0,
+        current_since: float = 0.0,
     ) -> Outcome:
         """Take in what a look at a service has found, all of it; O(what it found).
 
         ``versions`` of each controller has to differ from the one before if any of the service's objects was written. Time before
-        ``sighted_since`` does not count: what was written then could not be seen.
+        ``current_since`` does not count: what was written then could not be seen.
         """
         before = self._services.pop(service, None) or _Service({}, {})
         seen: dict[Difference, _Seen] = {}
-        begun: list[Begun] = []
+        started: list[Started] = []
         due: list[float] = []
         for difference, change in _identified(found):
             record = before.seen.pop(difference, None) or _Seen(now, now)
@@ -98,23 +98,23 @@ class Standing:
                 continue
             if before.versions.get(difference.controller) != versions.get(difference.controller):
                 record.quiet_since = now
-            stands_at = max(record.quiet_since, sighted_since) + self._grace_seconds
+            stands_at = max(record.quiet_since, current_since) + self._grace_seconds
             if now < stands_at:
                 due.append(stands_at - now)
                 continue
             record.stands = True
             self._count(difference, 1)
-            begun.append(Begun(difference, change))
-        gone = [
-            Gone(difference, now - record.since)
+            started.append(Started(difference, change))
+        resolved = [
+            Resolved(difference, now - record.since)
             for difference, record in before.seen.items()
             if record.stands
         ]
-        for each in gone:
+        for each in resolved:
             self._count(each.difference, -1)
         if seen:
             self._services[service] = _Service(dict(versions), seen)
-        return Outcome(tuple(begun), tuple(gone), min(due, default=None))
+        return Outcome(tuple(started), tuple(resolved), min(due, default=None))
 
     def count(self, controller: ControllerName, kind: str, operation: Operation) -> int:
         """Return how many differences of a sort stand."""

@@ -17,7 +17,7 @@ from endpointd.diagnose.changes import (
 )
 from endpointd.diagnose.explain import ports_text
 from endpointd.diagnose.offline import stable_name
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 _ROUNDS = 3
 _CHANCE = frozenset(("uid", "resourceVersion", "creationTimestamp"))
@@ -36,7 +36,7 @@ def planned(
     endpoints = {item.metadata.key: item for item in snapshot.endpoints}
     slices = {item.metadata.key: item for item in snapshot.slices}
     for _ in range(_ROUNDS):  # mirrored slices follow from Endpoints that may just have been made
-        world = World(
+        world = ClusterIndex(
             msgspec.structs.replace(
                 snapshot, endpoints=tuple(endpoints.values()), slices=tuple(slices.values())
             )

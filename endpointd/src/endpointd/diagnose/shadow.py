@@ -38,8 +38,8 @@ from endpointd.diagnose.changes import (
     managed_by,
 )
 from endpointd.diagnose.changes_text import change_lines
-from endpointd.diagnose.persistent_diffs import Begun, Gone, Standing
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.persistent_diffs import PersistentDiffs, Resolved, Started
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 NAME = "shadow"
 QUEUE_NAME = "shadow"
@@ -99,12 +99,12 @@ class Shadow:
       their nodes, its Endpoints or slices (and of the zones' CPU, where it has topology-aware hints).
     * **What it costs is bounded.** A look takes O(the service). Looks at one service take at most ``share`` of the time, however large
       it is and however fast it changes, and all looks together take at most half of it; later is all that it gets.
-    * **A difference is told once** when it begins to stand (:class:`~endpointd.diagnose.persistent_diffs.Standing` says when that is) and
+    * **A difference is told once** when it begins to stand (:class:`~endpointd.diagnose.persistent_diffs.PersistentDiffs` says when that is) and
       once when it is gone, by a line in the log: at most 100 lines a minute, and then their number.
     * **Blind, it tells nothing.** While one of the caches does not follow its server nothing is looked at, and time before all of them
       did does not count.
 
-    ``sight`` returns since when (monotonic seconds) all caches have been following their server, None while one does not. The times of triggers (``endpoints.kubernetes.io/last-change-trigger-time``) are no difference. ``membership`` has to be started
+    ``caches_current_since`` returns since when (monotonic seconds) all caches have been following their server, None while one does not. The times of triggers (``endpoints.kubernetes.io/last-change-trigger-time``) are no difference. ``membership`` has to be started
     before :meth:`start` and be told of changes before this is.
     """
 
@@ -120,9 +120,9 @@ class Shadow:
         queue: WorkQueue[ObjectKey],
         clock: Clock,
         settings: ShadowSettings | None = None,
-        sight: Callable[[], float | None] = lambda: 0.0,
+        caches_current_since: Callable[[], float | None] = lambda: 0.0,
     ) -> None:
-        self._sight = sight
+        self._caches_current_since = caches_current_since
         self._services = services
         self._pods = pods
         self._nodes = nodes
@@ -143,7 +143,7 @@ class Shadow:
         self._window_since = 0.0
         self._window_lines = 0
         self._untold = 0
-        self.standing = Standing(self._settings.grace_seconds)
+        self.persistent_diffs = PersistentDiffs(self._settings.grace_seconds)
 
     def start(self) -> None:
         """Have everything looked at, and listen from now on."""
@@ -221,11 +221,11 @@ class Shadow:
         early_seconds = self._not_before.get(key, begun) - begun
         if early_seconds > 0:
             return RequeueAfter(early_seconds)
-        sighted_since = self._sight()
-        if sighted_since is None:
+        current_since = self._caches_current_since()
+        if current_since is None:
             return RequeueAfter(self._settings.settle_seconds)
         self._not_before.pop(key, None)
-        outcome = self._look(key, begun, sighted_since)
+        outcome = self._look(key, begun, current_since)
         took = self._clock.monotonic() - begun
         rest_seconds = took * (1 / self._settings.share - 1)
         if rest_seconds > self._settings.settle_seconds:  # less than that has no effect
@@ -233,11 +233,11 @@ class Shadow:
         await self._clock.sleep(took)
         return outcome
 
-    def _look(self, key: ObjectKey, now: float, sighted_since: float) -> RequeueAfter | None:
+    def _look(self, key: ObjectKey, now: float, current_since: float) -> RequeueAfter | None:
         for name in self._node_zones.expire():
             self._touch_pods_on(name)
         snapshot = self._snapshot(key)
-        world = World(snapshot)
+        world = ClusterIndex(snapshot)
         found: list[ObjectChange] = []
         if _is_there(world):
             settings = self._settings
@@ -246,10 +246,10 @@ class Shadow:
         else:
             self._looked_at.discard(key)
         self._checks += 1
-        outcome = self.standing.look(key, found, _versions(world), now, sighted_since)
-        for begun in outcome.begun:
+        outcome = self.persistent_diffs.look(key, found, _versions(world), now, current_since)
+        for begun in outcome.started:
             self._tell_begun(begun, now)
-        for gone in outcome.gone:
+        for gone in outcome.resolved:
             self._tell_gone(gone, now)
         waits = [outcome.look_again_seconds]
         if snapshot.missing_zones:
@@ -281,7 +281,7 @@ class Shadow:
         return ShadowStatistics(
             checks=self._checks,
             services=len(self._looked_at),
-            disagreeing=self.standing.disagreeing_services,
+            disagreeing=self.persistent_diffs.disagreeing_services,
             begun=self._begun,
         )
 
@@ -290,7 +290,7 @@ class Shadow:
         """Whose work is looked at."""
         return self._settings.controllers
 
-    def _tell_begun(self, begun: Begun, now: float) -> None:
+    def _tell_begun(self, begun: Started, now: float) -> None:
         self._begun += 1
         if self._may_tell(now):
             difference = begun.difference
@@ -305,7 +305,7 @@ class Shadow:
                 summary(begun.change),
             )
 
-    def _tell_gone(self, gone: Gone, now: float) -> None:
+    def _tell_gone(self, gone: Resolved, now: float) -> None:
         if self._may_tell(now):
             difference = gone.difference
             log.info(
@@ -341,11 +341,11 @@ def summary(change: ObjectChange) -> str:
     return f"{shown} (and {more} more)" if more > 0 else shown
 
 
-def _is_there(world: World) -> bool:
+def _is_there(world: ClusterIndex) -> bool:
     return bool(len(world.services) or len(world.endpoints) or len(world.slices))
 
 
-def _versions(world: World) -> Mapping[ControllerName, Hashable]:
+def _versions(world: ClusterIndex) -> Mapping[ControllerName, Hashable]:
     """Return for each controller what differs as soon as any of its objects is written."""
 
     def of_slices(manager: str) -> Hashable:

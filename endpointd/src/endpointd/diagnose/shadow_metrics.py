@@ -18,7 +18,7 @@ def shadow_families(shadow: Shadow) -> list[Family]:
     now = shadow.statistics()
     differences = tuple(
         Sample(
-            shadow.standing.count(controller, kind, operation),
+            shadow.persistent_diffs.count(controller, kind, operation),
             (("controller", controller), ("kind", kind), ("operation", operation)),
         )
         for controller, kind in _KINDS.items()

@@ -78,7 +78,7 @@ class Collection(Generic[T]):
         return len(self._items)
 
 
-class World:
+class ClusterIndex:
     """A snapshot, indexed: built once for many questions. O(objects)."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -25,7 +25,7 @@ from endpointd.diagnose.reasons import (
     pod_reasons,
     selector_reasons,
 )
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 Severity = Literal["error", "warning", "note"]
 PodState = Literal["ready", "not ready", "terminating", "out"]
@@ -50,7 +50,7 @@ class TrafficProblem(msgspec.Struct, frozen=True):
     """Whether no port of the service receives traffic."""
 
 
-def node_of(world: World, pod: Pod) -> Node | Unknown | None:
+def node_of(world: ClusterIndex, pod: Pod) -> Node | Unknown | None:
     """Return the node of a pod, None where it does not exist, UNKNOWN where nodes could not be read."""
     if not world.could_read("nodes"):
         return UNKNOWN
@@ -78,7 +78,7 @@ def is_meant_to_serve(pod: Pod) -> bool:
     return not pod.terminating and pod.phase not in TERMINAL_PHASES
 
 
-def near_misses(world: World, service: Service) -> list[Pod]:
+def near_misses(world: ClusterIndex, service: Service) -> list[Pod]:
     """Return the pods whose labels nearly match the selector, nearest first: O(distinct labels in the namespace)."""
     if not service.selector or service.is_external_name:
         return []
@@ -93,7 +93,7 @@ def near_misses(world: World, service: Service) -> list[Pod]:
     return [pod for _, _, pod in sorted(found, key=lambda one: one[:2])]
 
 
-def traffic_problems(world: World, service: Service) -> list[TrafficProblem]:
+def traffic_problems(world: ClusterIndex, service: Service) -> list[TrafficProblem]:
     """Return what keeps traffic from a service; nothing is said of what depends on an unknown collection."""
     if service.is_external_name or service.terminating or is_of_the_api_servers(service):
         return []
@@ -121,7 +121,7 @@ def traffic_problems(world: World, service: Service) -> list[TrafficProblem]:
 # ------------------------------------------------------------------------------------- selected pods
 
 
-def _nothing_selected(world: World, service: Service) -> TrafficProblem:
+def _nothing_selected(world: ClusterIndex, service: Service) -> TrafficProblem:
     selector = ",".join(f"{name}={value}" for name, value in (service.selector or {}).items())
     near = near_misses(world, service)
     if near:
@@ -150,7 +150,7 @@ def _nothing_selected(world: World, service: Service) -> TrafficProblem:
 
 
 def _not_ready(
-    world: World,
+    world: ClusterIndex,
     service: Service,
     pods: Sequence[Pod],
     ready: Sequence[Pod],
@@ -205,7 +205,7 @@ def _count(pods: Sequence[Pod]) -> str:
     return f"{len(pods):,} pods"
 
 
-def _of_ports(world: World, service: Service, pods: Sequence[Pod]) -> Iterator[TrafficProblem]:
+def _of_ports(world: ClusterIndex, service: Service, pods: Sequence[Pod]) -> Iterator[TrafficProblem]:
     compared = [pod for pod in pods if pod.pod_ips][:_PODS_WITH_PORTS] or list(pods[:_PODS_WITH_PORTS])
     by_port: dict[tuple[str, str], list[PortProblem]] = {}
     for pod in compared:
@@ -244,7 +244,7 @@ class _Written(msgspec.Struct, frozen=True):
     """Name and protocol."""
 
 
-def _of_written_endpoints(world: World, service: Service) -> Iterator[TrafficProblem]:
+def _of_written_endpoints(world: ClusterIndex, service: Service) -> Iterator[TrafficProblem]:
     key = key_of(service)
     written = list(_written(world, key))
     addresses = sum(one.ready + one.not_ready for one in written)
@@ -287,7 +287,7 @@ def _of_written_endpoints(world: World, service: Service) -> Iterator[TrafficPro
         )
 
 
-def _written(world: World, key: ObjectKey) -> Iterator[_Written]:
+def _written(world: ClusterIndex, key: ObjectKey) -> Iterator[_Written]:
     item = world.endpoints.get(key)
     mirrored = item is not None and (item.metadata.labels or {}).get(SKIP_MIRROR_LABEL) != "true"
     if item is not None and mirrored:

@@ -4,15 +4,15 @@ import itertools
 
 from aiokube.api.meta import ObjectKey
 from aiokube.testing.virtual_time import ManualClock
-from endpointd.controllers.repair_throttle import RepairPace
+from endpointd.controllers.repair_throttle import RepairThrottle
 
 WEB = ObjectKey("default", "web")
 
 
-def paced() -> tuple[ManualClock, RepairPace]:
+def paced() -> tuple[ManualClock, RepairThrottle]:
     clock = ManualClock()
     clock.now = 50.0
-    return clock, RepairPace(clock, 1.0)
+    return clock, RepairThrottle(clock, 1.0)
 
 
 def test_the_first_repair_is_due_at_once() -> None:

@@ -18,7 +18,7 @@ from endpointd.cli.main import cli
 from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator
 from endpointd.diagnose.explain import ServiceExplanation, explain_service
 from endpointd.diagnose.plan import planned
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 from endpointd.diagnose.style import Style
 from endpointd.diagnose.text import service_text
 from tests.cluster.setups import Json, container, pod, service, waiting
@@ -40,7 +40,7 @@ def published(*documents: Json) -> Snapshot:
 
 
 def explained(*documents: Json, name: str = "", **view: Any) -> ServiceExplanation:
-    world = World(msgspec.structs.replace(published(*documents), **view))
+    world = ClusterIndex(msgspec.structs.replace(published(*documents), **view))
     return explain_service(world, WEB, NOW, pod=ObjectKey("default", name) if name else None)
 
 
@@ -191,7 +191,7 @@ def test_every_pod_is_judged_twice_at_the_most(monkeypatch: pytest.MonkeyPatch) 
         return outcome(self, one)
 
     monkeypatch.setattr(PodTranslator, "outcome", counted)
-    explain_service(World(snapshot), WEB, NOW)
+    explain_service(ClusterIndex(snapshot), WEB, NOW)
     assert max(judged.count(name) for name in set(judged)) <= 2
 
 

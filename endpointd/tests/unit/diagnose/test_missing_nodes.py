@@ -14,15 +14,15 @@ from aiokube.testing.builders import make_node, make_pod, make_service
 from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.check import check
 from endpointd.diagnose.explain import explain_service
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 WEB = ObjectKey("default", "web")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def seen(cluster: SliceWorld) -> World:
+def seen(cluster: SliceWorld) -> ClusterIndex:
     """Return the cluster as a command that has just read it sees it."""
-    return World(
+    return ClusterIndex(
         Snapshot(
             services=tuple(cluster.services.values()),
             pods=tuple(cluster.pods.values()),

@@ -5,7 +5,7 @@ import pytest
 from aiokube.api.meta import ObjectKey
 from aiokube.testing.builders import make_service, make_slice
 from endpointd.diagnose.changes import ControllerName, ObjectChange, Operation
-from endpointd.diagnose.persistent_diffs import Outcome, Standing
+from endpointd.diagnose.persistent_diffs import Outcome, PersistentDiffs
 
 WEB = ObjectKey("default", "web")
 SERVICE = make_service()
@@ -21,15 +21,15 @@ class Looks:
     """Looks at one service with a grace of 5 s."""
 
     def __init__(self) -> None:
-        self.standing = Standing(5.0)
+        self.persistent_diffs = PersistentDiffs(5.0)
 
     def at(self, now: float, *found: ObjectChange, version: str = "1") -> Outcome:
         versions: dict[ControllerName, str] = {"endpointslice": version, "endpoints": str(now)}
-        return self.standing.look(WEB, found, versions, now)
+        return self.persistent_diffs.look(WEB, found, versions, now)
 
     @property
     def updates(self) -> int:
-        return self.standing.count("endpointslice", "EndpointSlice", "update")
+        return self.persistent_diffs.count("endpointslice", "EndpointSlice", "update")
 
 
 @pytest.fixture
@@ -39,19 +39,19 @@ def looks() -> Looks:
 
 def test_what_is_gone_before_the_grace_is_over_is_never_told(looks: Looks) -> None:
     first = looks.at(0.0, change())
-    assert (first.begun, first.gone, first.look_again_seconds) == ((), (), 5.0)
+    assert (first.started, first.resolved, first.look_again_seconds) == ((), (), 5.0)
     second = looks.at(4.9)
-    assert (second.begun, second.gone, second.look_again_seconds) == ((), (), None)
+    assert (second.started, second.resolved, second.look_again_seconds) == ((), (), None)
     assert looks.updates == 0
 
 
 def test_it_stands_when_the_grace_is_over_and_is_told_once(looks: Looks) -> None:
     looks.at(0.0, change())
     outcome = looks.at(5.0, change())
-    assert [begun.difference.name for begun in outcome.begun] == ["web-abcde"]
+    assert [begun.difference.name for begun in outcome.started] == ["web-abcde"]
     assert outcome.look_again_seconds is None
-    assert looks.updates == looks.standing.disagreeing_services == 1
-    assert looks.at(6.0, change()).begun == ()
+    assert looks.updates == looks.persistent_diffs.disagreeing_services == 1
+    assert looks.at(6.0, change()).started == ()
     assert looks.updates == 1
 
 
@@ -59,30 +59,30 @@ def test_when_it_is_gone_it_is_told_how_long_it_was_there(looks: Looks) -> None:
     looks.at(0.0, change())
     looks.at(5.0, change())
     outcome = looks.at(8.0)
-    assert [(gone.difference.name, gone.seconds) for gone in outcome.gone] == [("web-abcde", 8.0)]
-    assert looks.updates == looks.standing.disagreeing_services == 0
-    assert looks.at(9.0).gone == ()
+    assert [(gone.difference.name, gone.seconds) for gone in outcome.resolved] == [("web-abcde", 8.0)]
+    assert looks.updates == looks.persistent_diffs.disagreeing_services == 0
+    assert looks.at(9.0).resolved == ()
 
 
 def test_as_long_as_its_controller_writes_nothing_stands(looks: Looks) -> None:
     for second in range(0, 20, 2):
         outcome = looks.at(float(second), change(), version=str(second))
-        assert outcome.begun == ()
+        assert outcome.started == ()
         assert outcome.look_again_seconds == 5.0
-    assert len(looks.at(23.0, change(), version="18").begun) == 1
+    assert len(looks.at(23.0, change(), version="18").started) == 1
 
 
 def test_writes_of_another_controller_do_not_count(looks: Looks) -> None:
     looks.at(0.0, change())  # the version of endpoints changes with every look
     looks.at(3.0, change())
-    assert len(looks.at(5.0, change()).begun) == 1
+    assert len(looks.at(5.0, change()).started) == 1
 
 
 def test_what_stands_goes_on_though_something_is_written(looks: Looks) -> None:
     looks.at(0.0, change())
     looks.at(5.0, change())
     outcome = looks.at(6.0, change(), version="2")
-    assert (outcome.begun, outcome.gone) == ((), ())
+    assert (outcome.started, outcome.resolved) == ((), ())
     assert looks.updates == 1
 
 
@@ -90,7 +90,7 @@ def test_what_comes_again_begins_anew(looks: Looks) -> None:
     looks.at(0.0, change())
     looks.at(3.0)
     looks.at(4.0, change())
-    assert looks.at(6.0, change()).begun == ()
+    assert looks.at(6.0, change()).started == ()
     assert looks.at(6.0, change()).look_again_seconds == 3.0
 
 
@@ -98,10 +98,10 @@ def test_missing_objects_are_counted_though_they_have_no_names(looks: Looks) -> 
     missing = [change("create"), change("create"), change("create")]
     looks.at(0.0, *missing)
     looks.at(5.0, *missing)
-    assert looks.standing.count("endpointslice", "EndpointSlice", "create") == 3
+    assert looks.persistent_diffs.count("endpointslice", "EndpointSlice", "create") == 3
     looks.at(6.0, *missing[:1])
-    assert looks.standing.count("endpointslice", "EndpointSlice", "create") == 1
-    assert looks.standing.disagreeing_services == 1
+    assert looks.persistent_diffs.count("endpointslice", "EndpointSlice", "create") == 1
+    assert looks.persistent_diffs.disagreeing_services == 1
 
 
 def test_services_are_counted_once_whatever_differs(looks: Looks) -> None:
@@ -110,16 +110,16 @@ def test_services_are_counted_once_whatever_differs(looks: Looks) -> None:
     looks.at(0.0, *both)
     looks.at(5.0, *both)
     elsewhere = ObjectChange("endpointslice", "delete", other, make_slice(make_service("other")), None)
-    looks.standing.look(other, [elsewhere], {}, 0.0)
-    looks.standing.look(other, [elsewhere], {}, 5.0)
-    assert looks.standing.disagreeing_services == 2
-    assert looks.standing.count("endpointslice", "EndpointSlice", "delete") == 2
+    looks.persistent_diffs.look(other, [elsewhere], {}, 0.0)
+    looks.persistent_diffs.look(other, [elsewhere], {}, 5.0)
+    assert looks.persistent_diffs.disagreeing_services == 2
+    assert looks.persistent_diffs.count("endpointslice", "EndpointSlice", "delete") == 2
     looks.at(7.0)
-    assert looks.standing.disagreeing_services == 1
+    assert looks.persistent_diffs.disagreeing_services == 1
 
 
 def test_time_in_which_nothing_could_be_seen_does_not_count(looks: Looks) -> None:
-    looks.standing.look(WEB, [change()], {}, 0.0)
-    blind = looks.standing.look(WEB, [change()], {}, 20.0, sighted_since=18.0)
-    assert (blind.begun, blind.look_again_seconds) == ((), 3.0)
-    assert len(looks.standing.look(WEB, [change()], {}, 23.0, sighted_since=18.0).begun) == 1
+    looks.persistent_diffs.look(WEB, [change()], {}, 0.0)
+    blind = looks.persistent_diffs.look(WEB, [change()], {}, 20.0, current_since=18.0)
+    assert (blind.started, blind.look_again_seconds) == ((), 3.0)
+    assert len(looks.persistent_diffs.look(WEB, [change()], {}, 23.0, current_since=18.0).started) == 1

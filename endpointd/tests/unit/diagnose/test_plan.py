@@ -18,7 +18,7 @@ from endpointd.diagnose.changes import Settings, changes_of_all
 from endpointd.diagnose.check import check
 from endpointd.diagnose.offline import OfflineSettings, complete, running_pod
 from endpointd.diagnose.plan import planned
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 SHOP = Path(__file__).parents[4] / "examples" / "shop"
 GOLDEN = Path(__file__).parent / "golden" / "shop.yaml"
@@ -30,12 +30,12 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def at_rest(snapshot: Snapshot, most: int = 100) -> World:
+def at_rest(snapshot: Snapshot, most: int = 100) -> ClusterIndex:
     """Return the cluster with everything published that is planned."""
     items = planned(snapshot, Settings(max_endpoints_per_slice=most))
     slices = tuple(item for item in items if isinstance(item, EndpointSlice))
     rest = tuple(item for item in items if not isinstance(item, EndpointSlice))
-    return World(msgspec.structs.replace(snapshot, slices=slices, endpoints=rest))
+    return ClusterIndex(msgspec.structs.replace(snapshot, slices=slices, endpoints=rest))
 
 
 def test_the_plan_of_the_example_shop_is_the_one_that_was_reviewed() -> None:

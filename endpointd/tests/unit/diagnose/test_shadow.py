@@ -30,7 +30,7 @@ from endpointd.diagnose.shadow import (
     refuse_writes,
 )
 from endpointd.diagnose.shadow_metrics import shadow_families
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 WEB = ObjectKey("default", "web")
 SLICES_ALONE = ShadowSettings(controllers=frozenset(["endpointslice"]))
@@ -59,9 +59,9 @@ class Bed:
             queue=self.queue,
             clock=clock,
             settings=settings,
-            sight=lambda: self.sighted_since,
+            caches_current_since=lambda: self.current_since,
         )
-        self.sighted_since: float | None = 0.0
+        self.current_since: float | None = 0.0
         self.controller = Controller("shadow", self.queue, self.shadow.reconcile, clock=clock)
         self._version = 100
 
@@ -265,10 +265,10 @@ def test_while_a_watch_is_interrupted_nothing_is_told_and_the_time_does_not_coun
         await asyncio.sleep(10.0)
         bed.put(make_pod(ready=False))
         await asyncio.sleep(2.0)
-        bed.sighted_since, before = None, bed.checks
+        bed.current_since, before = None, bed.checks
         await asyncio.sleep(60.0)
         assert bed.checks == before
-        bed.sighted_since = asyncio.get_running_loop().time()
+        bed.current_since = asyncio.get_running_loop().time()
         await asyncio.sleep(4.0)
         assert caplog.messages == []
         bed.put(edited(RIGHT, endpoints=(make_endpoint(make_pod(ready=False)),)))
@@ -395,7 +395,7 @@ def test_one_service_by_itself_has_the_differences_that_it_has_among_all(bed: Be
         make_slice(second, "second-abcde"),
         WRONG,
     )
-    whole = World(
+    whole = ClusterIndex(
         Snapshot(
             services=tuple(bed.services.values()),
             pods=tuple(bed.pods.values()),
@@ -410,7 +410,7 @@ def test_one_service_by_itself_has_the_differences_that_it_has_among_all(bed: Be
         change
         for key in sorted(key_of(service) for service in bed.services.values())
         for change in changes_of_all(
-            World(bed.shadow._snapshot(key)), controllers=frozenset(["endpointslice"])
+            ClusterIndex(bed.shadow._snapshot(key)), controllers=frozenset(["endpointslice"])
         )
     ]
     assert len(expected) >= 3

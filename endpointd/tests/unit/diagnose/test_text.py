@@ -10,7 +10,7 @@ from aiokube.testing.builders import make_node, make_pod, make_pods, make_servic
 from endpointd.diagnose.explain import explain_service
 from endpointd.diagnose.plan import planned
 from endpointd.diagnose.reasons import human_duration
-from endpointd.diagnose.snapshot import Snapshot, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 from endpointd.diagnose.text import Style, service_text
 
 WEB = ObjectKey("default", "web")
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def page(snapshot: Snapshot, *, colours: bool = False) -> str:
     slices = tuple(item for item in planned(snapshot) if isinstance(item, EndpointSlice))
-    world = World(msgspec.structs.replace(snapshot, slices=slices))
+    world = ClusterIndex(msgspec.structs.replace(snapshot, slices=slices))
     return service_text(explain_service(world, WEB, NOW), Style(colours=colours, width=100))
 
 
@@ -62,7 +62,7 @@ def test_a_pod_that_the_endpoints_have_no_room_for_says_so() -> None:
     items = planned(snapshot)
     slices = tuple(item for item in items if isinstance(item, EndpointSlice))
     rest = tuple(item for item in items if not isinstance(item, EndpointSlice))
-    world = World(msgspec.structs.replace(snapshot, slices=slices, endpoints=rest))
+    world = ClusterIndex(msgspec.structs.replace(snapshot, slices=slices, endpoints=rest))
     found = explain_service(world, WEB, NOW)
     cut = [pod for pod in found.pods if "Truncated" in [reason.code for reason in pod.reasons]]
     assert len(cut) == 3
@@ -74,7 +74,7 @@ def test_slices_of_others_that_name_the_service_are_told() -> None:
         metadata=ObjectMeta(name="mesh-1", namespace="default", labels={"kubernetes.io/service-name": "web"}),
         address_type="IPv4",
     )
-    found = explain_service(World(Snapshot(services=(make_service(),), slices=(foreign,))), WEB, NOW)
+    found = explain_service(ClusterIndex(Snapshot(services=(make_service(),), slices=(foreign,))), WEB, NOW)
     assert [reason.text for reason in found.reasons if reason.code == "OthersClaim"] == [
         "slices managed by nobody name this service, too: consumers use them beside ours"
     ]

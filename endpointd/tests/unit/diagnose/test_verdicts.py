@@ -7,7 +7,7 @@ from tests.unit.diagnose.verdicts import SETUPS, VIEWS, Answers, Setup, all_answ
 
 from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.check import check
-from endpointd.diagnose.snapshot import World
+from endpointd.diagnose.snapshot import ClusterIndex
 
 everything = functools.cache(all_answers)
 seen = functools.cache(worlds)
@@ -24,7 +24,7 @@ def test_there_are_at_least_forty_broken_set_ups() -> None:
     assert len([setup for setup in SETUPS if setup.admin != Answers("ready")]) >= 40
 
 
-def texts(world: World) -> list[str]:
+def texts(world: ClusterIndex) -> list[str]:
     return [f"{finding.cause} {finding.fix}" for finding in check(world).findings]
 
 

@@ -15,7 +15,7 @@ from endpointd.cli.cluster_snapshot import snapshot_of
 from endpointd.diagnose.check import check
 from endpointd.diagnose.explain import explain_service
 from endpointd.diagnose.plan import planned
-from endpointd.diagnose.snapshot import Snapshot, Unread, World
+from endpointd.diagnose.snapshot import ClusterIndex, Snapshot, Unread
 from tests.cluster.setups import LONG_AGO, Json, container, pod, service, waiting
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -441,23 +441,23 @@ def manifest(document: Json) -> Manifest:
     return Manifest(document, "setups.yaml", 1)
 
 
-def worlds() -> dict[str, World]:
+def worlds() -> dict[str, ClusterIndex]:
     """Return what each view sees of all set-ups together: ``kubectl get -A``."""
     documents = [document for setup in SETUPS for document in documents_of(setup)]
     everything = snapshot_of([*map(manifest, documents), *map(manifest, NODES)])
     forbidden = Unread("nodes", 'nodes is forbidden: User "viewer" cannot list resource "nodes"')
     kinds = ("Service", "Pod")
     return {
-        "admin": World(everything),
-        "view": World(msgspec.structs.replace(everything, nodes=(), unread=(forbidden,))),
-        "export": World(snapshot_of([*map(manifest, documents)], is_complete=False)),
-        "get all": World(
+        "admin": ClusterIndex(everything),
+        "view": ClusterIndex(msgspec.structs.replace(everything, nodes=(), unread=(forbidden,))),
+        "export": ClusterIndex(snapshot_of([*map(manifest, documents)], is_complete=False)),
+        "get all": ClusterIndex(
             snapshot_of([manifest(one) for one in documents if one["kind"] in kinds], is_complete=False)
         ),
     }
 
 
-def asked(world: World, setup: Setup, found_codes: Iterable[str]) -> Answers:
+def asked(world: ClusterIndex, setup: Setup, found_codes: Iterable[str]) -> Answers:
     """Return what is said of a set-up in one view."""
     key = ObjectKey(setup.namespace, "web")
     namespace, _, name = setup.pod.rpartition("/")

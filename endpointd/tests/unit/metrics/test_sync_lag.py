@@ -61,7 +61,7 @@ def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clo
 def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     lag.take(WEB)
-    lag.needless(WEB)
+    lag.skipped(WEB)
     clock.now = 4.0
     lag.take(WEB)
     lag.published(WEB)

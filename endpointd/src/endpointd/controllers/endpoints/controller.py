@@ -28,7 +28,7 @@ from endpointd.controllers.endpoints.subsets import MAX_ADDRESSES
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder
 from endpointd.controllers.rejections import Rejections
-from endpointd.controllers.repair_throttle import RepairPace
+from endpointd.controllers.repair_throttle import RepairThrottle
 
 NAME = "endpoints-controller"
 EVENT_COMPONENT = "endpoint-controller"
@@ -98,7 +98,7 @@ class EndpointsController:
         self._relists = relists or RelistGate()
         # What the audit is rebuilding: it must hear of the changes that come meanwhile.
         self._audited: tuple[ObjectKey, ServiceState] | None = None
-        self._pace = RepairPace(clock, settings.repair_interval_seconds)
+        self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
         self._writes = WriteRecorder(endpoints, _content)
         self.rejections = Rejections(recorder)
 
@@ -202,7 +202,7 @@ class EndpointsController:
         if new is not None and isinstance(state.plan(new, None), Nothing):
             return
         state.needs_plan = True
-        self._queue.add_after(key, self._pace.delay_seconds(key))
+        self._queue.add_after(key, self._repair_throttle.delay_seconds(key))
 
     def _observed(self, key: ObjectKey) -> Endpoints | None:
         """Return what a service's Endpoints counts as: what we sent, where it is what the server made of that.

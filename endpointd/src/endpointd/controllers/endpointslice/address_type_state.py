@@ -1,4 +1,4 @@
-"""What one service should have and has in one address type, and what a change has touched: kept as changes arrive.
+"""What one service should have and has in one address type, and what a change made dirty: kept as changes arrive.
 
 Every method costs O(what changed): a pod's change looks at one endpoint, a slice's change at its own endpoints.
 """
@@ -19,12 +19,12 @@ from endpointd.controllers.endpointslice.desired import (
 from endpointd.controllers.endpointslice.distribution import topology_aware
 from endpointd.controllers.endpointslice.hint_counts import HintCounts
 from endpointd.controllers.endpointslice.hints import TopologyView
-from endpointd.controllers.endpointslice.plan import FamilyPlan, FamilyView
+from endpointd.controllers.endpointslice.plan import AddressTypePlan, AddressTypeView
 from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.endpointslice.topology import RatiosOf, Refusal
 
 
-class FamilyState:
+class AddressTypeState:
     """One service and address type."""
 
     def __init__(
@@ -42,7 +42,7 @@ class FamilyState:
         # Every pod in _desired is either in _unplaced or has its slice in _holders, never both.
         self._holders: dict[str, str] = {}
         self._unplaced: dict[str, DesiredEndpoint] = {}
-        self._touched: set[str] = set()
+        self._dirty: set[str] = set()
         # Slices that a plan let be because nothing else was there (placeholders): it looks again when something is.
         self._resting: set[str] = set()
         # Port key to size to the names of the slices of that size.
@@ -67,7 +67,7 @@ class FamilyState:
             self._hints.count_endpoint(wanted.endpoint if wanted is not None else None, 1)
         holder = self._holders.get(pod)
         if holder is not None:
-            self._touched.add(holder)
+            self._dirty.add(holder)
         if wanted is None:
             del self._desired[pod]
             self._count(old, wanted)
@@ -113,28 +113,28 @@ class FamilyState:
         if self._hints is not None:
             self._hints.add(observed)
         if not self._claim(observed):
-            self._touched.add(name)
+            self._dirty.add(name)
 
-    def forsake_ports(self, key: str) -> None:
+    def drop_ports(self, key: str) -> None:
         """Look again at the slices of ports that no pod has any more."""
         self._disturb()
         for names in self._by_size.get(key, {}).values():
-            self._touched.update(names)
+            self._dirty.update(names)
 
-    def settle(self, plan: FamilyPlan) -> None:
-        """Take note of which touched slices a plan found right.
+    def settle(self, plan: AddressTypePlan) -> None:
+        """Take note of which dirty slices a plan found right.
 
         What the plan writes stays to be done until it is observed: a write may fail.
         """
         self._hints_untold = False
-        self._refusal_told = plan.shared_out.refusal if plan.shared_out is not None else None
-        for name in plan.right:
+        self._refusal_told = plan.hint_allocation.refusal if plan.hint_allocation is not None else None
+        for name in plan.unchanged:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
             piece = self._slices[name].slice
             self._forget(name)
             self._take_in(name, piece)
-            if name in self._touched:
-                self._touched.discard(name)
+            if name in self._dirty:
+                self._dirty.discard(name)
                 self._resting.add(name)
 
     def _rest_lone_placeholder(self) -> None:
@@ -144,22 +144,22 @@ class FamilyState:
         (observed,) = self._slices.values()
         piece = observed.slice
         if (
-            observed.name in self._touched
+            observed.name in self._dirty
             and not piece.endpoints
             and not piece.ports
             and (piece.metadata.labels or {}) == self._labels
         ):
-            self._touched.discard(observed.name)
+            self._dirty.discard(observed.name)
             self._resting.add(observed.name)
 
     def _disturb(self) -> None:
         if self._resting:
-            self._touched |= self._resting
+            self._dirty |= self._resting
             self._resting.clear()
 
     def _forget(self, name: str) -> None:
         self._not_owned.pop(name, None)
-        self._touched.discard(name)
+        self._dirty.discard(name)
         self._resting.discard(name)
         observed = self._slices.pop(name, None)
         if observed is None:
@@ -217,7 +217,7 @@ class FamilyState:
     def needs_plan(self) -> bool:
         """Tell whether a plan could find something to do; False is certain, True is not."""
         return bool(
-            self._touched or self._unplaced or self._not_owned or not self._slices or not self._hints_can_stay
+            self._dirty or self._unplaced or self._not_owned or not self._slices or not self._hints_can_stay
         )
 
     @property
@@ -227,19 +227,19 @@ class FamilyState:
             not self._hints_untold and self._hints.can_stay(self._ratios_of(), self._refusal_told)
         )
 
-    def view(self, max_endpoints: int) -> FamilyView:
-        """Return what a plan is made from: O(what is touched)."""
+    def view(self, max_endpoints: int) -> AddressTypeView:
+        """Return what a plan is made from: O(what is dirty)."""
         unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
-        return FamilyView(
+        return AddressTypeView(
             service=self.service,
             address_type=self.address_type,
             max_endpoints=max_endpoints,
             total_slices=len(self._slices) + len(self._not_owned),
-            touched=tuple(self._slices[name] for name in sorted(self._touched)),
+            dirty=tuple(self._slices[name] for name in sorted(self._dirty)),
             not_owned=tuple(self._not_owned[name] for name in sorted(self._not_owned)),
             unplaced=unplaced,
-            rooms={
-                key: tuple(self._rooms(key, max_endpoints))
+            with_capacity={
+                key: tuple(self._slices_with_capacity(key, max_endpoints))
                 for key in {wanted.ports.key for wanted in unplaced}
             },
             wanted_ports=self._wanted_ports,
@@ -249,26 +249,26 @@ class FamilyState:
         )
 
     def _topology_view(self, hints: HintCounts) -> TopologyView:
-        touched = frozenset(self._touched)
+        dirty = frozenset(self._dirty)
 
-        def untouched() -> Iterator[ObservedSlice]:
-            return (self._slices[name] for name in sorted(self._slices) if name not in touched)
+        def clean() -> Iterator[ObservedSlice]:
+            return (self._slices[name] for name in sorted(self._slices) if name not in dirty)
 
         return TopologyView(
             ratios=self._ratios_of(),
             ready=hints.ready,
             without_zone=hints.without_zone,
-            hinted=hints.sums_without(touched),
-            unsound=hints.unsound_without(touched),
-            any_hinted=hints.any_hinted_without(touched),
-            touched=touched,
-            untouched=untouched,
+            hinted=hints.sums_without(dirty),
+            unsound=hints.unsound_without(dirty),
+            any_hinted=hints.any_hinted_without(dirty),
+            dirty=dirty,
+            clean=clean,
         )
 
-    def _rooms(self, key: str, max_endpoints: int) -> Iterator[ObservedSlice]:
+    def _slices_with_capacity(self, key: str, max_endpoints: int) -> Iterator[ObservedSlice]:
         for size, names in self._by_size.get(key, {}).items():
             if size < max_endpoints:
-                free = names - self._touched if self._touched else names
+                free = names - self._dirty if self._dirty else names
                 if free:
                     yield self._slices[min(free)]
 

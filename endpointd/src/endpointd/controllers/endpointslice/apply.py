@@ -4,7 +4,7 @@ from aiokube.api.core import Service
 from aiokube.api.meta import key_of
 from aiokube.runtime.writer import Writer
 from endpointd.controllers.endpointslice.observer import SliceObserver
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.state import ServicePlan
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter, SliceWrites, WrittenSlices
 
@@ -43,7 +43,7 @@ class SliceApplier:
             self._observe(service, None, outcome)
         return failures
 
-    def _observe(self, service: Service, plan: FamilyPlan | None, outcome: SliceWrites) -> None:
+    def _observe(self, service: Service, plan: AddressTypePlan | None, outcome: SliceWrites) -> None:
         self._observer.changed("create", outcome.created)
         self._observer.changed("update", outcome.updated)
         self._observer.changed("delete", outcome.deleted)

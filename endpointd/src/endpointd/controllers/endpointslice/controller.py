@@ -37,7 +37,7 @@ from endpointd.controllers.indexes import (
 from endpointd.controllers.membership import Membership
 from endpointd.controllers.recording import WriteRecorder, slice_content
 from endpointd.controllers.rejections import Rejections
-from endpointd.controllers.repair_throttle import RepairPace
+from endpointd.controllers.repair_throttle import RepairThrottle
 from endpointd.controllers.slice_writes import SliceFailure
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class EndpointSliceController:
             writer, self, writes_at_once=settings.writes_at_once, observer=self._observer
         )
         self._states: dict[ObjectKey, ServiceState] = {}
-        self._pace = RepairPace(clock, settings.repair_interval_seconds)
+        self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
         self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, settings.missing_node_grace_seconds)
         self._topology_aware: set[ObjectKey] = set()
@@ -174,7 +174,7 @@ class EndpointSliceController:
                 old.ready_since if old is not None else None, new.ready_since if new is not None else None
             )
             self._set_pod(service, state, pod.metadata.name, new)
-            to_be_planned = self._wake(service, state, self._settings.batch_period_seconds)
+            to_be_planned = self._enqueue(service, state, self._settings.batch_period_seconds)
         except Exception:
             self._distrust(service)
             raise
@@ -226,7 +226,7 @@ class EndpointSliceController:
                     continue
                 try:
                     self._set_pod(service, state, pod.metadata.name, pod)
-                    self._wake(service, state, self._settings.batch_period_seconds)
+                    self._enqueue(service, state, self._settings.batch_period_seconds)
                 except Exception:
                     log.exception(
                         "a change of node %s could not be applied to service %s", pod.node_name, service
@@ -259,7 +259,7 @@ class EndpointSliceController:
         for count, key in enumerate(list(self._topology_aware), 1):
             state = self._states.get(key)
             if state is not None:
-                self._wake(key, state, self._settings.batch_period_seconds)
+                self._enqueue(key, state, self._settings.batch_period_seconds)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
@@ -359,7 +359,7 @@ class EndpointSliceController:
             raise
         if self._writes.under_way or not state.needs_plan:
             return
-        self._wake(service, state, self._pace.delay_seconds(service))
+        self._enqueue(service, state, self._repair_throttle.delay_seconds(service))
 
     def _take_in(
         self, service: ObjectKey, state: ServiceState, name: str, counted: EndpointSlice | None
@@ -368,7 +368,7 @@ class EndpointSliceController:
         if self._audited is not None and self._audited[0] == service:
             self._audited[1].observe(name, counted)
 
-    def _wake(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
+    def _enqueue(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
         """Have a service looked at where it may need it; return whether something may have to be written."""
         needs_plan = state.needs_plan
         if not needs_plan:

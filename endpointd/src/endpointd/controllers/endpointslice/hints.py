@@ -43,30 +43,30 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     without_zone: int
     """How many of these are in no zone."""
     hinted: HintSums
-    """The hints of the untouched sound slices."""
+    """The hints of the clean sound slices."""
     unsound: AbstractSet[str]
-    """The names of the other untouched slices."""
+    """The names of the other clean slices."""
     any_hinted: bool
-    """Whether any endpoint of an untouched slice has hints."""
-    touched: AbstractSet[str]
+    """Whether any endpoint of a clean slice has hints."""
+    dirty: AbstractSet[str]
     """The names of the slices that are not in these sums. Others may be written nevertheless, for their room."""
-    untouched: Callable[[], Iterable[ObservedSlice]]
-    """The untouched slices by name; asked for only where their hints have to change."""
+    clean: Callable[[], Iterable[ObservedSlice]]
+    """The clean slices by name; asked for only where their hints have to change."""
 
 
-class SharedOut(msgspec.Struct, frozen=True, gc=False):
+class HintAllocation(msgspec.Struct, frozen=True, gc=False):
     """What came of it: hints by zone, or why there are none."""
 
     hinted: Mapping[str, int]
     refusal: Refusal | None = None
 
 
-def share_out(
+def allocate_hints(
     view: TopologyView,
     drafts: Sequence[Draft],
     unchanged: Iterable[ObservedSlice],
     reopen: Callable[[ObservedSlice], Draft],
-) -> SharedOut:
+) -> HintAllocation:
     """Give the endpoints of all drafts their hints (S-93 to S-97).
 
     ``unchanged`` are slices that were looked at and found right otherwise. A slice whose hints do not fit any more is
@@ -79,14 +79,12 @@ def share_out(
     bases = {draft.base.name for draft in drafts if draft.base is not None}
     opened = list(drafts)
     sums = view.hinted.copy()
-    for draft in drafts:  # an untouched slice that is written for the room that it has
-        if draft.base is not None and draft.base.name not in view.touched | view.unsound:
+    for draft in drafts:  # a clean slice that is written for the room that it has
+        if draft.base is not None and draft.base.name not in view.dirty | view.unsound:
             sums.subtract(SliceHints.of(draft.base.slice.endpoints or ()))
     if view.unsound:
         opened += [
-            reopen(piece)
-            for piece in view.untouched()
-            if piece.name in view.unsound and piece.name not in bases
+            reopen(piece) for piece in view.clean() if piece.name in view.unsound and piece.name not in bases
         ]
     kept: list[ObservedSlice] = []
     for piece in unchanged:
@@ -98,10 +96,10 @@ def share_out(
             opened.append(reopen(piece))
     hinted = _hint(opened, sums, allocations)
     if hinted.can_stay(allocations):
-        return SharedOut(hinted.zones)
+        return HintAllocation(hinted.zones)
     # What stands does not leave enough room: keep what fits, slice by slice (S-94), or nothing where that does not do.
-    untouched = (piece for piece in view.untouched() if piece.name not in bases | view.unsound)
-    standing = [*untouched, *kept]
+    clean = (piece for piece in view.clean() if piece.name not in bases | view.unsound)
+    standing = [*clean, *kept]
     for fits in (_fits, _fits_never):
         sums = HintSums()
         kept = []
@@ -116,7 +114,7 @@ def share_out(
         hinted = _hint(opened, sums, allocations)
         if hinted.can_stay(allocations):
             break
-    return SharedOut(hinted.zones)
+    return HintAllocation(hinted.zones)
 
 
 def _fits(hints: SliceHints, sums: HintSums, allocations: Mapping[str, ZoneAllocation]) -> bool:
@@ -187,11 +185,11 @@ def _without_hints(
     drafts: Sequence[Draft],
     unchanged: Iterable[ObservedSlice],
     reopen: Callable[[ObservedSlice], Draft],
-) -> SharedOut:
+) -> HintAllocation:
     """Strip all hints: from what is written anyway, and from every slice that still has some."""
     opened = list(drafts)
     bases = {draft.base.name for draft in drafts if draft.base is not None}
-    candidates = (*view.untouched(), *unchanged) if view.any_hinted else tuple(unchanged)
+    candidates = (*view.clean(), *unchanged) if view.any_hinted else tuple(unchanged)
     opened += [
         reopen(piece)
         for piece in candidates
@@ -200,7 +198,7 @@ def _without_hints(
     ]
     for draft in opened:
         draft.endpoints[:] = map(without_hints, draft.endpoints)
-    return SharedOut({}, refusal)
+    return HintAllocation({}, refusal)
 
 
 class HintEvent(msgspec.Struct, frozen=True, gc=False):
@@ -216,7 +214,9 @@ class HintStatus(msgspec.Struct, frozen=True, gc=False):
 
     told: bool = False
 
-    def after(self, address_type: str, outcome: SharedOut | None) -> "tuple[HintStatus, HintEvent | None]":
+    def after(
+        self, address_type: str, outcome: HintAllocation | None
+    ) -> "tuple[HintStatus, HintEvent | None]":
         """Return the status and what to tell after a plan; no outcome means that hints are not asked for.
 
         S-82, S-93, S-97. As upstream, one flag serves all address types of a service.

@@ -13,7 +13,7 @@ from endpointd.controllers.endpointslice.distribution import (
     traffic_distribution,
 )
 from endpointd.controllers.endpointslice.observer import Operation, Result
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.sync_lag import SyncLag
 
@@ -48,7 +48,7 @@ class SliceMetrics:
         """Begin to count the lag."""
         self.lag.changed(service)
 
-    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
         """Count what a sync adds and removes, once for each address type, quiet ones too."""
         self.lag.take(key_of(service))
         idle = families
@@ -67,7 +67,7 @@ class SliceMetrics:
         """Count writes."""
         self.changes[operation] += count
 
-    def family_written(self, service: Service, plan: FamilyPlan) -> None:
+    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
         """Count the slices that a sync changed."""
         self._slices_changed(service).observe(len(plan.create) + len(plan.update) + len(plan.delete))
 
@@ -76,7 +76,7 @@ class SliceMetrics:
         if wrote:
             self.lag.published(service)
         else:
-            self.lag.needless(service)
+            self.lag.skipped(service)
 
     def failed(self, service: ObjectKey) -> None:
         """Let the lag grow."""

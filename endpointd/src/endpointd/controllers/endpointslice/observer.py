@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from aiokube.api.core import Service
 from aiokube.api.meta import ObjectKey
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 
 Operation = Literal["create", "update", "delete"]
@@ -23,7 +23,7 @@ class SliceObserver(Protocol):
         """Take note of a pod's change that has to be published, in the loop turn in which it was stored."""
         ...
 
-    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
         """Take note of a sync's plan: those of its address types that were looked at, of so many in all."""
         ...
 
@@ -31,7 +31,7 @@ class SliceObserver(Protocol):
         """Take note of writes that succeeded."""
         ...
 
-    def family_written(self, service: Service, plan: FamilyPlan) -> None:
+    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
         """Take note of a plan, not an empty one, that has been carried out in full."""
         ...
 
@@ -62,13 +62,13 @@ class NoObserver:
     def pod_changed(self, service: ObjectKey) -> None:
         """Do nothing."""
 
-    def planned(self, service: Service, plans: Sequence[FamilyPlan], families: int) -> None:
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
         """Do nothing."""
 
     def changed(self, operation: Operation, count: int = 1) -> None:
         """Do nothing."""
 
-    def family_written(self, service: Service, plan: FamilyPlan) -> None:
+    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
         """Do nothing."""
 
     def completed(self, service: ObjectKey, *, wrote: bool) -> None:

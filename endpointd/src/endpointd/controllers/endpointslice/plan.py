@@ -1,6 +1,6 @@
 """Which slices to create, update and delete: a pure function (behaviour 2.6 to 2.9).
 
-What it looks at is what a change has touched, so its cost is that of the change. With everything touched it is
+What it looks at is what a change made dirty, so its cost is that of the change. With everything dirty it is
 a full reconciliation: there is no second algorithm.
 """
 
@@ -24,45 +24,45 @@ from endpointd.controllers.endpointslice.desired import (
     same_identity,
     slice_labels,
 )
-from endpointd.controllers.endpointslice.hints import SharedOut, TopologyView, share_out
+from endpointd.controllers.endpointslice.hints import HintAllocation, TopologyView, allocate_hints
 
 
-class FamilyView(msgspec.Struct, frozen=True, gc=False):
+class AddressTypeView(msgspec.Struct, frozen=True, gc=False):
     """What a plan for one service and address type is made from. Nothing of it is changed."""
 
     service: Service
     address_type: str
     max_endpoints: int
     total_slices: int
-    """How many slices there are of this type, touched or not, owned or not."""
-    touched: tuple[ObservedSlice, ...]
+    """How many slices there are of this type, dirty or not, owned or not."""
+    dirty: tuple[ObservedSlice, ...]
     """Owned slices that may not be as they should, by name."""
     not_owned: tuple[ObservedSlice, ...]
     """Slices under our label that belong to somebody else, or to an earlier service of this name, by name."""
     unplaced: tuple[DesiredEndpoint, ...]
     """Endpoints that no slice holds, by pod."""
-    rooms: Mapping[str, tuple[ObservedSlice, ...]]
-    """For each key of ``unplaced``: untouched slices, the best of each size (one is enough)."""
+    with_capacity: Mapping[str, tuple[ObservedSlice, ...]]
+    """For each key of ``unplaced``: clean slices, the best of each size (one is enough)."""
     wanted_ports: Mapping[str, int]
     """Keys of port sets that some pod of the service has."""
     desired: Mapping[str, DesiredEndpoint]
-    """Every endpoint by pod; only the pods in touched slices are looked up."""
+    """Every endpoint by pod; only the pods in dirty slices are looked up."""
     holders: Mapping[str, str]
-    """Pod to the slice that holds its endpoint; only the pods in touched slices are looked up."""
+    """Pod to the slice that holds its endpoint; only the pods in dirty slices are looked up."""
     topology: TopologyView | None = None
     """What hints are shared out from; None where the service does not ask for topology-aware hints."""
 
 
-class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
-    """What to write, in this order; and which touched slices turned out to be right."""
+class AddressTypePlan(msgspec.Struct, frozen=True, gc=False):
+    """What to write, in this order; and which dirty slices turned out to be right."""
 
     create: tuple[EndpointSlice, ...] = ()
     update: tuple[EndpointSlice, ...] = ()
     delete: tuple[EndpointSlice, ...] = ()
-    right: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
-    shared_out: SharedOut | None = None
+    hint_allocation: HintAllocation | None = None
     """What came of sharing out hints, None where they are not asked for."""
 
     @property
@@ -74,19 +74,19 @@ class FamilyPlan(msgspec.Struct, frozen=True, gc=False):
 class _Draft:
     """A slice that is being filled: an existing one to be written anew, or one to be created."""
 
-    __slots__ = ("base", "endpoints", "ports", "takes_away")
+    __slots__ = ("base", "endpoints", "ports", "removes_traffic")
 
     def __init__(
         self,
         base: ObservedSlice | None,
         ports: PortSet,
         endpoints: list[Endpoint],
-        takes_away: bool = False,
+        removes_traffic: bool = False,
     ) -> None:
         self.base = base
         self.ports = ports
         self.endpoints = endpoints
-        self.takes_away = takes_away
+        self.removes_traffic = removes_traffic
 
 
 class _Packing:
@@ -96,12 +96,12 @@ class _Packing:
         self.create: list[_Draft] = []
         self.update: list[_Draft] = []
         self.delete: list[ObservedSlice] = []
-        self.right: list[ObservedSlice] = []
+        self.unchanged: list[ObservedSlice] = []
         self.added = 0
         self.removed = 0
 
 
-def plan_family(view: FamilyView, trigger_time: str | None) -> FamilyPlan:
+def plan_address_type(view: AddressTypeView, trigger_time: str | None) -> AddressTypePlan:
     """Say what makes the slices of one address type right.
 
     Deterministic: equal views give equal plans. Applied in full to the slices of the view, it leaves a state for
@@ -110,55 +110,62 @@ def plan_family(view: FamilyView, trigger_time: str | None) -> FamilyPlan:
     """
     packing = _Packing()
     labels = slice_labels(view.service)
-    touched: dict[str, list[ObservedSlice]] = {}
-    for observed in view.touched:
-        touched.setdefault(observed.ports.key, []).append(observed)
+    dirty: dict[str, list[ObservedSlice]] = {}
+    for observed in view.dirty:
+        dirty.setdefault(observed.ports.key, []).append(observed)
     unplaced: dict[str, dict[str, DesiredEndpoint]] = {}
     for wanted in view.unplaced:
         unplaced.setdefault(wanted.ports.key, {})[wanted.pod] = wanted
     packing.delete.extend(view.not_owned)
-    for key in sorted(touched.keys() | unplaced.keys()):
+    for key in sorted(dirty.keys() | unplaced.keys()):
         if key in view.wanted_ports:
-            _pack(packing, view, labels, touched.get(key, ()), unplaced.get(key, {}), view.rooms.get(key, ()))
+            _pack(
+                packing,
+                view,
+                labels,
+                dirty.get(key, ()),
+                unplaced.get(key, {}),
+                view.with_capacity.get(key, ()),
+            )
         else:  # S-46
-            packing.delete.extend(touched[key])
-            packing.removed += sum(observed.size for observed in touched[key])
+            packing.delete.extend(dirty[key])
+            packing.removed += sum(observed.size for observed in dirty[key])
     _keep_a_placeholder(packing, view, labels)
-    shared_out = _share_out(packing, view.topology) if view.topology is not None else None
-    return _finish(packing, view, labels, trigger_time, shared_out)
+    hint_allocation = _allocate_hints(packing, view.topology) if view.topology is not None else None
+    return _finish(packing, view, labels, trigger_time, hint_allocation)
 
 
 def _pack(
     packing: _Packing,
-    view: FamilyView,
+    view: AddressTypeView,
     labels: Labels,
-    touched: Sequence[ObservedSlice],
+    dirty: Sequence[ObservedSlice],
     remaining: dict[str, DesiredEndpoint],
-    rooms: Iterable[ObservedSlice],
+    with_capacity: Iterable[ObservedSlice],
 ) -> None:
     """Place the endpoints of one port set (S-40 to S-45)."""
-    dirty: list[_Draft] = []
-    intact = list(rooms)
+    rewritten: list[_Draft] = []
+    intact = list(with_capacity)
     claimed: set[str] = set()
-    for observed in touched:  # S-40: keep what is desired, drop the rest
-        kept, changed, dropped, takes_away = _keep(view, observed, claimed)
+    for observed in dirty:  # S-40: keep what is desired, drop the rest
+        kept, changed, dropped, removes_traffic = _keep(view, observed, claimed)
         packing.removed += dropped
         if changed and not kept:
             packing.delete.append(observed)
         elif changed:
-            dirty.append(_Draft(observed, observed.ports, kept, takes_away))
+            rewritten.append(_Draft(observed, observed.ports, kept, removes_traffic))
         elif (observed.slice.metadata.labels or {}) != labels:
-            dirty.append(_Draft(observed, observed.ports, list(observed.slice.endpoints or ())))
+            rewritten.append(_Draft(observed, observed.ports, list(observed.slice.endpoints or ())))
         else:
-            packing.right.append(observed)
+            packing.unchanged.append(observed)
             intact.append(observed)
     if remaining:
         for pod in claimed:
             remaining.pop(pod, None)
     packing.added += len(remaining)
-    packing.update.extend(dirty)
+    packing.update.extend(rewritten)
     waiting = list(remaining.values())
-    for draft in sorted(dirty, key=lambda draft: -len(draft.endpoints)):  # S-42: fullest first
+    for draft in sorted(rewritten, key=lambda draft: -len(draft.endpoints)):  # S-42: fullest first
         room = view.max_endpoints - len(draft.endpoints)
         if room > 0 and waiting:
             draft.endpoints.extend(wanted.endpoint for wanted in waiting[:room])
@@ -172,7 +179,7 @@ def _pack(
         )
         if fitting:
             best = min(fitting, key=lambda observed: (-observed.size, observed.name))
-            packing.right = [observed for observed in packing.right if observed is not best]
+            packing.unchanged = [observed for observed in packing.unchanged if observed is not best]
             endpoints = [*(best.slice.endpoints or ()), *(wanted.endpoint for wanted in waiting)]
             packing.update.append(_Draft(best, best.ports, endpoints))
             return
@@ -181,7 +188,7 @@ def _pack(
 
 
 def _keep(
-    view: FamilyView, observed: ObservedSlice, claimed: set[str]
+    view: AddressTypeView, observed: ObservedSlice, claimed: set[str]
 ) -> tuple[list[Endpoint], bool, int, bool]:
     """Return the endpoints of a slice that stay, whether it changes, how many were dropped, and if it takes traffic away.
 
@@ -189,7 +196,7 @@ def _keep(
     """
     namespace = view.service.metadata.namespace
     kept: list[Endpoint] = []
-    changed = takes_away = False
+    changed = removes_traffic = False
     endpoints = observed.slice.endpoints or ()
     # Not looked up for each endpoint: this is the hot path.
     name, port_key = observed.name, observed.ports.key
@@ -207,7 +214,7 @@ def _keep(
             # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
             or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
         ):
-            changed = takes_away = True
+            changed = removes_traffic = True
             continue
         claimed.add(pod)
         if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, whatever_hints=with_hints):
@@ -217,11 +224,11 @@ def _keep(
             changed = True
             kept.append(wanted.endpoint)
             if endpoint.conditions.ready is not False and wanted.endpoint.conditions.ready is False:
-                takes_away = True
-    return kept, changed, len(endpoints) - len(kept), takes_away
+                removes_traffic = True
+    return kept, changed, len(endpoints) - len(kept), removes_traffic
 
 
-def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> None:
+def _keep_a_placeholder(packing: _Packing, view: AddressTypeView, labels: Labels) -> None:
     """Leave an empty slice where all would go and none would come (S-50)."""
     if packing.create or len(packing.delete) < view.total_slices:
         return
@@ -229,12 +236,12 @@ def _keep_a_placeholder(packing: _Packing, view: FamilyView, labels: Labels) -> 
     # where upstream writes the first of them anew.
     for place, observed in enumerate(packing.delete):
         if _is_placeholder(observed, view, labels):
-            packing.right.append(packing.delete.pop(place))
+            packing.unchanged.append(packing.delete.pop(place))
             return
     packing.create.append(_Draft(None, NO_PORTS, []))
 
 
-def _is_placeholder(observed: ObservedSlice, view: FamilyView, labels: Labels) -> bool:
+def _is_placeholder(observed: ObservedSlice, view: AddressTypeView, labels: Labels) -> bool:
     piece = observed.slice
     return (
         not piece.endpoints
@@ -244,32 +251,32 @@ def _is_placeholder(observed: ObservedSlice, view: FamilyView, labels: Labels) -
     )
 
 
-def _share_out(packing: _Packing, topology: TopologyView) -> SharedOut:
+def _allocate_hints(packing: _Packing, topology: TopologyView) -> HintAllocation:
     """Give hints to what is written; what stands with hints that fit no more is written, too."""
-    unchanged = tuple(packing.right)
+    unchanged = tuple(packing.unchanged)
 
     def reopen(observed: ObservedSlice) -> _Draft:
-        packing.right = [other for other in packing.right if other is not observed]
+        packing.unchanged = [other for other in packing.unchanged if other is not observed]
         draft = _Draft(observed, observed.ports, list(observed.slice.endpoints or ()))
         packing.update.append(draft)
         return draft
 
-    return share_out(topology, [*packing.create, *packing.update], unchanged, reopen)
+    return allocate_hints(topology, [*packing.create, *packing.update], unchanged, reopen)
 
 
 def _finish(
     packing: _Packing,
-    view: FamilyView,
+    view: AddressTypeView,
     labels: Labels,
     trigger_time: str | None,
-    shared_out: SharedOut | None,
-) -> FamilyPlan:
+    hint_allocation: HintAllocation | None,
+) -> AddressTypePlan:
     """Turn the drafts into slices, removals first: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
     service = view.service
     creates = list(packing.create)
     _drop_unchanged(packing, labels)
     # What sends traffic to where nobody is comes before what only adds to it.
-    in_turn = sorted(packing.update, key=lambda draft: not draft.takes_away)
+    in_turn = sorted(packing.update, key=lambda draft: not draft.removes_traffic)
     updates = [_written(draft, labels, trigger_time) for draft in in_turn]
     deletes: list[EndpointSlice] = []
     for observed in packing.delete:
@@ -279,7 +286,7 @@ def _finish(
             deletes.append(observed.slice)
     if service.terminating:
         creates = []
-    return FamilyPlan(
+    return AddressTypePlan(
         create=tuple(
             _with_trigger_time(
                 new_slice(service, view.address_type, draft.ports, tuple(draft.endpoints)), trigger_time
@@ -288,10 +295,10 @@ def _finish(
         ),
         update=tuple(updates),
         delete=tuple(deletes),
-        right=tuple(observed.name for observed in packing.right),
+        unchanged=tuple(observed.name for observed in packing.unchanged),
         added=packing.added,
         removed=packing.removed,
-        shared_out=shared_out,
+        hint_allocation=hint_allocation,
     )
 
 
@@ -305,7 +312,7 @@ def _drop_unchanged(packing: _Packing, labels: Labels) -> None:
             and tuple(draft.endpoints) == (base.slice.endpoints or ())
             and (base.slice.metadata.labels or {}) == labels
         ):
-            packing.right.append(base)
+            packing.unchanged.append(base)
         else:
             changed.append(draft)
     packing.update = changed
@@ -327,7 +334,7 @@ def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> Endpoin
 
 
 def _recycled(
-    draft: _Draft, old: EndpointSlice, view: FamilyView, labels: Labels, trigger_time: str | None
+    draft: _Draft, old: EndpointSlice, view: AddressTypeView, labels: Labels, trigger_time: str | None
 ) -> EndpointSlice:
     """Return a new slice under the name of one that would be deleted: nothing else of it stays (S-63).
 

@@ -11,7 +11,7 @@ from aiokube.api.core import Labels, Pod, Service
 from aiokube.api.discovery import Endpoint, EndpointSlice
 from aiokube.api.selectors import matches
 from aiokube.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
-from endpointd.controllers.endpointslice.address_type_state import FamilyState
+from endpointd.controllers.endpointslice.address_type_state import AddressTypeState
 from endpointd.controllers.endpointslice.desired import (
     DesiredEndpoint,
     PodTranslator,
@@ -20,7 +20,7 @@ from endpointd.controllers.endpointslice.desired import (
 )
 from endpointd.controllers.endpointslice.distribution import topology_aware
 from endpointd.controllers.endpointslice.hints import HintEvent, HintStatus
-from endpointd.controllers.endpointslice.plan import FamilyPlan, plan_family
+from endpointd.controllers.endpointslice.plan import AddressTypePlan, plan_address_type
 from endpointd.controllers.endpointslice.service_counts import ServiceCounts
 from endpointd.controllers.endpointslice.topology import RatiosOf
 from endpointd.controllers.pods import rejection_of
@@ -34,7 +34,7 @@ class ServicePlan:
 
     def __init__(
         self,
-        families: list[tuple[FamilyState, FamilyPlan]],
+        families: list[tuple[AddressTypeState, AddressTypePlan]],
         strays: list[EndpointSlice],
         trigger_time: str | None,
     ) -> None:
@@ -64,7 +64,7 @@ class ServiceState:
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self._wanted_ports: dict[str, int] = {}
         self._families = {
-            family: FamilyState(service, family, self._wanted_ports, ratios_of)
+            family: AddressTypeState(service, family, self._wanted_ports, ratios_of)
             for family in self.translator.address_types
         }
         self._port_keys: dict[str, str] = {}
@@ -189,7 +189,7 @@ class ServiceState:
             if not self._wanted_ports[old]:
                 del self._wanted_ports[old]
                 for family in self._families.values():
-                    family.forsake_ports(old)
+                    family.drop_ports(old)
         if key is not None:
             self._port_keys[pod] = key
             # Slices of ports that become wanted are looked at already: nobody wanted them.
@@ -235,22 +235,22 @@ class ServiceState:
         """Take note of the hints that a plan has given, and return what is to be told of them (S-75)."""
         events: list[HintEvent] = []
         for family, family_plan in plan.families:
-            self.hint_status, event = self.hint_status.after(family.address_type, family_plan.shared_out)
+            self.hint_status, event = self.hint_status.after(family.address_type, family_plan.hint_allocation)
             if event is not None:
                 events.append(event)
         return events
 
     def plan(self, max_endpoints: int, trigger_time: str | None) -> ServicePlan:
-        """Return what makes the slices right, and settle what turned out to be right: O(what is touched)."""
-        families: list[tuple[FamilyState, FamilyPlan]] = []
+        """Return what makes the slices right, and settle what turned out to be right: O(what is dirty)."""
+        families: list[tuple[AddressTypeState, AddressTypePlan]] = []
         for family in self._families.values():
             if family.needs_plan:
-                plan = plan_family(family.view(max_endpoints), trigger_time)
+                plan = plan_address_type(family.view(max_endpoints), trigger_time)
                 family.settle(plan)
                 families.append((family, plan))
         return ServicePlan(families, [self._strays[name] for name in sorted(self._strays)], trigger_time)
 
-    def families(self) -> Iterator[FamilyState]:
+    def families(self) -> Iterator[AddressTypeState]:
         """Return the state of each address type."""
         return iter(self._families.values())
 

@@ -39,7 +39,7 @@ from endpointd.controllers.mirroring.plan import (
 )
 from endpointd.controllers.mirroring.state import MirrorState
 from endpointd.controllers.recording import WriteRecorder, slice_content
-from endpointd.controllers.repair_throttle import RepairPace
+from endpointd.controllers.repair_throttle import RepairThrottle
 from endpointd.controllers.slice_writes import SliceFailure, SliceWriter
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -106,7 +106,7 @@ class EndpointSliceMirroringController:
         self._observer: MirroringObserver = observer or NoObserver()
         self._writer = SliceWriter(writer, self, writes_at_once=settings.writes_at_once)
         self._relists = relists or RelistGate()
-        self._pace = RepairPace(clock, settings.repair_interval_seconds)
+        self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
         self._mirrors: dict[ObjectKey, MirrorState] = {}
         self._due: set[ObjectKey] = set()  # woken since their last sync began, or failed in it
         # What is in a sync, with the slices that changed meanwhile (name and version, none where it went): most of
@@ -131,12 +131,12 @@ class EndpointSliceMirroringController:
             key = mirrored_key(piece) if piece is not None else None
             if key is not None:
                 self._mirror_of(key)
-                self._wake(key)
+                self._enqueue(key)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
         for count, key in enumerate(self._services.keys(), 1):
             if _wants(self._services.get(key)) and self._endpoints.get(key) is not None:
-                self._wake(key)
+                self._enqueue(key)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
@@ -146,7 +146,7 @@ class EndpointSliceMirroringController:
         """Look at a service that began or ceased to want mirroring; no other change matters (M-2)."""
         service = new if new is not None else old
         if service is not None and _wants(old) != _wants(new):
-            self._wake(key_of(service))
+            self._enqueue(key_of(service))
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
         """Look at an Endpoints that is mirrorable, or was (M-3).
@@ -160,7 +160,7 @@ class EndpointSliceMirroringController:
             return
         key = key_of(item)
         if _wants(self._services.get(key)):
-            self._wake(key)
+            self._enqueue(key)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Look at an Endpoints of which somebody else changed, made or deleted a slice (M-4)."""
@@ -181,12 +181,12 @@ class EndpointSliceMirroringController:
         if changed_meanwhile is not None:
             changed_meanwhile.add((name, resource_version))
         else:
-            self._wake_to_repair(key)
+            self._enqueue_repair(key)
 
-    def _wake_to_repair(self, key: ObjectKey) -> None:
-        self._wake(key, max(self._settings.batch_period_seconds, self._pace.delay_seconds(key)))
+    def _enqueue_repair(self, key: ObjectKey) -> None:
+        self._enqueue(key, max(self._settings.batch_period_seconds, self._repair_throttle.delay_seconds(key)))
 
-    def _wake(self, key: ObjectKey, delay_seconds: float = 0.0) -> None:
+    def _enqueue(self, key: ObjectKey, delay_seconds: float = 0.0) -> None:
         self._due.add(key)
         self._queue.add_after(key, delay_seconds)
 
@@ -218,7 +218,7 @@ class EndpointSliceMirroringController:
             if failures != ():
                 self._due.add(key)
             if changed_meanwhile:
-                self._wake_to_repair(key)
+                self._enqueue_repair(key)
             self._observer.synced(self._clock.monotonic() - started)
         if failures:
             texts = list(dict.fromkeys(failure.text for failure in failures))
@@ -380,7 +380,7 @@ class EndpointSliceMirroringController:
             if not plan.is_empty:
                 wrong.append("the slices")
         if wrong:
-            self._wake(key)
+            self._enqueue(key)
         return ", ".join(wrong) or None
 
 

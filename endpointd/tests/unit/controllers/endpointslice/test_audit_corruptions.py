@@ -10,7 +10,7 @@ from aiokube.api.core import Pod, Service
 from aiokube.api.meta import ObjectKey
 from aiokube.runtime.pacing import run_at_once
 from aiokube.testing.builders import address_number, make_node, make_pod, make_pods, make_service
-from endpointd.controllers.endpointslice.address_type_state import FamilyState
+from endpointd.controllers.endpointslice.address_type_state import AddressTypeState
 from endpointd.controllers.endpointslice.controller import ZONES
 
 WEB = ObjectKey("default", "web")
@@ -47,7 +47,7 @@ def one_round(world: SliceWorld) -> list[str]:
     return [each for each in found if each is not None]
 
 
-def family_of(world: SliceWorld) -> FamilyState:
+def family_of(world: SliceWorld) -> AddressTypeState:
     return next(world.controller._states[WEB].families())
 
 
@@ -75,7 +75,7 @@ def a_lost_endpoint(world: SliceWorld) -> None:
 
 def a_slice_that_is_not_looked_at(world: SliceWorld) -> None:
     flip(world)
-    family_of(world)._touched.clear()
+    family_of(world)._dirty.clear()
 
 
 def a_lost_holder(world: SliceWorld) -> None:
@@ -156,15 +156,15 @@ async def test_a_handler_that_raises_half_way_leaves_nothing_half_done(
 ) -> None:
     """The state is built again at once: nobody has to wait for the audit."""
     world = await world_at_rest()
-    apply_to_family = FamilyState.set_desired
+    apply_to_family = AddressTypeState.set_desired
 
-    def raises(family: FamilyState, *change: object) -> None:
+    def raises(family: AddressTypeState, *change: object) -> None:
         if when == "after":
             apply_to_family(family, *change)  # type: ignore[arg-type]
         raise RuntimeError("a mistake")
 
     with monkeypatch.context() as patch:
-        patch.setattr(FamilyState, "set_desired", raises)
+        patch.setattr(AddressTypeState, "set_desired", raises)
         flip(world)
     await settle(world)
     assert world.published() == RIGHT

@@ -92,7 +92,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
     world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=(piece.endpoints or ())[:1] * 2))
     world.watch()
     (family,) = world.controller._states[WEB].families()
-    family._touched.clear()
+    family._dirty.clear()
     family._unplaced.clear()
     assert world.controller.audit(WEB) == "IPv4 endpoints without a slice"
     await world.settle()
@@ -103,7 +103,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
     )
     world.watch()
     family = next(iter(world.controller._states[WEB].families()))
-    family._touched.clear()
+    family._dirty.clear()
     assert world.controller.audit(WEB) == "the plan"
 
 

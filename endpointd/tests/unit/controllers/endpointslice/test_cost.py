@@ -103,7 +103,7 @@ async def test_a_hundred_changes_at_once_cost_no_more_than_their_slices() -> Non
         await world.sync()
     assert [call.verb for call in world.take_writes()] == ["update"] * 50
     assert calls.counts["_keep"] == 50
-    assert calls.counts["plan_family"] == 1
+    assert calls.counts["plan_address_type"] == 1
 
 
 async def test_a_change_in_one_service_looks_at_no_other() -> None:

@@ -62,8 +62,8 @@ class Life:
             for piece in family.delete:
                 del self.slices[piece.metadata.name]
                 self.state.observe(piece.metadata.name, None)
-            if family.shared_out is not None:
-                told = {zone: count for zone, count in family.shared_out.hinted.items() if count}
+            if family.hint_allocation is not None:
+                told = {zone: count for zone, count in family.hint_allocation.hinted.items() if count}
                 assert told == self.hints, "what is told of hints is not what is published"
         return plan
 

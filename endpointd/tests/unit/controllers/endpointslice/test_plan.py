@@ -25,7 +25,7 @@ from aiokube.testing.builders import (
     make_service_port,
     make_slice,
 )
-from endpointd.controllers.endpointslice.plan import FamilyPlan
+from endpointd.controllers.endpointslice.plan import AddressTypePlan
 from endpointd.controllers.endpointslice.state import ServicePlan, ServiceState
 
 SERVICE = make_service()
@@ -54,10 +54,10 @@ def plan(
     service: Service = SERVICE,
     limit: int = 100,
     time: str | None = None,
-) -> FamilyPlan:
+) -> AddressTypePlan:
     """Plan a service of one address type with everything touched."""
     families = plan_service(pods, slices, service=service, limit=limit, time=time).families
-    return families[0][1] if families else FamilyPlan()
+    return families[0][1] if families else AddressTypePlan()
 
 
 def filled(
@@ -380,7 +380,7 @@ def test_of_several_placeholders_one_is_kept_unwritten() -> None:
     """S-50 writes the first of them anew; here it is as good as it is."""
     placeholders = [make_slice(SERVICE, name, ports=()) for name in ("web-b", "web-a")]
     made = plan([], [*placeholders, edited(make_slice(SERVICE, "web-0"), owner_references=None)])
-    assert (made.create, made.update, names(made.delete), made.right) == (
+    assert (made.create, made.update, names(made.delete), made.unchanged) == (
         (),
         (),
         ["web-0", "web-b"],

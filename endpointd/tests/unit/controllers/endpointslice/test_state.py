@@ -11,7 +11,7 @@ from aiokube.testing.builders import (
     make_service_port,
     make_slice,
 )
-from endpointd.controllers.endpointslice.address_type_state import FamilyState
+from endpointd.controllers.endpointslice.address_type_state import AddressTypeState
 from endpointd.controllers.endpointslice.state import ServicePlan, ServiceState
 
 SERVICE = make_service()
@@ -21,7 +21,7 @@ def state_of(pods: list[Pod], slices: list[EndpointSlice], *, service: Service =
     return ServiceState.build(service, lambda node: "zone-a" if node == "node-1" else None, pods, slices)
 
 
-def family_of(state: ServiceState) -> FamilyState:
+def family_of(state: ServiceState) -> AddressTypeState:
     (family,) = state.families()
     return family
 
