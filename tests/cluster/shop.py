@@ -117,11 +117,11 @@ class Shop:
     async def _in_slices(self) -> dict[str, dict[str, bool]]:
         page = await self.client.list_page(ENDPOINT_SLICES, namespace=self.namespace)
         found: dict[str, dict[str, bool]] = {}
-        for piece in page.items:
-            service = service_name_of(piece)
+        for endpoint_slice in page.items:
+            service = service_name_of(endpoint_slice)
             assert service is not None
             addresses = found.setdefault(service.name, {})
-            for endpoint in piece.endpoints or ():
+            for endpoint in endpoint_slice.endpoints or ():
                 assert endpoint.addresses[0] not in addresses, f"{endpoint.addresses} stands in two slices"
                 addresses[endpoint.addresses[0]] = endpoint.conditions.ready is not False
         return found
@@ -206,9 +206,9 @@ class Watcher:
         for service, wanted in self._wanted.items():
             ready = {
                 address
-                for piece in self._slices.values()
-                if (of := service_name_of(piece)) is not None and of.name == service
-                for endpoint in piece.endpoints or ()
+                for endpoint_slice in self._slices.values()
+                if (of := service_name_of(endpoint_slice)) is not None and of.name == service
+                for endpoint in endpoint_slice.endpoints or ()
                 if endpoint.conditions.ready is not False
                 for address in endpoint.addresses
             }

@@ -147,8 +147,8 @@ class Cluster:
     def published(self, name: str) -> dict[str, bool]:
         return {
             endpoint["addresses"][0]: endpoint["conditions"]["ready"]
-            for piece in self.get("endpointslices", "-l", f"kubernetes.io/service-name={name}")
-            for endpoint in piece["endpoints"] or ()
+            for endpoint_slice in self.get("endpointslices", "-l", f"kubernetes.io/service-name={name}")
+            for endpoint in endpoint_slice["endpoints"] or ()
         }
 
     def versions(self) -> dict[str, str]:
@@ -214,8 +214,8 @@ async def test_a_webhook_is_not_fought_and_a_rejected_address_blocks_nobody(
         assert cluster.writes()[written:] == []
         assert all(
             endpoint["hints"] == {"forZones": [{"name": "webhook"}]}
-            for piece in cluster.get("endpointslices")
-            for endpoint in piece["endpoints"] or ()
+            for endpoint_slice in cluster.get("endpointslices")
+            for endpoint in endpoint_slice["endpoints"] or ()
         )
 
         cluster.status("web-3", "169.254.9.9")

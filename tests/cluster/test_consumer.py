@@ -88,7 +88,7 @@ class History:
 
     async def begin(self, client: Client) -> None:
         page = await client.list_page(ENDPOINT_SLICES)
-        self.start = {piece.metadata.key: piece for piece in page.items}
+        self.start = {endpoint_slice.metadata.key: endpoint_slice for endpoint_slice in page.items}
         self.version = version_number(page.resource_version)
 
     def states(self, versions: set[int]) -> Iterator[tuple[int, dict[ObjectKey, EndpointSlice]]]:
@@ -208,11 +208,13 @@ class Witness:
 def model_map_of(slices: dict[ObjectKey, EndpointSlice]) -> dict[bool, Map]:
     """What the rules say: of all slices, and (True) without those of headless services."""
     proxied = {
-        key: piece for key, piece in slices.items() if HEADLESS_LABEL not in (piece.metadata.labels or {})
+        key: endpoint_slice
+        for key, endpoint_slice in slices.items()
+        if HEADLESS_LABEL not in (endpoint_slice.metadata.labels or {})
     }
     return {
-        False: model_map({str(key): piece for key, piece in slices.items()}, "IPv4"),
-        True: model_map({str(key): piece for key, piece in proxied.items()}, "IPv4"),
+        False: model_map({str(key): endpoint_slice for key, endpoint_slice in slices.items()}, "IPv4"),
+        True: model_map({str(key): endpoint_slice for key, endpoint_slice in proxied.items()}, "IPv4"),
     }
 
 

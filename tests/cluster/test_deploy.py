@@ -243,8 +243,8 @@ async def meddle(shop: Shop) -> None:
     for number in itertools.count():
         body = json.dumps({"metadata": {"annotations": {"meddled": str(number)}}}).encode()
         await shop.client.patch(ENDPOINTS, ObjectKey(shop.namespace, "web"), body, patch_type=MERGE_PATCH)
-        for piece in slices.items:
-            await shop.client.patch(ENDPOINT_SLICES, key_of(piece), body, patch_type=MERGE_PATCH)
+        for endpoint_slice in slices.items:
+            await shop.client.patch(ENDPOINT_SLICES, key_of(endpoint_slice), body, patch_type=MERGE_PATCH)
 
 
 def labels() -> dict[str, Any]:

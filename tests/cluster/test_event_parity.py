@@ -325,8 +325,8 @@ async def second_act(stage: Stage) -> None:
     going = namespace_of("terminating")
     await stage.client.request("DELETE", f"/api/v1/namespaces/{going}")
     await stage.client.delete(ENDPOINTS, ObjectKey(going, "svc"))
-    for piece in (await stage.client.list_page(ENDPOINT_SLICES, namespace=going)).items:
-        await stage.client.delete(ENDPOINT_SLICES, key_of(piece))
+    for endpoint_slice in (await stage.client.list_page(ENDPOINT_SLICES, namespace=going)).items:
+        await stage.client.delete(ENDPOINT_SLICES, key_of(endpoint_slice))
 
 
 async def third_act(stage: Stage) -> None:

@@ -437,7 +437,9 @@ def worlds(
 
 
 def is_begun(world: ClusterIndex) -> bool:
-    return any(piece.metadata.namespace == f"{PREFIX}all-well" for piece in world.slices.values())
+    return any(
+        endpoint_slice.metadata.namespace == f"{PREFIX}all-well" for endpoint_slice in world.slices.values()
+    )
 
 
 def explained(world: ClusterIndex, case: Case, *, alone: bool = True) -> ServiceExplanation:

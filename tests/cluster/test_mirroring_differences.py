@@ -34,11 +34,13 @@ def subset(*ips: str, ports: Sequence[Json] = ({"name": "http", "port": 80},)) -
 
 
 def published(slices: Sequence[EndpointSlice]) -> list[str]:
-    return sorted(endpoint.addresses[0] for piece in slices for endpoint in piece.endpoints or ())
+    return sorted(
+        endpoint.addresses[0] for endpoint_slice in slices for endpoint in endpoint_slice.endpoints or ()
+    )
 
 
 def ports_of(slices: Sequence[EndpointSlice]) -> list[list[int]]:
-    return sorted(sorted(port.port or 0 for port in piece.ports or ()) for piece in slices)
+    return sorted(sorted(port.port or 0 for port in endpoint_slice.ports or ()) for endpoint_slice in slices)
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -79,7 +81,9 @@ DIFFERENCES = (
         "M-32: an owner that was taken off is not missed",
         before=[subset("10.0.0.1")],
         to_slice={"metadata": {"ownerReferences": None}},
-        look=lambda slices: [len(piece.metadata.owner_references or ()) for piece in slices],
+        look=lambda slices: [
+            len(endpoint_slice.metadata.owner_references or ()) for endpoint_slice in slices
+        ],
         upstream=[0],
         endpointd=[1],
     ),
@@ -88,7 +92,7 @@ DIFFERENCES = (
         "M-4: what raises no generation is not noticed",
         before=[subset("10.0.0.1")],
         to_slice={"metadata": {"annotations": {"example.com/meddled": "yes"}}},
-        look=lambda slices: [piece.metadata.annotations for piece in slices],
+        look=lambda slices: [endpoint_slice.metadata.annotations for endpoint_slice in slices],
         upstream=[{"example.com/meddled": "yes"}],
         endpointd=[None],
     ),
@@ -107,7 +111,9 @@ DIFFERENCES = (
         before=[subset("10.0.0.1")],
         to_slice={"metadata": {"finalizers": [HOLD]}},
         to_endpoints={"subsets": [subset("10.0.0.2")]},
-        look=lambda slices: [(published(slices), list(piece.metadata.finalizers or ())) for piece in slices],
+        look=lambda slices: [
+            (published(slices), list(endpoint_slice.metadata.finalizers or ())) for endpoint_slice in slices
+        ],
         upstream=[(["10.0.0.2"], [])],
         endpointd=[(["10.0.0.2"], [HOLD])],
     ),
@@ -163,10 +169,10 @@ async def seen_on(side: MirroringSide) -> dict[str, object]:
     return {
         difference.name: difference.look(
             [
-                piece
-                for piece in snapshot.slices
-                if (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL) == difference.name
-                and (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == OURS
+                endpoint_slice
+                for endpoint_slice in snapshot.slices
+                if (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL) == difference.name
+                and (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL) == OURS
             ]
         )
         for difference in DIFFERENCES

@@ -82,7 +82,10 @@ def places(
     folder = tmp_path_factory.mktemp("verdicts")
 
     def is_begun(world: ClusterIndex) -> bool:
-        return any(piece.metadata.namespace == f"{PREFIX}all-well" for piece in world.slices.values())
+        return any(
+            endpoint_slice.metadata.namespace == f"{PREFIX}all-well"
+            for endpoint_slice in world.slices.values()
+        )
 
     async def build() -> None:
         async with connected(control_plane.kubeconfig_path) as client:

@@ -122,7 +122,7 @@ class Hinted(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, slices: Iterable[EndpointSlice]) -> "Hinted":
         """Count over slices."""
-        endpoints = [endpoint for piece in slices for endpoint in piece.endpoints or ()]
+        endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.endpoints or ()]
         ready = [endpoint for endpoint in endpoints if endpoint.conditions.ready]
         zones = [(endpoint.zone, _zones_hinted(endpoint)) for endpoint in ready]
         return cls(
@@ -160,10 +160,10 @@ def hinted_families(snapshot: Snapshot) -> dict[Family, Hinted]:
     """Return what is hinted for each service that asks for topology-aware hints, by its key and address type."""
     asking = {key_of(service) for service in snapshot.services if topology_aware(service)}
     groups: dict[Family, list[EndpointSlice]] = defaultdict(list)
-    for piece in snapshot.slices:
-        key = _service_of(piece)
+    for endpoint_slice in snapshot.slices:
+        key = _service_of(endpoint_slice)
         if key in asking and key is not None:
-            groups[key, piece.address_type].append(piece)
+            groups[key, endpoint_slice.address_type].append(endpoint_slice)
     return {family: Hinted.of(slices) for family, slices in groups.items()}
 
 
@@ -183,11 +183,11 @@ def _without_hints(endpoint: Json) -> Json:
     return {name: value for name, value in endpoint.items() if name != "hints"}
 
 
-def _service_of(piece: EndpointSlice) -> ObjectKey | None:
-    labels = piece.metadata.labels or {}
+def _service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
+    labels = endpoint_slice.metadata.labels or {}
     if labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
         return None
-    return ObjectKey(piece.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
+    return ObjectKey(endpoint_slice.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
 
 
 def broken_hint_rules(snapshot: Snapshot, nodes: Sequence[Node], *, written_anew: bool = False) -> list[str]:

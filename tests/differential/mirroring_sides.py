@@ -101,10 +101,10 @@ class MirroringSide(Side):
 
     async def clear(self, wheres: Collection[str]) -> None:
         """Delete the slices that mirror these Endpoints, so that their controller has nothing to begin from."""
-        for piece in (await self.snapshot()).slices:
-            if _manager(piece) == OURS and str(_mirrored_key(piece)) in wheres:
+        for endpoint_slice in (await self.snapshot()).slices:
+            if _manager(endpoint_slice) == OURS and str(_mirrored_key(endpoint_slice)) in wheres:
                 with contextlib.suppress(NotFoundError):
-                    await self._client.delete(ENDPOINT_SLICES, key_of(piece))
+                    await self._client.delete(ENDPOINT_SLICES, key_of(endpoint_slice))
         self.last_change_seconds = self._clock.monotonic()
 
     async def told(self) -> frozenset[tuple[str, str, str, str]]:
@@ -167,21 +167,21 @@ def broken_mirrors(snapshot: Snapshot) -> list[str]:
     services = {key_of(service): service for service in snapshot.services}
     items = {key_of(item): item for item in snapshot.endpoints}
     groups: set[tuple[ObjectKey, str]] = set()
-    for piece in snapshot.slices:
-        key = _mirrored_key(piece)
-        if _manager(piece) != OURS or piece.metadata.deletion_timestamp is not None:
+    for endpoint_slice in snapshot.slices:
+        key = _mirrored_key(endpoint_slice)
+        if _manager(endpoint_slice) != OURS or endpoint_slice.metadata.deletion_timestamp is not None:
             continue
-        name = piece.metadata.name
+        name = endpoint_slice.metadata.name
         item, service = items.get(key), services.get(key)
         if item is None or not is_mirrorable(item) or service is None or not wants_mirroring(service):
             wrong.append(f"slice {name} mirrors {key}, which is not to be mirrored (M-10)")
             continue
-        if (key, _group(piece)) in groups:
-            wrong.append(f"slice {name} is one of several of {key} {_group(piece)} (M-31)")
-        groups.add((key, _group(piece)))
-        if [owner.uid for owner in piece.metadata.owner_references or ()] != [item.metadata.uid]:
+        if (key, _group(endpoint_slice)) in groups:
+            wrong.append(f"slice {name} is one of several of {key} {_group(endpoint_slice)} (M-31)")
+        groups.add((key, _group(endpoint_slice)))
+        if [owner.uid for owner in endpoint_slice.metadata.owner_references or ()] != [item.metadata.uid]:
             wrong.append(f"slice {name} does not belong to the Endpoints {key} (M-33)")
-        if not piece.endpoints:
+        if not endpoint_slice.endpoints:
             wrong.append(f"slice {name} of {key} is empty (M-30)")
         offered = {
             (port.name or "", port.port, port.protocol)
@@ -190,22 +190,24 @@ def broken_mirrors(snapshot: Snapshot) -> list[str]:
         }
         wrong += [
             f"slice {name} of {key} has a port that is not there: {_port_text(port)}"
-            for port in piece.ports or ()
+            for port in endpoint_slice.ports or ()
             if (port.name, port.port, port.protocol) not in offered
         ]
     return wrong
 
 
-def _mirrored_key(piece: EndpointSlice) -> ObjectKey:
-    return ObjectKey(piece.metadata.namespace, (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL, ""))
+def _mirrored_key(endpoint_slice: EndpointSlice) -> ObjectKey:
+    return ObjectKey(
+        endpoint_slice.metadata.namespace, (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
+    )
 
 
-def _manager(piece: EndpointSlice) -> str:
-    return (piece.metadata.labels or {}).get(MANAGED_BY_LABEL, "(none)")
+def _manager(endpoint_slice: EndpointSlice) -> str:
+    return (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL, "(none)")
 
 
-def _group(piece: EndpointSlice) -> str:
-    return f"{piece.address_type} [{', '.join(map(_port_text, piece.ports or ()))}]"
+def _group(endpoint_slice: EndpointSlice) -> str:
+    return f"{endpoint_slice.address_type} [{', '.join(map(_port_text, endpoint_slice.ports or ()))}]"
 
 
 def _port_text(port: EndpointPort) -> str:

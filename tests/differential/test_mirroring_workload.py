@@ -113,7 +113,7 @@ ITEM = Endpoints(
 )
 
 
-def piece(name: str = "web-1", **changes: Any) -> EndpointSlice:
+def endpoint_slice(name: str = "web-1", **changes: Any) -> EndpointSlice:
     labels = changes.pop("labels", {SERVICE_NAME: "web", MANAGED_BY: OURS})
     uid = changes.pop("owner_uid", "e-1")
     deletion_timestamp = changes.pop("deletion_timestamp", None)
@@ -138,8 +138,8 @@ def snapshot(*slices: EndpointSlice, endpoints: tuple[Endpoints, ...] = (ITEM,))
 
 def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
     two = (Endpoint(("10.0.0.1",)), Endpoint(("10.0.0.2",)))
-    one = mirrored_state(snapshot(piece("web-a", endpoints=two)))
-    other = mirrored_state(snapshot(piece("web-b", endpoints=two[::-1])))
+    one = mirrored_state(snapshot(endpoint_slice("web-a", endpoints=two)))
+    other = mirrored_state(snapshot(endpoint_slice("web-b", endpoints=two[::-1])))
     assert one == other
     assert list(one) == [f"default/web IPv4 [{{name=http, port=80, protocol=TCP}}] by {OURS}"]
 
@@ -147,22 +147,22 @@ def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        piece(endpoints=None),
-        piece(ports=None),
-        piece(address_type="IPv6"),
-        piece(owner_uid="e-0"),
-        piece(labels={SERVICE_NAME: "web", MANAGED_BY: OURS, "x": "y"}),
-        piece("stranger-1", labels={SERVICE_NAME: "web"}),
+        endpoint_slice(endpoints=None),
+        endpoint_slice(ports=None),
+        endpoint_slice(address_type="IPv6"),
+        endpoint_slice(owner_uid="e-0"),
+        endpoint_slice(labels={SERVICE_NAME: "web", MANAGED_BY: OURS, "x": "y"}),
+        endpoint_slice("stranger-1", labels={SERVICE_NAME: "web"}),
     ],
 )
 def test_everything_else_does(changed: EndpointSlice) -> None:
-    assert mirrored_state(snapshot(changed)) != mirrored_state(snapshot(piece()))
+    assert mirrored_state(snapshot(changed)) != mirrored_state(snapshot(endpoint_slice()))
 
 
 def test_a_slice_that_is_being_deleted_is_no_part_of_the_state_but_known() -> None:
-    held = piece(deletion_timestamp="2026-01-01T00:00:00Z")
+    held = endpoint_slice(deletion_timestamp="2026-01-01T00:00:00Z")
     assert mirrored_state(snapshot(held)) == {}
-    assert held_keys(snapshot(held, piece("web-2"))) == {"default/web"}
+    assert held_keys(snapshot(held, endpoint_slice("web-2"))) == {"default/web"}
     web = ObjectKey("default", "web")
     assert slice_names_in_order(snapshot(held), web) == []
     assert slice_names_in_order(snapshot(held), web, are_held=True) == ["web-1"]
@@ -172,13 +172,13 @@ def test_a_slice_that_is_being_deleted_is_no_part_of_the_state_but_known() -> No
 @pytest.mark.parametrize(
     ("slices", "complaint"),
     [
-        ((piece(),), None),
-        ((piece(labels={SERVICE_NAME: "other", MANAGED_BY: "somebody"}),), None),
-        ((piece(), piece("web-2")), "M-31"),
-        ((piece(owner_uid="e-0"),), "M-33"),
-        ((piece(endpoints=None),), "M-30"),
-        ((piece(ports=(EndpointPort("http", "TCP", 81),)),), "has a port that is not there"),
-        ((piece(labels={SERVICE_NAME: "other", MANAGED_BY: OURS}),), "M-10"),
+        ((endpoint_slice(),), None),
+        ((endpoint_slice(labels={SERVICE_NAME: "other", MANAGED_BY: "somebody"}),), None),
+        ((endpoint_slice(), endpoint_slice("web-2")), "M-31"),
+        ((endpoint_slice(owner_uid="e-0"),), "M-33"),
+        ((endpoint_slice(endpoints=None),), "M-30"),
+        ((endpoint_slice(ports=(EndpointPort("http", "TCP", 81),)),), "has a port that is not there"),
+        ((endpoint_slice(labels={SERVICE_NAME: "other", MANAGED_BY: OURS}),), "M-10"),
     ],
 )
 def test_what_breaks_a_rule_is_told(slices: tuple[EndpointSlice, ...], complaint: str | None) -> None:
@@ -190,5 +190,5 @@ def test_what_breaks_a_rule_is_told(slices: tuple[EndpointSlice, ...], complaint
 def test_a_slice_of_a_skipped_endpoints_breaks_a_rule() -> None:
     skip = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     skipped = msgspec.structs.replace(ITEM, metadata=msgspec.structs.replace(ITEM.metadata, labels=skip))
-    assert "M-10" in broken_mirrors(snapshot(piece(), endpoints=(skipped,)))[0]
+    assert "M-10" in broken_mirrors(snapshot(endpoint_slice(), endpoints=(skipped,)))[0]
     assert broken_mirrors(snapshot(endpoints=(skipped,))) == []

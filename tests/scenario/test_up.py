@@ -63,7 +63,10 @@ def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> Non
         "warehouse": 2,
         "web": 6,
     }
-    assert sorted(piece["addressType"] for piece in rows["basket"]["slices"]) == ["IPv4", "IPv6"]
+    assert sorted(endpoint_slice["addressType"] for endpoint_slice in rows["basket"]["slices"]) == [
+        "IPv4",
+        "IPv6",
+    ]
     assert rows["warehouse"]["notReady"] == 1
     assert rows["mail"]["slices"] == []
 

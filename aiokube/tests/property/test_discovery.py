@@ -103,11 +103,11 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(SLICES))
     def delete(self, name: str) -> None:
-        piece = self.slices.pop(name, None)
-        if piece is not None:
+        endpoint_slice = self.slices.pop(name, None)
+        if endpoint_slice is not None:
             self.version += 1
-            last = msgspec.structs.replace(piece.metadata, resource_version=str(self.version))
-            self.cache.remove(msgspec.structs.replace(piece, metadata=last))
+            last = msgspec.structs.replace(endpoint_slice.metadata, resource_version=str(self.version))
+            self.cache.remove(msgspec.structs.replace(endpoint_slice, metadata=last))
 
     @rule(name=st.sampled_from(SLICES))
     def tell_again(self, name: str) -> None:

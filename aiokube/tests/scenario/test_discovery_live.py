@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.discovery.slices import draining, endpoint, piece, port
+from tests.unit.discovery.slices import draining, endpoint, endpoint_slice, port
 from tests.unit.discovery.world import LONG, World, ips_of, service, settle, virtually, web
 
 from aiokube.api.status import Status
@@ -159,7 +159,9 @@ def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
 
     @virtually
     async def test() -> None:
-        world = World(service(ports={"http": 80, "metrics": 9090}), piece("a", [endpoint("10.0.0.1")], ports))
+        world = World(
+            service(ports={"http": 80, "metrics": 9090}), endpoint_slice("a", [endpoint("10.0.0.1")], ports)
+        )
         async with world.live(port=wanted) as live:
             assert live.current.problem == problem
             if found is not None:
@@ -223,20 +225,22 @@ def test_the_family_is_the_service_s_first_or_the_one_asked_for(
 async def test_policy_and_location_decide_what_is_used() -> None:
     """C-62: the policy of the service is followed as it changes."""
     ours = endpoint("10.0.0.1", node="node-1")
-    world = World(service(), piece("a", [ours, endpoint("10.0.0.2", node="node-2")]))
+    world = World(service(), endpoint_slice("a", [ours, endpoint("10.0.0.2", node="node-2")]))
     async with world.live(location=Location("node-1")) as live:
         states = aiter(live)
         assert ips_of(await anext(states)) == ["10.0.0.1", "10.0.0.2"]
         world.put(service(internalTrafficPolicy="Local"))
         assert ips_of(await anext(states)) == ["10.0.0.1"]
-        world.put(piece("a", [draining("10.0.0.1", node="node-1"), endpoint("10.0.0.2", node="node-2")]))
+        world.put(
+            endpoint_slice("a", [draining("10.0.0.1", node="node-1"), endpoint("10.0.0.2", node="node-2")])
+        )
         assert ips_of(await anext(states)) == ["10.0.0.1"]
         assert live.current.select().local_is_draining
 
 
 @virtually
 async def test_what_could_not_be_used_is_told() -> None:
-    given = piece("a", [endpoint("nonsense"), endpoint("10.0.0.1")])
+    given = endpoint_slice("a", [endpoint("nonsense"), endpoint("10.0.0.1")])
     async with World(service(), given).live() as live:
         assert ips_of(live.current) == ["10.0.0.1"]
         assert live.problems() == {given.metadata.key: ("endpoints[0] has 'nonsense' for an address",)}

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.unit.discovery.slices import endpoint, piece, port
+from tests.unit.discovery.slices import endpoint, endpoint_slice, port
 from tests.unit.discovery.world import LONG, World, ips_of, node, service, settle, virtually, web
 
 from aiokube.api.meta import ObjectKey
@@ -36,7 +36,7 @@ async def test_services_and_slices_are_joined_by_port_name_and_protocol() -> Non
         service(),
         service("empty"),
         service("headless", clusterIP="None"),
-        piece("a", [endpoint("10.0.0.1")], [port("http", 8080), port("other", 1)]),
+        endpoint_slice("a", [endpoint("10.0.0.1")], [port("http", 8080), port("other", 1)]),
         web("b", "10.0.0.2", service="unknown"),
     )
     async with world.map() as services:
@@ -115,7 +115,7 @@ async def test_the_zone_of_the_node_is_followed_and_a_change_is_told() -> None:
     """C-9, C-10: another zone, other endpoints; no node, no zone."""
     world = World(
         service(),
-        piece("a", [endpoint("10.0.0.1", zones=["zone-a"]), endpoint("10.0.0.2", zones=["zone-b"])]),
+        endpoint_slice("a", [endpoint("10.0.0.1", zones=["zone-a"]), endpoint("10.0.0.2", zones=["zone-b"])]),
         node("zone-a"),
         node("zone-b", "node-2"),
     )
@@ -161,7 +161,7 @@ async def test_health_checks_have_what_they_need() -> None:
     )
     world = World(
         balanced,
-        piece("a", [endpoint("10.0.0.1", node="node-1"), endpoint("10.0.0.2", node="node-2")]),
+        endpoint_slice("a", [endpoint("10.0.0.1", node="node-1"), endpoint("10.0.0.2", node="node-2")]),
         node(),
     )
     async with world.map(node_name="node-1") as services:
@@ -194,7 +194,7 @@ async def test_a_relist_heals_what_was_missed_on_every_watch() -> None:
 @virtually
 async def test_a_slice_of_nobody_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """C-12."""
-    world = World(service(), piece("lost", [endpoint("10.0.0.1")], service=None))
+    world = World(service(), endpoint_slice("lost", [endpoint("10.0.0.1")], service=None))
     async with world.map() as services:
         assert services.snapshot()[HTTP].endpoints == ()
         assert "ignored a slice without a service label: slice=ns1/lost" in caplog.text
@@ -217,7 +217,7 @@ async def test_slices_of_a_service_that_is_left_to_another_proxy_are_held_and_jo
 
 @virtually
 async def test_what_could_not_be_used_of_a_slice_is_told() -> None:
-    world = World(service(), piece("a", [endpoint()]))
+    world = World(service(), endpoint_slice("a", [endpoint()]))
     async with world.map() as services:
         assert services.problems() == {ObjectKey("ns1", "a"): ("endpoints[0] has no address",)}
 

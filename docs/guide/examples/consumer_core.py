@@ -18,8 +18,8 @@ HTTP = ServicePortName("shop", "web", "http", "TCP")
 def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
     """Return where a node sends what is for shop/web, whose internal traffic stays on the node."""
     cache = EndpointSliceCache("IPv4")
-    for piece in slices:
-        cache.update(piece)
+    for endpoint_slice in slices:
+        cache.update(endpoint_slice)
     chosen = select(cache.endpoints(HTTP), TrafficPolicy(internal_local=True), location)
     return [endpoint.address for endpoint in chosen.internal]
 
@@ -27,6 +27,6 @@ def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
 def replay(cache: EndpointSliceCache, writes: Iterable[EndpointSlice]) -> Iterable[EndpointChanges]:
     """Yield the changes after every write; a reader that reads less often receives their sum."""
     cursor = cache.cursor(replay=False)
-    for piece in writes:
-        cache.update(piece)
+    for endpoint_slice in writes:
+        cache.update(endpoint_slice)
         yield cache.changes_since(cursor)

@@ -88,7 +88,7 @@ async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
             chunk = b""
 
         names = {pod.name for pod in leaving}
-        bound += sum(bool(names & names_of(piece)) for piece in world.slices.values())
+        bound += sum(bool(names & names_of(endpoint_slice)) for endpoint_slice in world.slices.values())
         present -= names
         await world.tell(chunk + world.changed(*leaving, verb="DELETED"))
         theirs += upstream.sync(present)
@@ -99,10 +99,10 @@ async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
     assert len(world.slices) <= len(upstream.slices) + 1
 
 
-def names_of(piece: object) -> set[str]:
+def names_of(endpoint_slice: object) -> set[str]:
     return {
         endpoint.target_ref.name
-        for endpoint in getattr(piece, "endpoints", None) or ()
+        for endpoint in getattr(endpoint_slice, "endpoints", None) or ()
         if endpoint.target_ref is not None
     }
 

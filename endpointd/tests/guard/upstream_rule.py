@@ -21,21 +21,23 @@ class UpstreamService:
         updated: list[set[str]] = []
         unchanged: list[set[str]] = []
         emptied = 0
-        for piece in self.slices:
-            kept = piece & wanted  # S-40
+        for endpoint_slice in self.slices:
+            kept = endpoint_slice & wanted  # S-40
             if not kept:
                 emptied += 1
-            elif kept != piece:
+            elif kept != endpoint_slice:
                 updated.append(kept)
             else:
                 unchanged.append(kept)
-        for piece in sorted(updated, key=len, reverse=True):  # S-42
-            room = max(most - len(piece), 0)
-            piece.update(waiting[:room])
+        for endpoint_slice in sorted(updated, key=len, reverse=True):  # S-42
+            room = max(most - len(endpoint_slice), 0)
+            endpoint_slice.update(waiting[:room])
             del waiting[:room]
         created: list[set[str]] = []
         while waiting:  # S-43
-            fitting = [piece for piece in unchanged if len(piece) + len(waiting) <= most]
+            fitting = [
+                endpoint_slice for endpoint_slice in unchanged if len(endpoint_slice) + len(waiting) <= most
+            ]
             if len(waiting) < most and fitting:
                 best = max(fitting, key=len)
                 unchanged.remove(best)

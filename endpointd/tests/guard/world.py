@@ -216,7 +216,7 @@ class ChainWorld:
     # ------------------------------------------------------------------------------------------- what happens
 
     async def tell(self, chunk: bytes, resource: Resource[Any] = PODS) -> None:
-        """Take in what arrived on a watch in one piece, and do all that comes of it."""
+        """Take in what arrived on a watch in one slice, and do all that comes of it."""
         store: Store[Any] = self.pods if resource is PODS else self.nodes
         batch = []
         for line in self._splitter.feed(chunk):
@@ -248,9 +248,9 @@ class ChainWorld:
 
     async def meddle(self) -> None:
         """Let somebody else take the first endpoint out of the first slice, and do all that comes of it."""
-        piece = self.slices.get(self._first_slice)
-        assert piece is not None
-        edited = msgspec.structs.replace(piece, endpoints=(piece.endpoints or ())[1:])
+        endpoint_slice = self.slices.get(self._first_slice)
+        assert endpoint_slice is not None
+        edited = msgspec.structs.replace(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[1:])
         self.writer.server.update_foreign(ENDPOINT_SLICES, edited)
         await self.settle()
 
@@ -258,18 +258,18 @@ class ChainWorld:
 
     def _slice_of_the_first_pod(self) -> ObjectKey:
         first = PodFacts(0).name
-        for piece in self.slices.values():
-            for endpoint in piece.endpoints or ():
+        for endpoint_slice in self.slices.values():
+            for endpoint in endpoint_slice.endpoints or ():
                 if endpoint.target_ref is not None and endpoint.target_ref.name == first:
-                    return piece.metadata.key
+                    return endpoint_slice.metadata.key
         return self._first_slice  # where no slices are written
 
     def published(self) -> dict[str, bool | None]:
         """Return the pods in all slices, with their readiness."""
         return {
             endpoint.target_ref.name or "": endpoint.conditions.ready
-            for piece in self.slices.values()
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in self.slices.values()
+            for endpoint in endpoint_slice.endpoints or ()
             if endpoint.target_ref is not None
         }
 

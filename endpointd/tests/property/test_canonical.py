@@ -108,9 +108,11 @@ def test_order_and_key_of_ports_do_not_depend_on_the_order_given(
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
-def test_a_repeated_piece_does_to_the_hash_what_its_bytes_do(
-    before: bytes, piece: bytes, after: bytes
+def test_a_repeated_slice_does_to_the_hash_what_its_bytes_do(
+    before: bytes, endpoint_slice: bytes, after: bytes
 ) -> None:
-    repeated = FnvSuffix(piece)
+    repeated = FnvSuffix(endpoint_slice)
     for _ in range(2):  # found, then remembered
-        assert fnv1a_128(after, repeated.after(fnv1a_128(before))) == fnv1a_128(before + piece + after)
+        assert fnv1a_128(after, repeated.after(fnv1a_128(before))) == fnv1a_128(
+            before + endpoint_slice + after
+        )

@@ -171,23 +171,25 @@ class MirroringMachine(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 20), edit=st.sampled_from(EDITS), seen=st.booleans())
     def meddle(self, place: int, edit: Edit, seen: bool) -> None:
-        piece = self.pick(place)
-        if piece is not None and not piece.metadata.name.startswith("foreign-"):
-            self.world.server.update_foreign(ENDPOINT_SLICES, edit(piece))
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None and not endpoint_slice.metadata.name.startswith("foreign-"):
+            self.world.server.update_foreign(ENDPOINT_SLICES, edit(endpoint_slice))
             if seen:
                 self.world.watch()
 
     @rule(place=st.integers(0, 20), seen=st.booleans())
     def delete_slice(self, place: int, seen: bool) -> None:
-        piece = self.pick(place)
-        if piece is not None:
-            self.world.remove(piece, seen=seen)
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None:
+            self.world.remove(endpoint_slice, seen=seen)
 
     @rule(place=st.integers(0, 20))
     def copy_slice(self, place: int) -> None:
-        piece = self.pick(place)
-        if piece is not None and piece.metadata.deletion_timestamp is None:
-            copy = change(piece, name="", uid="", resource_version="", generate_name="copy-", finalizers=None)
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None and endpoint_slice.metadata.deletion_timestamp is None:
+            copy = change(
+                endpoint_slice, name="", uid="", resource_version="", generate_name="copy-", finalizers=None
+            )
             self.world.server.create_foreign(ENDPOINT_SLICES, copy)
 
     @rule(name=st.sampled_from([*NAMES, "nobody"]), manager=st.sampled_from([OURS, "somebody"]))
@@ -197,8 +199,10 @@ class MirroringMachine(RuleBasedStateMachine):
             namespace="default",
             labels={SERVICE_NAME: name, MANAGED_BY: manager},
         )
-        piece = EndpointSlice(metadata=metadata, address_type="FQDN", endpoints=(Endpoint(("example.com",)),))
-        self.world.server.create_foreign(ENDPOINT_SLICES, piece)
+        endpoint_slice = EndpointSlice(
+            metadata=metadata, address_type="FQDN", endpoints=(Endpoint(("example.com",)),)
+        )
+        self.world.server.create_foreign(ENDPOINT_SLICES, endpoint_slice)
 
     # ---------------------------------------------------------------------------------- faults and time
 
@@ -242,16 +246,18 @@ class MirroringMachine(RuleBasedStateMachine):
         world = self.world
         world.server.heal()
         self.run(world.rest())
-        for piece in world.server.objects(ENDPOINT_SLICES).values():
-            if piece.metadata.finalizers:
-                world.server.update_foreign(ENDPOINT_SLICES, change(piece, finalizers=None))
+        for endpoint_slice in world.server.objects(ENDPOINT_SLICES).values():
+            if endpoint_slice.metadata.finalizers:
+                world.server.update_foreign(ENDPOINT_SLICES, change(endpoint_slice, finalizers=None))
         self.run(world.rest())
         world.writes()
         world.clock.now += 1000.0
         self.run(world.rest())
         assert world.writes() == [], "at rest, and writing"
-        pieces = world.server.objects(ENDPOINT_SLICES)
-        assert {piece.metadata.key: piece for piece in world.slices.values()} == pieces
+        endpoint_slices = world.server.objects(ENDPOINT_SLICES)
+        assert {
+            endpoint_slice.metadata.key: endpoint_slice for endpoint_slice in world.slices.values()
+        } == endpoint_slices
         for name in (*NAMES, "nobody"):
             self.check(name)
 

@@ -74,35 +74,37 @@ def plan(item: Endpoints, slices: list[EndpointSlice], most: int = MANY) -> Mirr
 
 def carried_out(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
     """Return the slices once a plan has been carried out, as the server would have them."""
-    by_name = {piece.metadata.name: piece for piece in slices}
-    for piece in made.delete:
-        del by_name[piece.metadata.name]
-    for piece in made.update:
-        assert by_name[piece.metadata.name].address_type == piece.address_type, "it is immutable"
-        by_name[piece.metadata.name] = _stored(piece, piece.metadata.name)
-    for number, piece in enumerate(made.create):
-        by_name[f"new-{number}"] = _stored(piece, f"new-{number}")
+    by_name = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in slices}
+    for endpoint_slice in made.delete:
+        del by_name[endpoint_slice.metadata.name]
+    for endpoint_slice in made.update:
+        assert by_name[endpoint_slice.metadata.name].address_type == endpoint_slice.address_type, (
+            "it is immutable"
+        )
+        by_name[endpoint_slice.metadata.name] = _stored(endpoint_slice, endpoint_slice.metadata.name)
+    for number, endpoint_slice in enumerate(made.create):
+        by_name[f"new-{number}"] = _stored(endpoint_slice, f"new-{number}")
     return list(by_name.values())
 
 
-def _stored(piece: EndpointSlice, name: str) -> EndpointSlice:
-    version = str(int(piece.metadata.resource_version or "0") + 1)
+def _stored(endpoint_slice: EndpointSlice, name: str) -> EndpointSlice:
+    version = str(int(endpoint_slice.metadata.resource_version or "0") + 1)
     return change(
-        piece,
+        endpoint_slice,
         name=name,
         uid=f"{name}-uid",
         resource_version=version,
         creation_timestamp="2026-01-01T00:00:00Z",
-        endpoints=piece.endpoints or None,
-        ports=piece.ports or None,
+        endpoints=endpoint_slice.endpoints or None,
+        ports=endpoint_slice.ports or None,
     )
 
 
 def fresh(item: Endpoints) -> list[EndpointSlice]:
     """Return the slices of an Endpoints that was mirrored from nothing."""
     return [
-        change(piece, name=f"old-{number}", uid=f"old-{number}-uid")
-        for number, piece in enumerate(carried_out(plan(item, []), []))
+        change(endpoint_slice, name=f"old-{number}", uid=f"old-{number}-uid")
+        for number, endpoint_slice in enumerate(carried_out(plan(item, []), []))
     ]
 
 
@@ -133,9 +135,9 @@ def _words(port: EndpointPort | discovery.EndpointPort | None) -> object:
 def published(slices: list[EndpointSlice]) -> Counter[Offer]:
     return Counter(
         (endpoint.addresses[0], _pod(endpoint.target_ref), _words(port))
-        for piece in slices
-        for endpoint in members(piece)
-        for port in piece.ports or (None,)
+        for endpoint_slice in slices
+        for endpoint in members(endpoint_slice)
+        for port in endpoint_slice.ports or (None,)
     )
 
 
@@ -160,9 +162,9 @@ def test_an_address_is_ready_on_a_port_only_where_nothing_says_that_it_is_not(it
     spellings: dict[str | None, list[str]] = {}
     for ip in IPS:
         spellings.setdefault(canonical_ip(ip), []).append(ip)
-    for piece in fresh(item):
-        for endpoint in members(piece):
-            for port in piece.ports or (None,):
+    for endpoint_slice in fresh(item):
+        for endpoint in members(endpoint_slice):
+            for port in endpoint_slice.ports or (None,):
                 rest = (_pod(endpoint.target_ref), _words(port))
                 ways = {said.get((ip, *rest)) for ip in spellings[endpoint.addresses[0]]}
                 assert endpoint.conditions.ready in ways
@@ -181,14 +183,18 @@ def test_there_is_one_slice_a_group_and_it_carries_what_the_endpoints_carries(
     before: Endpoints, now: Endpoints
 ) -> None:
     slices = carried_out(plan(now, fresh(before)), fresh(before))
-    groups = [group_key_of(piece) for piece in slices]
+    groups = [group_key_of(endpoint_slice) for endpoint_slice in slices]
     assert len(set(groups)) == len(groups)
-    for piece in slices:
-        assert members(piece)
-        assert {ip_family(endpoint.addresses[0]) for endpoint in members(piece)} == {piece.address_type}
-        assert {k: v for k, v in labels_of(piece).items() if "/" not in k} == (now.metadata.labels or {})
-        assert piece.metadata.annotations == now.metadata.annotations
-        assert [owner.uid for owner in piece.metadata.owner_references or ()] == [now.metadata.uid]
+    for endpoint_slice in slices:
+        assert members(endpoint_slice)
+        assert {ip_family(endpoint.addresses[0]) for endpoint in members(endpoint_slice)} == {
+            endpoint_slice.address_type
+        }
+        assert {k: v for k, v in labels_of(endpoint_slice).items() if "/" not in k} == (
+            now.metadata.labels or {}
+        )
+        assert endpoint_slice.metadata.annotations == now.metadata.annotations
+        assert [owner.uid for owner in endpoint_slice.metadata.owner_references or ()] == [now.metadata.uid]
 
 
 @given(ENDPOINTS, ENDPOINTS)
@@ -200,13 +206,15 @@ def test_slices_whose_group_is_as_it_was_are_never_written(before: Endpoints, no
     slices = fresh(before)
     wanted = {group.key: group for group in mirror(now, MANY).groups}
     made = plan(now, slices)
-    written = {piece.metadata.name for piece in (*made.update, *made.delete)}
-    for piece in slices:
-        group = wanted.get(group_key_of(piece))
-        if group is not None and sorted(map(repr, group.endpoints)) == sorted(map(repr, members(piece))):
-            assert piece.metadata.name not in written
+    written = {endpoint_slice.metadata.name for endpoint_slice in (*made.update, *made.delete)}
+    for endpoint_slice in slices:
+        group = wanted.get(group_key_of(endpoint_slice))
+        if group is not None and sorted(map(repr, group.endpoints)) == sorted(
+            map(repr, members(endpoint_slice))
+        ):
+            assert endpoint_slice.metadata.name not in written
         else:
-            assert piece.metadata.name in written
+            assert endpoint_slice.metadata.name in written
     assert plan(before, slices).is_empty
 
 
@@ -254,6 +262,6 @@ def test_the_limit_holds_for_each_subset_and_what_is_left_out_is_counted(item: E
 
 @given(ENDPOINTS, ENDPOINTS)
 def test_no_slice_is_written_as_it_stands(before: Endpoints, after: Endpoints) -> None:
-    slices = {piece.metadata.name: piece for piece in fresh(before)}
-    for piece in plan(after, list(slices.values())).update:
-        assert slice_content(piece) != slice_content(slices[piece.metadata.name])
+    slices = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in fresh(before)}
+    for endpoint_slice in plan(after, list(slices.values())).update:
+        assert slice_content(endpoint_slice) != slice_content(slices[endpoint_slice.metadata.name])

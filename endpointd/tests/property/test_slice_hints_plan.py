@@ -72,15 +72,15 @@ def state_of(pods: list[Pod], found: list[EndpointSlice], cluster: list[Node]) -
 
 
 def carried_out(found: list[EndpointSlice], plan: ServicePlan) -> list[EndpointSlice]:
-    after = {piece.metadata.name: piece for piece in found}
+    after = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in found}
     for _, family in plan.families:
         assert not family.delete
-        for number, piece in enumerate(family.create):
-            after[f"web-new-{number}"] = edited(piece, name=f"web-new-{number}", uid=f"new-{number}")
-        for piece in family.update:
-            before = after[piece.metadata.name]
-            assert piece.endpoints != before.endpoints, "written without a change"
-            after[piece.metadata.name] = piece
+        for number, endpoint_slice in enumerate(family.create):
+            after[f"web-new-{number}"] = edited(endpoint_slice, name=f"web-new-{number}", uid=f"new-{number}")
+        for endpoint_slice in family.update:
+            before = after[endpoint_slice.metadata.name]
+            assert endpoint_slice.endpoints != before.endpoints, "written without a change"
+            after[endpoint_slice.metadata.name] = endpoint_slice
     return list(after.values())
 
 

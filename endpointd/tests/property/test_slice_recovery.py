@@ -64,16 +64,20 @@ ERRORS: list[ClientError] = [
 
 
 def _each(change: Callable[[Endpoint], Endpoint]) -> Callable[[EndpointSlice], EndpointSlice]:
-    return lambda piece: edited(piece, endpoints=tuple(map(change, piece.endpoints or ())) or None)
+    return lambda endpoint_slice: edited(
+        endpoint_slice, endpoints=tuple(map(change, endpoint_slice.endpoints or ())) or None
+    )
 
 
 EDITS: list[Callable[[EndpointSlice], EndpointSlice]] = [
     *(_each(lambda endpoint, hints=hints: msgspec.structs.replace(endpoint, hints=hints)) for hints in HINTS),  # type: ignore[misc]
     _each(lambda endpoint: msgspec.structs.replace(endpoint, zone="zone-x")),
-    lambda piece: edited(piece, endpoints=(piece.endpoints or ())[1:] or None),
-    lambda piece: edited(piece, endpoints=(piece.endpoints or ())[::-1] or None),
-    lambda piece: edited(piece, labels={**(piece.metadata.labels or {}), "odd": "yes"}),
-    lambda piece: edited(piece, ports=None),
+    lambda endpoint_slice: edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[1:] or None),
+    lambda endpoint_slice: edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[::-1] or None),
+    lambda endpoint_slice: edited(
+        endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "odd": "yes"}
+    ),
+    lambda endpoint_slice: edited(endpoint_slice, ports=None),
 ]
 
 
@@ -377,8 +381,8 @@ class RecoveryMachine(RuleBasedStateMachine):
     def check(self) -> None:
         world = self.world
         slices = list(world.server.objects(ENDPOINT_SLICES).values())
-        assert {key_of(piece): piece for piece in world.slices.values()} == {
-            key_of(piece): piece for piece in slices
+        assert {key_of(endpoint_slice): endpoint_slice for endpoint_slice in world.slices.values()} == {
+            key_of(endpoint_slice): endpoint_slice for endpoint_slice in slices
         }
         services = list(world.services.values())
         for service in services:
@@ -395,8 +399,8 @@ class RecoveryMachine(RuleBasedStateMachine):
         """S-84, S-85: hints that are a matter of the endpoint alone."""
         if service.topology_mode is not None:
             return
-        for piece in slices:
-            for endpoint in piece.endpoints or () if is_managed(piece, service) else ():
+        for endpoint_slice in slices:
+            for endpoint in endpoint_slice.endpoints or () if is_managed(endpoint_slice, service) else ():
                 told = endpoint.hints or EndpointHints()
                 asked = bool(endpoint.conditions.ready and service.traffic_distribution)
                 zones = (ForZone(endpoint.zone),) if asked and endpoint.zone else None

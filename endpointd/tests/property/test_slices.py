@@ -62,62 +62,71 @@ PORTS = {
 }
 
 
-def _strip(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, endpoints=None)
+def _strip(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, endpoints=None)
 
 
-def _double(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, endpoints=(*(piece.endpoints or ()), *(piece.endpoints or ())[:1]) or None)
+def _double(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(
+        endpoint_slice,
+        endpoints=(*(endpoint_slice.endpoints or ()), *(endpoint_slice.endpoints or ())[:1]) or None,
+    )
 
 
-def _reverse(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, endpoints=(piece.endpoints or ())[::-1] or None)
+def _reverse(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[::-1] or None)
 
 
-def _add_stranger(piece: EndpointSlice) -> EndpointSlice:
+def _add_stranger(endpoint_slice: EndpointSlice) -> EndpointSlice:
     stranger = make_endpoint(make_pod("stranger", "10.9.9.9"))
-    return edited(piece, endpoints=(*(piece.endpoints or ())[:1], stranger))
+    return edited(endpoint_slice, endpoints=(*(endpoint_slice.endpoints or ())[:1], stranger))
 
 
-def _unready(piece: EndpointSlice) -> EndpointSlice:
+def _unready(endpoint_slice: EndpointSlice) -> EndpointSlice:
     changed = tuple(
         msgspec.structs.replace(endpoint, conditions=msgspec.structs.replace(endpoint.conditions, ready=None))
-        for endpoint in piece.endpoints or ()
+        for endpoint in endpoint_slice.endpoints or ()
     )
-    return edited(piece, endpoints=changed or None)
+    return edited(endpoint_slice, endpoints=changed or None)
 
 
-def _label(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, labels={**(piece.metadata.labels or {}), "odd": "yes"})
+def _label(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "odd": "yes"})
 
 
-def _disown(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, owner_references=None)
+def _disown(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, owner_references=None)
 
 
-def _give_away(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, labels={**(piece.metadata.labels or {}), MANAGED_BY_LABEL: "somebody"})
+def _give_away(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(
+        endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), MANAGED_BY_LABEL: "somebody"}
+    )
 
 
-def _hand_over(piece: EndpointSlice) -> EndpointSlice:
-    other = "api" if (piece.metadata.labels or {}).get("kubernetes.io/service-name") == "web" else "web"
-    return edited(piece, labels={**(piece.metadata.labels or {}), "kubernetes.io/service-name": other})
+def _hand_over(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    other = (
+        "api" if (endpoint_slice.metadata.labels or {}).get("kubernetes.io/service-name") == "web" else "web"
+    )
+    return edited(
+        endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "kubernetes.io/service-name": other}
+    )
 
 
-def _other_ports(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, ports=(EndpointPort(name="z", protocol="TCP", port=7),))
+def _other_ports(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, ports=(EndpointPort(name="z", protocol="TCP", port=7),))
 
 
-def _no_ports(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, ports=None)
+def _no_ports(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, ports=None)
 
 
-def _annotate(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, annotations={"note": "mine"})
+def _annotate(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, annotations={"note": "mine"})
 
 
-def _hold(piece: EndpointSlice) -> EndpointSlice:
-    return edited(piece, finalizers=("example.com/hold",))
+def _hold(endpoint_slice: EndpointSlice) -> EndpointSlice:
+    return edited(endpoint_slice, finalizers=("example.com/hold",))
 
 
 def _with_hints(body: EndpointSlice) -> EndpointSlice:
@@ -324,33 +333,33 @@ class SlicesMachine(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 20), edit=st.sampled_from(EDITS), seen=st.booleans())
     def meddle(self, place: int, edit: Callable[[EndpointSlice], EndpointSlice], seen: bool) -> None:
-        piece = self.pick(place)
-        if piece is not None:
-            self.world.server.update_foreign(ENDPOINT_SLICES, edit(piece))
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None:
+            self.world.server.update_foreign(ENDPOINT_SLICES, edit(endpoint_slice))
             if seen:
                 self.world.watch()
 
     @rule(place=st.integers(0, 20))
     def delete_held_slice(self, place: int) -> None:
-        piece = self.pick(place)
-        if piece is not None:
-            self.world.server.update_foreign(ENDPOINT_SLICES, _hold(piece))
-            self.world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None:
+            self.world.server.update_foreign(ENDPOINT_SLICES, _hold(endpoint_slice))
+            self.world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
 
     @rule(place=st.integers(0, 20), seen=st.booleans())
     def delete_slice(self, place: int, seen: bool) -> None:
-        piece = self.pick(place)
-        if piece is not None:
-            self.world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None:
+            self.world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
             if seen:
                 self.world.watch()
 
     @rule(place=st.integers(0, 20))
     def copy_slice(self, place: int) -> None:
-        piece = self.pick(place)
-        if piece is not None and piece.metadata.deletion_timestamp is None:
+        endpoint_slice = self.pick(place)
+        if endpoint_slice is not None and endpoint_slice.metadata.deletion_timestamp is None:
             self.world.server.create_foreign(
-                ENDPOINT_SLICES, edited(piece, name="", generate_name="copy-", finalizers=None)
+                ENDPOINT_SLICES, edited(endpoint_slice, name="", generate_name="copy-", finalizers=None)
             )
 
     @rule(
@@ -361,14 +370,14 @@ class SlicesMachine(RuleBasedStateMachine):
     def make_foreign_slice(self, name: str, address_type: str, owned: bool) -> None:
         service = self.world.services.get(ObjectKey("default", name))
         if service is not None:
-            piece = make_slice(
+            endpoint_slice = make_slice(
                 service,
                 "",
                 address_type=address_type,
                 owner=make_owner(service) if owned else None,
                 owned=owned,
             )
-            self.world.server.create_foreign(ENDPOINT_SLICES, piece)
+            self.world.server.create_foreign(ENDPOINT_SLICES, endpoint_slice)
 
     # ---------------------------------------------------------------------------------- faults and time
 
@@ -418,17 +427,17 @@ class SlicesMachine(RuleBasedStateMachine):
             world.advance(10_000.0)
         self.run(world.settle())
         self.check_slices()  # with those that a finalizer holds, dying, beside
-        for piece in world.server.objects(ENDPOINT_SLICES).values():
-            if piece.metadata.finalizers:
-                world.server.update_foreign(ENDPOINT_SLICES, edited(piece, finalizers=None))
+        for endpoint_slice in world.server.objects(ENDPOINT_SLICES).values():
+            if endpoint_slice.metadata.finalizers:
+                world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, finalizers=None))
         self.run(world.settle())
         world.take_writes()
         world.advance(10_000.0)
         self.run(world.settle())
         assert world.take_writes() == [], "at rest, and writing"
-        assert {key_of(piece): piece for piece in world.slices.values()} == world.server.objects(
-            ENDPOINT_SLICES
-        )
+        assert {
+            key_of(endpoint_slice): endpoint_slice for endpoint_slice in world.slices.values()
+        } == world.server.objects(ENDPOINT_SLICES)
         self.check_slices()
 
     def check_slices(self) -> None:

@@ -81,7 +81,7 @@ def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
     for number, (port, members) in enumerate(zip(keys, held, strict=True)):
         if not draw(st.integers(0, 4)):
             members += draw(st.lists(st.sampled_from(known), max_size=3))
-        piece = make_slice(
+        endpoint_slice = make_slice(
             SERVICE,
             f"web-{number}",
             [draw(endpoints(member)) for member in members],
@@ -89,9 +89,9 @@ def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
             extra_labels=draw(st.sampled_from([{}, {}, {}, {"odd": "yes"}])),
         )
         if draw(st.integers(0, 7)):
-            found.append(piece)
+            found.append(endpoint_slice)
         else:
-            found.append(edited(piece, owner_references=(make_owner(make_service(uid="earlier")),)))
+            found.append(edited(endpoint_slice, owner_references=(make_owner(make_service(uid="earlier")),)))
     return found
 
 
@@ -115,18 +115,18 @@ def family_plan(state: ServiceState, limit: int) -> AddressTypePlan:
 
 def carried_out(before: list[EndpointSlice], plan: AddressTypePlan) -> list[EndpointSlice]:
     """Return the slices after a plan, as the server would have them."""
-    after = {piece.metadata.name: piece for piece in before}
-    for number, piece in enumerate(plan.create):
+    after = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in before}
+    for number, endpoint_slice in enumerate(plan.create):
         name = f"web-new-{number}"
-        after[name] = edited(piece, name=name, uid=f"{name}-uid")
-    for piece in plan.update:
-        assert after[piece.metadata.name].metadata.uid == piece.metadata.uid
-        after[piece.metadata.name] = piece
-    for piece in plan.delete:
-        del after[piece.metadata.name]
+        after[name] = edited(endpoint_slice, name=name, uid=f"{name}-uid")
+    for endpoint_slice in plan.update:
+        assert after[endpoint_slice.metadata.name].metadata.uid == endpoint_slice.metadata.uid
+        after[endpoint_slice.metadata.name] = endpoint_slice
+    for endpoint_slice in plan.delete:
+        del after[endpoint_slice.metadata.name]
     return [
-        edited(piece, endpoints=piece.endpoints or None, ports=piece.ports or None)
-        for piece in after.values()
+        edited(endpoint_slice, endpoints=endpoint_slice.endpoints or None, ports=endpoint_slice.ports or None)
+        for endpoint_slice in after.values()
     ]
 
 
@@ -146,26 +146,28 @@ def reference_sizes(
         remaining.setdefault(published.ports, {})[identity(published)] = published
     right_labels = make_slice(service).metadata.labels
     owned = [
-        piece for piece in stored if (piece.metadata.owner_references or ())[0].uid == service.metadata.uid
+        endpoint_slice
+        for endpoint_slice in stored
+        if (endpoint_slice.metadata.owner_references or ())[0].uid == service.metadata.uid
     ]
     unchanged: list[tuple[Ports, int]] = []
     dirty: list[tuple[Ports, int]] = []
     gone = len(stored) - len(owned)
-    for piece in sorted(owned, key=lambda piece: piece.metadata.name):
+    for endpoint_slice in sorted(owned, key=lambda endpoint_slice: endpoint_slice.metadata.name):
         key = frozenset(
-            (port.name, port.protocol, port.port, port.app_protocol) for port in piece.ports or ()
+            (port.name, port.protocol, port.port, port.app_protocol) for port in endpoint_slice.ports or ()
         )
         if key not in wanted_keys:
             gone += 1
             continue
         kept, changed = 0, False
-        for published in published_in([piece]):
+        for published in published_in([endpoint_slice]):
             wanted = remaining.get(key, {}).pop(identity(published), None)
             kept += wanted is not None
             changed = changed or wanted != published
         if changed and not kept:
             gone += 1
-        elif changed or piece.metadata.labels != right_labels:
+        elif changed or endpoint_slice.metadata.labels != right_labels:
             dirty.append((key, kept))
         else:
             unchanged.append((key, kept))
@@ -200,10 +202,10 @@ def identity(published: Published) -> tuple[object, ...]:
 def sizes_of(found: list[EndpointSlice]) -> Counter[tuple[Ports, int]]:
     return Counter(
         (
-            ports_of_slice(piece),
-            len(piece.endpoints or ()),
+            ports_of_slice(endpoint_slice),
+            len(endpoint_slice.endpoints or ()),
         )
-        for piece in found
+        for endpoint_slice in found
     )
 
 
@@ -229,21 +231,21 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do_and_nothing_wrong(
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)
     after = carried_out(stored, plan)
     assert family_plan(ServiceState.build(SERVICE, zone_of, members, after), limit).is_empty
-    sizes = {piece.metadata.name: len(piece.endpoints or ()) for piece in stored}
-    for piece in plan.update:
-        size = len(piece.endpoints or ())
-        assert size <= max(limit, sizes[piece.metadata.name]), "filled over the limit"
+    sizes = {endpoint_slice.metadata.name: len(endpoint_slice.endpoints or ()) for endpoint_slice in stored}
+    for endpoint_slice in plan.update:
+        size = len(endpoint_slice.endpoints or ())
+        assert size <= max(limit, sizes[endpoint_slice.metadata.name]), "filled over the limit"
     largest = max([limit, *sizes.values()])
     assert slice_violations(SERVICE, members, zone_of, after, max_endpoints=largest) == []
-    owned = [piece for piece in stored if is_owned(piece)]
-    difference = sum(len(piece.endpoints or ()) for piece in after) - sum(
-        len(piece.endpoints or ()) for piece in owned
+    owned = [endpoint_slice for endpoint_slice in stored if is_owned(endpoint_slice)]
+    difference = sum(len(endpoint_slice.endpoints or ()) for endpoint_slice in after) - sum(
+        len(endpoint_slice.endpoints or ()) for endpoint_slice in owned
     )
     assert plan.added - plan.removed == difference
 
 
-def is_owned(piece: EndpointSlice) -> bool:
-    return (piece.metadata.owner_references or ())[0].uid == SERVICE.metadata.uid
+def is_owned(endpoint_slice: EndpointSlice) -> bool:
+    return (endpoint_slice.metadata.owner_references or ())[0].uid == SERVICE.metadata.uid
 
 
 @given(data=st.data(), limit=st.integers(1, 6), seed=st.integers(0, 2**32))
@@ -266,13 +268,17 @@ def test_a_plan_writes_no_slice_twice_and_none_that_is_right(data: st.DataObject
     members = data.draw(pods())
     stored = data.draw(slices(members))
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)
-    written = [piece.metadata.name for piece in (*plan.update, *plan.delete)]
+    written = [endpoint_slice.metadata.name for endpoint_slice in (*plan.update, *plan.delete)]
     assert len(written) == len(set(written))
     assert not set(written) & set(plan.unchanged)
-    by_name = {piece.metadata.name: piece for piece in stored}
-    for piece in plan.update:
-        before = by_name[piece.metadata.name]
-        assert (piece.endpoints or None, piece.ports or None, piece.metadata.labels) != (
+    by_name = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in stored}
+    for endpoint_slice in plan.update:
+        before = by_name[endpoint_slice.metadata.name]
+        assert (
+            endpoint_slice.endpoints or None,
+            endpoint_slice.ports or None,
+            endpoint_slice.metadata.labels,
+        ) != (
             before.endpoints,
             before.ports,
             before.metadata.labels,

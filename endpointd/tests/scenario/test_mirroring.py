@@ -41,8 +41,8 @@ ONE = subset("10.0.0.1")
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
-def ports_of(piece: EndpointSlice) -> set[int | None]:
-    return {port.port for port in piece.ports or ()}
+def ports_of(endpoint_slice: EndpointSlice) -> set[int | None]:
+    return {port.port for port in endpoint_slice.ports or ()}
 
 
 # ------------------------------------------------------------------------------------- the life of one
@@ -55,13 +55,13 @@ async def test_a_hand_made_endpoints_is_mirrored_updated_and_gone() -> None:
     world.start()
     world.put(make_endpoints(ONE))
     await world.settle()
-    (piece,) = world.slices_of()
-    assert piece.ports
+    (endpoint_slice,) = world.slices_of()
+    assert endpoint_slice.ports
     assert world.published() == {"10.0.0.1": True}
     world.put(make_endpoints(subset("10.0.0.9", ports=(HTTP,))))
     await world.settle()
     assert world.published() == {"10.0.0.9": True}
-    assert [p.metadata.name for p in world.slices_of()] == [piece.metadata.name]
+    assert [p.metadata.name for p in world.slices_of()] == [endpoint_slice.metadata.name]
     world.remove(make_endpoints())
     await world.settle()
     assert world.slices_of() == []
@@ -121,12 +121,12 @@ async def test_every_edit_of_an_endpoints_shows_in_its_slice(edited: Endpoints) 
     world.put(edited)
     await world.settle()
     assert world.writes() == ["update"]
-    (piece,) = world.slices_of()
-    foreign = {k: v for k, v in labels_of(piece).items() if k not in (SERVICE_NAME, MANAGED_BY)}
+    (endpoint_slice,) = world.slices_of()
+    foreign = {k: v for k, v in labels_of(endpoint_slice).items() if k not in (SERVICE_NAME, MANAGED_BY)}
     assert foreign == (edited.metadata.labels or {})
     annotations = dict(edited.metadata.annotations or {})
     annotations.pop(TRIGGER_TIME, None)
-    assert (piece.metadata.annotations or {}) == annotations
+    assert (endpoint_slice.metadata.annotations or {}) == annotations
     subsets = edited.subsets or ()
     assert set(world.published()) == {a.ip for s in subsets for a in s.addresses or ()}
 
@@ -225,8 +225,8 @@ async def test_a_create_whose_answer_is_lost_leaves_one_slice_in_the_end() -> No
     await world.work()
     assert len(world.slices_of()) == 2
     await world.rest()
-    (piece,) = world.slices_of()
-    assert [e.addresses for e in members(piece)] == [("10.0.0.1",)]
+    (endpoint_slice,) = world.slices_of()
+    assert [e.addresses for e in members(endpoint_slice)] == [("10.0.0.1",)]
 
 
 async def test_endpoints_that_change_while_their_slices_are_written_are_written_again() -> None:
@@ -272,8 +272,8 @@ async def test_what_somebody_else_does_to_a_slice_during_a_sync_is_looked_at_aft
         if left and call.verb == "update":
             left = 0
             world.watch()
-            (piece,) = world.slices_of()
-            world.put(change(piece, endpoints=None))
+            (endpoint_slice,) = world.slices_of()
+            world.put(change(endpoint_slice, endpoints=None))
 
     world.server.after_each = meddle
     world.put(make_endpoints(subset("10.0.0.2")))
@@ -342,24 +342,24 @@ MEDDLING: dict[str, Meddle] = {
 async def test_a_slice_that_somebody_edits_is_right_again_at_once(meddle: Meddle) -> None:
     """k/k#85353; M-4 overlooks what does not raise the generation, M-42 sticks at one labelled away."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(meddle(piece))
+    (endpoint_slice,) = world.slices_of()
+    world.put(meddle(endpoint_slice))
     await world.settle()
     assert world.published() == {"10.0.0.1": True}
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     assert world.failures == []
-    assert piece.metadata.annotations is None
-    assert piece.metadata.owner_references is not None
+    assert endpoint_slice.metadata.annotations is None
+    assert endpoint_slice.metadata.owner_references is not None
 
 
 async def test_a_slice_that_was_labelled_away_and_comes_back_is_no_second_one() -> None:
     """S-113, M-42: upstream holds the key to be stale from then on."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    away = world.put(change(piece, labels={**labels_of(piece), MANAGED_BY: "somebody"}))
+    (endpoint_slice,) = world.slices_of()
+    away = world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), MANAGED_BY: "somebody"}))
     await world.rest()
     assert len(world.slices_of()) == 1
-    world.put(change(away, labels=labels_of(piece)))
+    world.put(change(away, labels=labels_of(endpoint_slice)))
     await world.rest()
     assert len(world.slices_of()) == 1
     world.put(make_endpoints(subset("10.0.0.2")))
@@ -383,8 +383,8 @@ async def test_a_slice_that_somebody_deletes_is_made_anew_at_once(restarted: boo
 async def test_somebody_elses_slice_under_our_label_is_taken_over_or_taken_away() -> None:
     """S-112 by way of M-4."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    copy = change(piece, name="copy", uid="", resource_version="")
+    (endpoint_slice,) = world.slices_of()
+    copy = change(endpoint_slice, name="copy", uid="", resource_version="")
     world.put(change(copy, endpoints=(Endpoint(addresses=("10.66.6.6",)),)))
     world.put(change(copy, name="orphan", labels={SERVICE_NAME: "nobody", MANAGED_BY: OURS}))
     await world.rest()
@@ -397,9 +397,9 @@ async def test_a_quarrel_over_a_slice_costs_one_write_a_second() -> None:
     world = await mirrored_world(ONE)
     writes = 0
     for _ in range(300):
-        (piece,) = world.slices_of()
-        if labels_of(piece).get("theirs") is None:
-            world.put(change(piece, labels={**labels_of(piece), "theirs": "yes"}))
+        (endpoint_slice,) = world.slices_of()
+        if labels_of(endpoint_slice).get("theirs") is None:
+            world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), "theirs": "yes"}))
         await world.settle()
         writes += len(world.writes())
         world.clock.now += 0.1
@@ -437,8 +437,8 @@ async def test_a_webhook_that_changes_what_we_write_is_not_fought() -> None:
 
 async def test_fields_of_a_newer_server_survive_an_update() -> None:
     world = await mirrored_world(subset("10.0.0.1", "10.0.0.2"))
-    (piece,) = world.slices_of()
-    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    (endpoint_slice,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(endpoint_slice))
     document["futureTop"] = 1
     document["endpoints"][0]["weight"] = 9
     world.put(ENDPOINT_SLICES.decode(msgspec.json.encode(document)))
@@ -446,8 +446,8 @@ async def test_fields_of_a_newer_server_survive_an_update() -> None:
     assert world.writes() == []
     world.put(make_endpoints(subset("10.0.0.1", "10.0.0.3")))
     await world.rest()
-    (piece,) = world.slices_of()
-    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    (endpoint_slice,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(endpoint_slice))
     assert {one["addresses"][0]: one.get("weight") for one in document["endpoints"]} == {
         "10.0.0.1": 9,
         "10.0.0.3": None,
@@ -499,10 +499,10 @@ async def test_after_a_restart_an_endpoints_made_anew_has_its_slice() -> None:
 async def test_a_slice_that_garbage_collection_takes_after_its_endpoints_came_back_is_made_anew() -> None:
     """k/k#125359: the slice still belongs to the old Endpoints when it is looked at, and goes a moment later."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.remove(make_endpoints(), seen=False)
     world.put(make_endpoints(ONE))
-    world.remove(piece, seen=False)  # before the update that makes it the new one's
+    world.remove(endpoint_slice, seen=False)  # before the update that makes it the new one's
     await world.settle()
     assert world.failures == []
     assert world.published() == {"10.0.0.1": True}

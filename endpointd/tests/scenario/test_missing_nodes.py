@@ -37,7 +37,9 @@ async def restarted(world: SliceWorld, *, with_node: bool = False) -> SliceWorld
 
 
 def zones(world: SliceWorld) -> set[str | None]:
-    return {endpoint.zone for piece in world.slices_of() for endpoint in piece.endpoints or ()}
+    return {
+        endpoint.zone for endpoint_slice in world.slices_of() for endpoint in endpoint_slice.endpoints or ()
+    }
 
 
 async def pass_seconds(world: SliceWorld, seconds: float) -> None:
@@ -185,9 +187,9 @@ async def test_an_edited_slice_is_repaired_while_the_node_is_missing(edit: str) 
     world = await world_with()
     world.remove(make_node())
     await world.settle()
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     fields = {"zone": "zone-x"} if edit == "zone" else {"node_name": "node-x"}
-    endpoints = tuple(msgspec.structs.replace(one, **fields) for one in piece.endpoints or ())
-    world.server.update_foreign(ENDPOINT_SLICES, msgspec.structs.replace(piece, endpoints=endpoints))
+    endpoints = tuple(msgspec.structs.replace(one, **fields) for one in endpoint_slice.endpoints or ())
+    world.server.update_foreign(ENDPOINT_SLICES, msgspec.structs.replace(endpoint_slice, endpoints=endpoints))
     await world.settle()
-    assert world.slices_of()[0].endpoints == piece.endpoints
+    assert world.slices_of()[0].endpoints == endpoint_slice.endpoints

@@ -51,15 +51,15 @@ def hinted(world: SliceWorld) -> Counter[str]:
     """Count the zone hints of all slices; ``""`` counts the endpoints without."""
     return Counter(
         zone.name
-        for piece in world.slices_of()
-        for endpoint in piece.endpoints or ()
+        for endpoint_slice in world.slices_of()
+        for endpoint in endpoint_slice.endpoints or ()
         for zone in (endpoint.hints.for_zones if endpoint.hints is not None else None) or (ForZone(""),)
     )
 
 
 def rewrite_hints(world: SliceWorld, hints: EndpointHints | None, *, of_ready: bool = True) -> None:
     """Give the endpoints of the first slice other hints, as somebody with kubectl does."""
-    piece = world.slices_of()[0]
+    endpoint_slice = world.slices_of()[0]
 
     def changed(endpoint: Endpoint) -> Endpoint:
         if bool(endpoint.conditions.ready) is not of_ready:
@@ -67,7 +67,7 @@ def rewrite_hints(world: SliceWorld, hints: EndpointHints | None, *, of_ready: b
         return msgspec.structs.replace(endpoint, hints=hints)
 
     world.server.update_foreign(
-        ENDPOINT_SLICES, edited(piece, endpoints=tuple(map(changed, piece.endpoints or ())))
+        ENDPOINT_SLICES, edited(endpoint_slice, endpoints=tuple(map(changed, endpoint_slice.endpoints or ())))
     )
 
 
@@ -143,14 +143,14 @@ async def test_hints_that_somebody_gave_to_an_endpoint_that_is_not_ready_are_tak
 
 async def test_hints_to_another_zone_that_has_room_are_left_as_upstream_leaves_them() -> None:
     world = await world_with(zones("a", "b"), "aaabbb")
-    piece = world.slices_of()[0]
+    endpoint_slice = world.slices_of()[0]
     swapped = tuple(
         msgspec.structs.replace(
             endpoint, hints=EndpointHints(for_zones=(ForZone("b" if endpoint.zone == "a" else "a"),))
         )
-        for endpoint in piece.endpoints or ()
+        for endpoint in endpoint_slice.endpoints or ()
     )
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=swapped))
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=swapped))
     await come_to_rest(world)
     assert world.take_writes() == []
     assert world.controller.audit(WEB) is None

@@ -47,16 +47,16 @@ LATER = "2026-01-01T00:00:09Z"
 LATER_STILL = "2026-01-01T00:00:10Z"
 
 
-def trigger_time(piece: EndpointSlice) -> str | None:
-    return (piece.metadata.annotations or {}).get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION)
+def trigger_time(endpoint_slice: EndpointSlice) -> str | None:
+    return (endpoint_slice.metadata.annotations or {}).get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION)
 
 
 def verbs(calls: list[Call]) -> list[str]:
     return [call.verb for call in calls]
 
 
-def labels_of(piece: EndpointSlice) -> dict[str, str]:
-    return dict(piece.metadata.labels or {})
+def labels_of(endpoint_slice: EndpointSlice) -> dict[str, str]:
+    return dict(endpoint_slice.metadata.labels or {})
 
 
 async def world_with(pods: int = 3, *, settings: EndpointSliceSettings | None = None) -> SliceWorld:
@@ -130,15 +130,15 @@ async def test_what_somebody_else_writes_through_a_webhook_is_repaired_once() ->
     world.start()
     await world.settle()
     world.take_writes()
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"somebody": "else"}))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"somebody": "else"}))
     for _ in range(5):
         world.watch()
         await world.settle()
         world.advance(10.0)
     assert [call.verb for call in world.take_writes()] == ["update"]
-    (piece,) = world.slices_of()
-    assert piece.metadata.annotations == {"somebody": "else"}
+    (endpoint_slice,) = world.slices_of()
+    assert endpoint_slice.metadata.annotations == {"somebody": "else"}
 
 
 # ------------------------------------------------------------------------------------- a newer server
@@ -158,8 +158,8 @@ async def test_fields_of_a_newer_server_survive_a_flip() -> None:
     world.start()
     await world.settle()
     assert [call.verb for call in world.take_writes()] == ["create"]
-    (piece,) = world.slices_of()
-    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    (endpoint_slice,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(endpoint_slice))
     document["endpoints"][1]["weight"] = 9  # somebody sets it
     world.server.update_foreign(ENDPOINT_SLICES, ENDPOINT_SLICES.decode(msgspec.json.encode(document)))
     world.watch()
@@ -167,8 +167,8 @@ async def test_fields_of_a_newer_server_survive_a_flip() -> None:
     world.put(make_pod("pod-00002", address_number(2), ready=False))
     await world.settle()
     assert [call.verb for call in world.take_writes()] == ["update"]
-    (piece,) = world.slices_of()
-    document = msgspec.json.decode(ENDPOINT_SLICES.encode(piece))
+    (endpoint_slice,) = world.slices_of()
+    document = msgspec.json.decode(ENDPOINT_SLICES.encode(endpoint_slice))
     assert [one["weight"] for one in document["endpoints"]] == [5, 9, 5]
     assert document["endpoints"][1]["conditions"]["ready"] is False
     assert (document["futureTop"], document["metadata"]["generateName"]) == (1, "web-")
@@ -276,10 +276,10 @@ async def test_the_first_sync_of_a_service_writes_everything_in_one_slice_and_no
     world.start()
     await world.settle()
     assert verbs(world.take_writes()) == ["create"]
-    (piece,) = world.slices_of()
-    assert piece.metadata.name.startswith("web-")
-    assert len(piece.endpoints or ()) == 3
-    assert trigger_time(piece) == DEFAULT_TIME
+    (endpoint_slice,) = world.slices_of()
+    assert endpoint_slice.metadata.name.startswith("web-")
+    assert len(endpoint_slice.endpoints or ()) == 3
+    assert trigger_time(endpoint_slice) == DEFAULT_TIME
 
 
 async def test_our_own_writes_are_never_repaired_when_the_watch_tells_of_them() -> None:
@@ -361,8 +361,8 @@ async def test_a_service_that_changes_while_its_slices_are_written_is_written_ag
     world.server.before_each = relabel
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     await world.settle()
-    (piece,) = world.slices_of()
-    assert labels_of(piece)["tier"] == "front"
+    (endpoint_slice,) = world.slices_of()
+    assert labels_of(endpoint_slice)["tier"] == "front"
     assert world.published() == {"pod-00001": False}
 
 
@@ -389,8 +389,8 @@ async def test_a_slice_that_somebody_changed_meanwhile_is_read_and_planned_again
 ):
     """S-74; k/k#92928: each rollout brought an hour of events about conflicts."""
     world = await world_with(2)
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"a": "b"}))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     assert await world.sync() == 1
     assert verbs(world.take_writes()) == ["update", "update"]
@@ -403,8 +403,8 @@ async def test_a_slice_that_somebody_changed_meanwhile_is_read_and_planned_again
 
 async def test_a_slice_that_somebody_deleted_meanwhile_is_made_again_at_once_and_quietly() -> None:
     world = await world_with(2)
-    (piece,) = world.slices_of()
-    world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    (endpoint_slice,) = world.slices_of()
+    world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     assert await world.sync() == 1
     assert verbs(world.take_writes()) == ["update", "create"]
@@ -421,8 +421,8 @@ async def test_a_slice_to_delete_that_is_gone_already_is_what_was_wanted() -> No
     await world.settle()
     first, second, _ = world.slices_of()
     world.take_writes()
-    for piece in (first, second):
-        world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    for endpoint_slice in (first, second):
+        world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     world.remove(*make_pods(3))
     world.put(make_pod("other", "10.9.9.9"))
     await world.settle()
@@ -443,7 +443,9 @@ async def test_a_slice_that_we_deleted_is_not_deleted_again_while_the_watch_lags
 
 async def test_a_slice_to_delete_whose_name_is_another_slices_by_now_is_left_to_it() -> None:
     world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
-    (mine,) = [piece for piece in world.slices_of() if "pod-00001" in str(piece.endpoints)]
+    (mine,) = [
+        endpoint_slice for endpoint_slice in world.slices_of() if "pod-00001" in str(endpoint_slice.endpoints)
+    ]
     world.server.delete_foreign(ENDPOINT_SLICES, mine.metadata.key)
     other = world.server.create_foreign(
         ENDPOINT_SLICES, make_slice(make_service("other"), mine.metadata.name, (make_endpoint(make_pod()),))
@@ -457,12 +459,12 @@ async def test_a_slice_to_delete_whose_name_is_another_slices_by_now_is_left_to_
 
 async def test_a_slice_that_goes_between_a_conflict_and_our_look_at_it_is_made_again() -> None:
     world = await world_with(1)
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"a": "b"}))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
 
     async def delete_before_the_look(call: Call) -> None:
         if call.verb == "get":
-            world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+            world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
 
     world.server.before_each = delete_before_the_look
     world.put(make_pod("pod-00001", address_number(1), ready=False))
@@ -483,8 +485,8 @@ async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it
     else:
         world.remove(make_pods(1)[0])
     await world.settle()
-    assert {piece.metadata.name for piece in world.slices.values()} == {
-        piece.metadata.name for piece in before
+    assert {endpoint_slice.metadata.name for endpoint_slice in world.slices.values()} == {
+        endpoint_slice.metadata.name for endpoint_slice in before
     }
     assert [str(error).rpartition(": ")[2] for error in world.failures] == ["404 page not found"]
     world.advance(1000.0)
@@ -496,8 +498,8 @@ async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it
 
 async def test_a_conflict_that_cannot_be_looked_into_waits_for_the_watch() -> None:
     world = await world_with(1)
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations={"a": "b"}))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
     world.server.fail_next(api_error(Status(code=503, message="overloaded")), verb="get")
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     assert await world.sync() == 1
@@ -515,9 +517,9 @@ async def test_a_quarrel_over_a_slice_ends_in_a_wait_not_in_a_loop() -> None:
 
     async def meddle(call: Call) -> None:
         if call.verb == "update":
-            (piece,) = world.slices_of()
+            (endpoint_slice,) = world.slices_of()
             note = {"count": str(len(world.server.calls))}
-            world.server.update_foreign(ENDPOINT_SLICES, edited(piece, annotations=note))
+            world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations=note))
 
     world.server.before_each = meddle
     world.put(make_pod("pod-00001", address_number(1), ready=False))
@@ -529,10 +531,11 @@ async def test_a_quarrel_over_a_slice_ends_in_a_wait_not_in_a_loop() -> None:
 
 async def test_a_name_that_another_slice_has_by_now_is_never_overwritten() -> None:
     world = await world_with(1)
-    (piece,) = world.slices_of()
-    world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    (endpoint_slice,) = world.slices_of()
+    world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     other = world.server.create_foreign(
-        ENDPOINT_SLICES, make_slice(make_service("other"), piece.metadata.name, (make_endpoint(make_pod()),))
+        ENDPOINT_SLICES,
+        make_slice(make_service("other"), endpoint_slice.metadata.name, (make_endpoint(make_pod()),)),
     )
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     await world.settle()
@@ -544,15 +547,13 @@ async def test_a_name_that_another_slice_has_by_now_is_never_overwritten() -> No
 async def test_a_server_that_fails_is_asked_again_and_told_of_once_each_time() -> None:
     """S-17, with its texts."""
     world = await world_with(1)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.server.fail_next(
         api_error(Status(code=500, message="etcdserver: no leader")), verb="update", times=2
     )
     world.put(make_pod("pod-00001", address_number(1), ready=False, ready_since=LATER))
     assert await world.sync() == 1
-    text = (
-        f"failed to update {piece.metadata.name} EndpointSlice for Service default/web: etcdserver: no leader"
-    )
+    text = f"failed to update {endpoint_slice.metadata.name} EndpointSlice for Service default/web: etcdserver: no leader"
     assert [str(error) for error in world.failures] == [text]
     (event,) = world.events
     assert (event.type, event.reason) == ("Warning", "FailedToUpdateEndpointSlices")
@@ -611,7 +612,7 @@ async def test_whatever_became_of_a_write_whose_answer_was_lost_the_slices_come_
         world.advance(1000.0)
         await world.settle()
     assert world.published() == {f"pod-0000{number}": False for number in (3, 4, 5)}
-    assert sum(len(piece.endpoints or ()) for piece in world.slices_of()) == 3
+    assert sum(len(endpoint_slice.endpoints or ()) for endpoint_slice in world.slices_of()) == 3
     assert len(world.failures) <= 1
 
 
@@ -670,8 +671,8 @@ async def test_what_somebody_changes_in_a_slice_of_ours_is_put_right_at_once(edi
     world.start()
     await world.settle()
     world.take_writes()
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, **edit))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, **edit))
     world.watch()
     await world.settle()
     assert world.published() == {"pod-00001": True, "pod-00002": True}
@@ -690,9 +691,10 @@ async def test_what_somebody_changes_in_a_slice_of_ours_is_put_right_at_once(edi
 async def test_an_annotation_somebody_adds_is_left_alone() -> None:
     """S-3, S-63."""
     world = await world_with(1)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(
-        ENDPOINT_SLICES, edited(piece, annotations={**(piece.metadata.annotations or {}), "a": "b"})
+        ENDPOINT_SLICES,
+        edited(endpoint_slice, annotations={**(endpoint_slice.metadata.annotations or {}), "a": "b"}),
     )
     world.watch()
     assert await world.sync() == 0
@@ -710,8 +712,8 @@ async def test_a_slice_deleted_by_hand_comes_back_even_right_after_a_start() -> 
     world.start()
     await world.sync()
     assert world.take_writes() == []  # all is right
-    (piece,) = world.slices_of()
-    world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    (endpoint_slice,) = world.slices_of()
+    world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     world.watch()
     await world.settle()
     assert world.published() == {"pod-00001": True, "pod-00002": True}
@@ -719,8 +721,8 @@ async def test_a_slice_deleted_by_hand_comes_back_even_right_after_a_start() -> 
 
 async def test_a_placeholder_deleted_by_hand_comes_back_too() -> None:
     world = await world_with(0)
-    (piece,) = world.slices_of()
-    world.server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    (endpoint_slice,) = world.slices_of()
+    world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     world.watch()
     await world.settle()
     assert len(world.slices_of()) == 1
@@ -730,9 +732,9 @@ async def test_a_quarrel_is_fought_once_a_second_at_most() -> None:
     """Two controllers that disagree must not fight at the speed of the network."""
     world = await world_with(1)
     for tenth in range(100):
-        (piece,) = world.slices_of()
-        if piece.endpoints:
-            world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=None))
+        (endpoint_slice,) = world.slices_of()
+        if endpoint_slice.endpoints:
+            world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=None))
             world.watch()
         await world.sync()
         assert len(world.take_writes()) <= 1, tenth
@@ -747,8 +749,8 @@ async def test_a_repair_is_immediate_again_after_a_second_of_peace_and_pods_neve
     world = await world_with(1)
 
     async def meddle() -> int:
-        (piece,) = world.slices_of()
-        world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=None))
+        (endpoint_slice,) = world.slices_of()
+        world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=None))
         world.watch()
         return await world.sync()
 
@@ -786,8 +788,8 @@ async def test_slices_of_others_are_never_touched() -> None:
     world.put(make_node(), service, *make_pods(2))
     world.start()
     await world.settle()
-    for piece in foreign:
-        assert world.server.objects(ENDPOINT_SLICES)[piece.metadata.key] == piece
+    for endpoint_slice in foreign:
+        assert world.server.objects(ENDPOINT_SLICES)[endpoint_slice.metadata.key] == endpoint_slice
 
 
 async def test_a_slice_under_our_label_that_is_not_the_services_is_deleted() -> None:
@@ -803,7 +805,7 @@ async def test_a_slice_under_our_label_that_is_not_the_services_is_deleted() -> 
 async def test_a_foreign_slice_relabelled_to_be_ours_is_taken_in_where_the_service_owns_it() -> None:
     """S-112."""
     world = await world_with(1)
-    piece = world.server.create_foreign(
+    endpoint_slice = world.server.create_foreign(
         ENDPOINT_SLICES,
         make_slice(
             make_service(), "web-x", (make_endpoint(make_pod("ghost")),), labels={SERVICE_NAME_LABEL: "web"}
@@ -812,7 +814,7 @@ async def test_a_foreign_slice_relabelled_to_be_ours_is_taken_in_where_the_servi
     world.watch()
     assert await world.sync() == 0
     ours = make_slice(make_service()).metadata.labels
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, labels=ours))
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, labels=ours))
     world.watch()
     await world.settle()
     assert world.published() == {"pod-00001": True}
@@ -821,8 +823,10 @@ async def test_a_foreign_slice_relabelled_to_be_ours_is_taken_in_where_the_servi
 async def test_a_slice_that_a_finalizer_holds_counts_as_gone_and_holds_nothing_up() -> None:
     """S-14; k/k#108267, #108779: such a slice made the service stale for ever."""
     world = await world_with(2)
-    (piece,) = world.slices_of()
-    held = world.server.update_foreign(ENDPOINT_SLICES, edited(piece, finalizers=("example.com/hold",)))
+    (endpoint_slice,) = world.slices_of()
+    held = world.server.update_foreign(
+        ENDPOINT_SLICES, edited(endpoint_slice, finalizers=("example.com/hold",))
+    )
     world.server.delete_foreign(ENDPOINT_SLICES, held.metadata.key)
     world.watch()
     await world.settle()
@@ -1073,8 +1077,8 @@ async def test_a_write_tells_the_time_of_the_oldest_change_it_publishes_and_a_re
     world.put(make_pod("pod-00002", address_number(2), ready=False, ready_since=LATER))
     await world.settle()
     assert trigger_time(world.slices_of()[0]) == LATER
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=None))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=None))
     world.watch()
     await world.settle()
     assert trigger_time(world.slices_of()[0]) is None
@@ -1107,9 +1111,9 @@ async def test_ports_that_change_move_no_time() -> None:
     world = await world_with(1)
     world.put(make_service(ports=(make_service_port(81, 8081),)))
     await world.settle()
-    (piece,) = world.slices_of()
-    assert [port.port for port in piece.ports or ()] == [8081]
-    assert trigger_time(piece) is None
+    (endpoint_slice,) = world.slices_of()
+    assert [port.port for port in endpoint_slice.ports or ()] == [8081]
+    assert trigger_time(endpoint_slice) is None
 
 
 # --------------------------------------------------------------------------------------- large and dual
@@ -1122,12 +1126,12 @@ async def test_a_service_of_two_families_has_slices_of_both_and_loses_those_it_n
     world.put(make_node(), both, make_pod("a", "10.0.0.1", "fd00::1"))
     world.start()
     await world.settle()
-    assert sorted(piece.address_type for piece in world.slices_of()) == ["IPv4", "IPv6"]
+    assert sorted(endpoint_slice.address_type for endpoint_slice in world.slices_of()) == ["IPv4", "IPv6"]
     world.take_writes()
     world.put(msgspec.structs.replace(both, ip_families=("IPv6",), labels={"x": "y"}))
     await world.settle()
     assert verbs(world.take_writes()) == ["update", "delete"]
-    assert [piece.address_type for piece in world.slices_of()] == ["IPv6"]
+    assert [endpoint_slice.address_type for endpoint_slice in world.slices_of()] == ["IPv6"]
 
 
 async def test_an_error_in_one_family_does_not_stop_the_other_and_both_are_told() -> None:
@@ -1137,7 +1141,7 @@ async def test_an_error_in_one_family_does_not_stop_the_other_and_both_are_told(
     world.start()
     world.server.fail_next(api_error(Status(code=500, message="one")), verb="create")
     await world.sync()
-    assert [piece.address_type for piece in world.slices_of()] == ["IPv6"]
+    assert [endpoint_slice.address_type for endpoint_slice in world.slices_of()] == ["IPv6"]
     assert [str(error) for error in world.failures] == [
         "failed to create EndpointSlice for Service default/web: one"
     ]
@@ -1241,5 +1245,5 @@ async def test_a_restart_converges_without_a_write_whatever_write_was_the_last()
         again.start()
         await again.settle()
         assert len(again.published()) == 7
-        assert sum(len(piece.endpoints or ()) for piece in again.slices_of()) == 7
-        assert all(len(piece.endpoints or ()) <= 2 for piece in again.slices_of())
+        assert sum(len(endpoint_slice.endpoints or ()) for endpoint_slice in again.slices_of()) == 7
+        assert all(len(endpoint_slice.endpoints or ()) <= 2 for endpoint_slice in again.slices_of())

@@ -100,21 +100,23 @@ def _ports(service: Service, pod: Pod) -> Ports:
     )
 
 
-def ports_of_slice(piece: EndpointSlice) -> Ports:
+def ports_of_slice(endpoint_slice: EndpointSlice) -> Ports:
     """Return the ports of a slice, in no order."""
-    return frozenset((port.name, port.protocol, port.port, port.app_protocol) for port in piece.ports or ())
+    return frozenset(
+        (port.name, port.protocol, port.port, port.app_protocol) for port in endpoint_slice.ports or ()
+    )
 
 
 def published_in(slices: Iterable[EndpointSlice]) -> Iterator[Published]:
     """Return every endpoint that slices hold; one that stands twice comes twice."""
-    for piece in slices:
+    for endpoint_slice in slices:
         ports = frozenset(
-            (port.name, port.protocol, port.port, port.app_protocol) for port in piece.ports or ()
+            (port.name, port.protocol, port.port, port.app_protocol) for port in endpoint_slice.ports or ()
         )
-        for endpoint in piece.endpoints or ():
+        for endpoint in endpoint_slice.endpoints or ():
             target, conditions = endpoint.target_ref, endpoint.conditions
             yield Published(
-                address_type=piece.address_type,
+                address_type=endpoint_slice.address_type,
                 ports=ports,
                 pod=(target.name if target is not None else None) or "",
                 uid=(target.uid if target is not None else None) or "",
@@ -126,14 +128,14 @@ def published_in(slices: Iterable[EndpointSlice]) -> Iterator[Published]:
             )
 
 
-def is_managed(piece: EndpointSlice, service: Service) -> bool:
+def is_managed(endpoint_slice: EndpointSlice, service: Service) -> bool:
     """Tell whether a slice stands for the service under the controller's label, and is not on its way out."""
-    labels = piece.metadata.labels or {}
+    labels = endpoint_slice.metadata.labels or {}
     return (
         labels.get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
         and labels.get(SERVICE_NAME_LABEL) == service.metadata.name
-        and piece.metadata.namespace == service.metadata.namespace
-        and piece.metadata.deletion_timestamp is None
+        and endpoint_slice.metadata.namespace == service.metadata.namespace
+        and endpoint_slice.metadata.deletion_timestamp is None
     )
 
 
@@ -153,29 +155,34 @@ def slice_violations(
     if not service.selector or service.is_external_name or service.terminating:
         return []
     pods = list(pods)
-    mine = [piece for piece in slices if is_managed(piece, service)]
+    mine = [endpoint_slice for endpoint_slice in slices if is_managed(endpoint_slice, service)]
     wanted = wanted_ports(service, pods)
-    by_type = Counter(piece.address_type for piece in mine)
+    by_type = Counter(endpoint_slice.address_type for endpoint_slice in mine)
     expected = Counter(expected_endpoints(service, pods, zone_of))
     found = Counter(published_in(mine))
     wrong = [f"lost: {endpoint}" for endpoint in expected - found]
     wrong += [f"not to be there, or there twice: {endpoint}" for endpoint in found - expected]
     wrong += [f"no slice of {family}" for family in families_of(service) - {p.address_type for p in mine}]
     wrong += [
-        f"{piece.metadata.name}: empty, for ports that no pod has, and not alone"
-        for piece in mine
-        if not piece.endpoints and ports_of_slice(piece) not in wanted and by_type[piece.address_type] > 1
+        f"{endpoint_slice.metadata.name}: empty, for ports that no pod has, and not alone"
+        for endpoint_slice in mine
+        if not endpoint_slice.endpoints
+        and ports_of_slice(endpoint_slice) not in wanted
+        and by_type[endpoint_slice.address_type] > 1
     ]
-    for piece in mine:
-        wrong += [f"{piece.metadata.name}: {what}" for what in _of_slice(piece, service, max_endpoints)]
+    for endpoint_slice in mine:
+        wrong += [
+            f"{endpoint_slice.metadata.name}: {what}"
+            for what in _of_slice(endpoint_slice, service, max_endpoints)
+        ]
     return wrong
 
 
-def _of_slice(piece: EndpointSlice, service: Service, max_endpoints: int) -> Iterator[str]:
-    if len(piece.endpoints or ()) > max_endpoints:
-        yield f"{len(piece.endpoints or ())} endpoints, more than {max_endpoints}"
-    if piece.address_type not in families_of(service):
-        yield f"of a type that is not wanted: {piece.address_type}"
+def _of_slice(endpoint_slice: EndpointSlice, service: Service, max_endpoints: int) -> Iterator[str]:
+    if len(endpoint_slice.endpoints or ()) > max_endpoints:
+        yield f"{len(endpoint_slice.endpoints or ())} endpoints, more than {max_endpoints}"
+    if endpoint_slice.address_type not in families_of(service):
+        yield f"of a type that is not wanted: {endpoint_slice.address_type}"
     reserved = {SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL}
     labels = {name: value for name, value in service.labels.items() if name not in reserved}
     labels |= {
@@ -184,8 +191,8 @@ def _of_slice(piece: EndpointSlice, service: Service, max_endpoints: int) -> Ite
     }
     if service.is_headless:
         labels[HEADLESS_LABEL] = ""
-    if piece.metadata.labels != labels:
-        yield f"labels {piece.metadata.labels}, not {labels}"
-    owners = piece.metadata.owner_references or ()
+    if endpoint_slice.metadata.labels != labels:
+        yield f"labels {endpoint_slice.metadata.labels}, not {labels}"
+    owners = endpoint_slice.metadata.owner_references or ()
     if service.metadata.uid not in {owner.uid for owner in owners}:
         yield f"not owned by the service, but by {owners}"

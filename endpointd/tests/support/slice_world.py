@@ -150,19 +150,19 @@ class SliceWorld:
         found = self.server.objects(ENDPOINT_SLICES).values()
         return sorted(
             (
-                piece
-                for piece in found
-                if (piece.metadata.labels or {}).get("kubernetes.io/service-name") == service
+                endpoint_slice
+                for endpoint_slice in found
+                if (endpoint_slice.metadata.labels or {}).get("kubernetes.io/service-name") == service
             ),
-            key=lambda piece: piece.metadata.name,
+            key=lambda endpoint_slice: endpoint_slice.metadata.name,
         )
 
     def published(self, service: str = "web") -> dict[str, bool | None]:
         """Return the pods that the service's slices hold, and whether they are ready, all slices together."""
         return {
             endpoint.target_ref.name: endpoint.conditions.ready
-            for piece in self.slices_of(service)
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in self.slices_of(service)
+            for endpoint in endpoint_slice.endpoints or ()
             if endpoint.target_ref is not None and endpoint.target_ref.name is not None
         }
 

@@ -78,14 +78,14 @@ class EndpointSliceCache:
 
     # --------------------------------------------------------------------------------------------- telling
 
-    def update(self, piece: EndpointSlice) -> bool:
+    def update(self, endpoint_slice: EndpointSlice) -> bool:
         """Take in that a slice is there or is another now; tell whether that is news (C-22, C-25).
 
         The same slice again is none, any other write of it is (C-23). A slice that this cache does not take
         (:func:`why_ignored`) is none either, unless it was another before: then it has left.
         """
-        key = piece.metadata.key
-        service = service_of(piece) if piece.address_type == self.family else None
+        key = endpoint_slice.metadata.key
+        service = service_of(endpoint_slice) if endpoint_slice.address_type == self.family else None
         filed = self._filed.get(key)
         if filed is not None and filed != service:
             self._note(filed, key.name, None)
@@ -96,13 +96,13 @@ class EndpointSliceCache:
             return False
         self._events += 1
         self._filed[key] = service
-        return self._note(service, key.name, piece)
+        return self._note(service, key.name, endpoint_slice)
 
-    def remove(self, piece: EndpointSlice) -> bool:
+    def remove(self, endpoint_slice: EndpointSlice) -> bool:
         """Take in that a slice is gone, whatever its last state was; tell whether it was known."""
-        key = piece.metadata.key
+        key = endpoint_slice.metadata.key
         filed = self._filed.pop(key, None)
-        if why_ignored(piece, self.family) is None:
+        if why_ignored(endpoint_slice, self.family) is None:
             self._events += 1
         return filed is not None and self._note(filed, key.name, None)
 
@@ -212,28 +212,28 @@ class EndpointSliceCache:
 
     # ----------------------------------------------------------------------------------------- the insides
 
-    def _note(self, service: ObjectKey, name: str, piece: EndpointSlice | None) -> bool:
+    def _note(self, service: ObjectKey, name: str, endpoint_slice: EndpointSlice | None) -> bool:
         """Put aside what a slice is now, unless that is known."""
         pending = self._pending.get(service)
         if pending is not None and name in pending:
             known = pending[name]
         else:
             known = self._slices.get(service, _NONE).get(name)
-        if known is piece or known == piece:
+        if known is endpoint_slice or known == endpoint_slice:
             return False
         self._changes += 1
         if pending is None:
             pending = self._pending[service] = {}
-        pending[name] = piece
-        time = self._trigger_time(piece)
+        pending[name] = endpoint_slice
+        time = self._trigger_time(endpoint_slice)
         for cursor in self._cursors:
-            cursor.event(service, time, removed=piece is None)
+            cursor.event(service, time, removed=endpoint_slice is None)
         return True
 
-    def _trigger_time(self, piece: EndpointSlice | None) -> datetime | None:
-        if piece is None or not piece.metadata.annotations:
+    def _trigger_time(self, endpoint_slice: EndpointSlice | None) -> datetime | None:
+        if endpoint_slice is None or not endpoint_slice.metadata.annotations:
             return None
-        time = parse_time(piece.metadata.annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION, ""))
+        time = parse_time(endpoint_slice.metadata.annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION, ""))
         return time if time is not None and (self._started is None or time > self._started) else None
 
     def _settle(self, service: ObjectKey | None = None) -> None:
@@ -243,14 +243,14 @@ class EndpointSliceCache:
         if service is None:
             waiting, self._pending = self._pending, {}
         else:
-            pieces = self._pending.pop(service, None)
-            if pieces is None:
+            endpoint_slices = self._pending.pop(service, None)
+            if endpoint_slices is None:
                 return
-            waiting = {service: pieces}
-        for each, pieces in waiting.items():
-            self._settle_one(each, pieces)
+            waiting = {service: endpoint_slices}
+        for each, endpoint_slices in waiting.items():
+            self._settle_one(each, endpoint_slices)
 
-    def _settle_one(self, service: ObjectKey, pieces: dict[str, EndpointSlice | None]) -> None:
+    def _settle_one(self, service: ObjectKey, endpoint_slices: dict[str, EndpointSlice | None]) -> None:
         merged = self._merged.get(service)
         if merged is None:
             merged = self._merged[service] = MergedService()
@@ -259,15 +259,15 @@ class EndpointSliceCache:
         for cursor in cursors:
             cursor.touch(service, had_udp=merged.has_udp())
         compared = merged.compared
-        for name, piece in pieces.items():
+        for name, endpoint_slice in endpoint_slices.items():
             key = ObjectKey(service.namespace, name)
             self._problems.pop(key, None)
             view = None
-            if piece is None:
+            if endpoint_slice is None:
                 slices.pop(name, None)
             else:
-                slices[name] = piece
-                view = read_slice(piece)
+                slices[name] = endpoint_slice
+                view = read_slice(endpoint_slice)
                 self._read += 1
                 if view.problems:
                     self._problems[key] = view.problems

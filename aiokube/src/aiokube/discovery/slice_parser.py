@@ -36,33 +36,33 @@ class SliceView(msgspec.Struct, frozen=True):
 EMPTY = SliceView({})
 
 
-def service_of(piece: EndpointSlice) -> ObjectKey | None:
+def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     """Return the service that a slice names, None where it names none (C-11): owners and managers do not count."""
-    name = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL)
-    if not name or not piece.metadata.name or not piece.metadata.namespace:
+    name = (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL)
+    if not name or not endpoint_slice.metadata.name or not endpoint_slice.metadata.namespace:
         return None
-    return ObjectKey(piece.metadata.namespace, name)
+    return ObjectKey(endpoint_slice.metadata.namespace, name)
 
 
-def why_ignored(piece: EndpointSlice, family: Family) -> str | None:
+def why_ignored(endpoint_slice: EndpointSlice, family: Family) -> str | None:
     """Say why a cache of this family does not take a slice (C-12, C-13), None where it does."""
-    if not piece.metadata.name or not piece.metadata.namespace:
-        return f"slice {piece.metadata.key} has no name or no namespace"
-    if service_of(piece) is None:
-        return f"slice {piece.metadata.key} has no label {SERVICE_NAME_LABEL}, so nobody knows whose it is"
-    if piece.address_type != family:
-        return f"slice {piece.metadata.key} is of type {piece.address_type or '(none)'}, not {family}"
+    if not endpoint_slice.metadata.name or not endpoint_slice.metadata.namespace:
+        return f"slice {endpoint_slice.metadata.key} has no name or no namespace"
+    if service_of(endpoint_slice) is None:
+        return f"slice {endpoint_slice.metadata.key} has no label {SERVICE_NAME_LABEL}, so nobody knows whose it is"
+    if endpoint_slice.address_type != family:
+        return f"slice {endpoint_slice.metadata.key} is of type {endpoint_slice.address_type or '(none)'}, not {family}"
     return None
 
 
-def read_slice(piece: EndpointSlice) -> SliceView:
+def read_slice(endpoint_slice: EndpointSlice) -> SliceView:
     """Return the endpoints of a slice on each of its ports. The slice is not changed, and not kept."""
-    if not piece.ports or not piece.endpoints:
+    if not endpoint_slice.ports or not endpoint_slice.endpoints:
         return EMPTY
     problems: list[str] = []
-    endpoints = _with_addresses(piece.endpoints, problems)
+    endpoints = _with_addresses(endpoint_slice.endpoints, problems)
     ports: dict[PortKey, dict[str, EndpointView]] = {}
-    for index, port in enumerate(piece.ports):
+    for index, port in enumerate(endpoint_slice.ports):
         if port.name is None:
             problems.append(f"ports[{index}] has no name")  # "" would be one (C-28)
             continue

@@ -253,9 +253,9 @@ def make_slice(
     )
 
 
-def edited(piece: EndpointSlice, **fields: object) -> EndpointSlice:
+def edited(endpoint_slice: EndpointSlice, **fields: object) -> EndpointSlice:
     """Return a slice with some fields another value; those of the metadata are meant where it has them."""
     of_metadata = {name: value for name, value in fields.items() if name in ObjectMeta.__struct_fields__}
     of_slice = {name: value for name, value in fields.items() if name not in of_metadata}
-    metadata = msgspec.structs.replace(piece.metadata, **of_metadata)
-    return msgspec.structs.replace(piece, metadata=metadata, **of_slice)
+    metadata = msgspec.structs.replace(endpoint_slice.metadata, **of_metadata)
+    return msgspec.structs.replace(endpoint_slice, metadata=metadata, **of_slice)

@@ -81,43 +81,47 @@ def test_what_is_unknown_is_sent_back_as_it_was_read(resource: Resource[Any], do
 def test_an_object_without_unknown_fields_is_the_same_as_ever() -> None:
     document = {**SLICE, "metadata": METADATA, "ports": None, "endpoints": [endpoint(4)]}
     del document["futureTop"]
-    piece = ENDPOINT_SLICES.decode(json.dumps(document).encode())
-    assert piece.unknown is msgspec.UNSET
-    assert piece == ENDPOINT_SLICES.decode(ENDPOINT_SLICES.encode(piece))
-    assert "-unknown-" not in ENDPOINT_SLICES.encode(piece).decode()
+    endpoint_slice = ENDPOINT_SLICES.decode(json.dumps(document).encode())
+    assert endpoint_slice.unknown is msgspec.UNSET
+    assert endpoint_slice == ENDPOINT_SLICES.decode(ENDPOINT_SLICES.encode(endpoint_slice))
+    assert "-unknown-" not in ENDPOINT_SLICES.encode(endpoint_slice).decode()
 
 
 def test_events_and_lists_keep_what_is_unknown_too() -> None:
     body = json.dumps(SLICE)
-    piece = ENDPOINT_SLICES.decode(body.encode())
+    endpoint_slice = ENDPOINT_SLICES.decode(body.encode())
     for prefix in ('{"type":"MODIFIED"', '{ "type": "MODIFIED"'):
         event = ENDPOINT_SLICES.decode_event(f'{prefix},"object":{body}}}'.encode())
-        assert event == WatchEvent("MODIFIED", piece)
+        assert event == WatchEvent("MODIFIED", endpoint_slice)
     plain = json.dumps({**SLICE, "metadata": METADATA, "ports": None, "endpoints": None, "futureTop": None})
     page = ENDPOINT_SLICES.decode_page(
         f'{{"metadata":{{"resourceVersion":"9"}},"items":[{body},{plain}]}}'.encode()
     )
-    assert page == Page(items=(piece, ENDPOINT_SLICES.decode(plain.encode())), resource_version="9")
+    assert page == Page(items=(endpoint_slice, ENDPOINT_SLICES.decode(plain.encode())), resource_version="9")
 
 
 def test_it_stays_with_an_endpoint_that_changes_and_goes_with_one_that_goes() -> None:
-    piece = ENDPOINT_SLICES.decode(json.dumps(SLICE).encode())
-    first, second, *_ = piece.endpoints or ()
+    endpoint_slice = ENDPOINT_SLICES.decode(json.dumps(SLICE).encode())
+    first, second, *_ = endpoint_slice.endpoints or ()
     unready = msgspec.structs.replace(first, conditions=EndpointConditions(ready=False))
     unhinted = msgspec.structs.replace(second, hints=None)
-    body = json.loads(ENDPOINT_SLICES.encode(msgspec.structs.replace(piece, endpoints=(unhinted, unready))))
+    body = json.loads(
+        ENDPOINT_SLICES.encode(msgspec.structs.replace(endpoint_slice, endpoints=(unhinted, unready)))
+    )
     assert [one["weight"] for one in body["endpoints"]] == [7, 7]
     assert body["endpoints"][0]["hints"] == {"forRegions": [{"name": "r"}]}
     assert body["endpoints"][1]["conditions"] == {"ready": False, "drained": True}
-    body = json.loads(ENDPOINT_SLICES.encode(msgspec.structs.replace(piece, endpoints=None, ports=None)))
+    body = json.loads(
+        ENDPOINT_SLICES.encode(msgspec.structs.replace(endpoint_slice, endpoints=None, ports=None))
+    )
     assert (body["endpoints"], body["ports"], body["futureTop"]) == (None, None, {"x": 1})
 
 
 def test_what_is_equal_in_all_endpoints_is_kept_once() -> None:
     endpoints = [endpoint(number, weight=1) for number in range(1, 101)]
-    piece = ENDPOINT_SLICES.decode(json.dumps({**SLICE, "endpoints": endpoints}).encode())
-    assert piece.unknown is not msgspec.UNSET
-    kept = piece.unknown["endpoints"].values()
+    endpoint_slice = ENDPOINT_SLICES.decode(json.dumps({**SLICE, "endpoints": endpoints}).encode())
+    assert endpoint_slice.unknown is not msgspec.UNSET
+    kept = endpoint_slice.unknown["endpoints"].values()
     assert (len(kept), len({id(one) for one in kept})) == (100, 1)
 
 

@@ -25,15 +25,17 @@ def model_map(slices: Mapping[str, EndpointSlice], family: str) -> Map:
     """C-11 to C-36, with our choice where C-36 leaves one: slices in the order of their names."""
     found: Map = {}
     for name in sorted(slices):
-        piece = slices[name]
-        service = (piece.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-        if piece.address_type != family or not service:
+        endpoint_slice = slices[name]
+        service = (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
+        if endpoint_slice.address_type != family or not service:
             continue
-        for port in piece.ports or ():
+        for port in endpoint_slice.ports or ():
             if port.name is None or not port.port:
                 continue
-            spn = ServicePortName(piece.metadata.namespace, service, port.name, port.protocol or "TCP")
-            for endpoint in piece.endpoints or ():
+            spn = ServicePortName(
+                endpoint_slice.metadata.namespace, service, port.name, port.protocol or "TCP"
+            )
+            for endpoint in endpoint_slice.endpoints or ():
                 if not endpoint.addresses:
                     continue
                 fact = model_fact(endpoint, port.port)

@@ -51,7 +51,7 @@ def draining(address: str, *, node: str | None = None, zones: Sequence[str] | No
     return endpoint(address, ready=False, serving=True, terminating=True, node=node, zones=zones)
 
 
-def piece(
+def endpoint_slice(
     name: str = "svc1-a",
     endpoints: Sequence[Endpoint] = (),
     ports: Sequence[EndpointPort] = (port(),),
@@ -112,7 +112,7 @@ def numbered(
                 node=hosts[index % len(hosts)] if hosts else None,
             )
         )
-    return piece(
+    return endpoint_slice(
         f"{service}-{offset}",
         endpoints,
         [port(f"port-{index}", number) for index, number in enumerate(ports)],

@@ -4,7 +4,17 @@ import copy
 import itertools
 
 import pytest
-from tests.unit.discovery.slices import SVC1, addresses, draining, endpoint, facts, numbered, of, piece, port
+from tests.unit.discovery.slices import (
+    SVC1,
+    addresses,
+    draining,
+    endpoint,
+    endpoint_slice,
+    facts,
+    numbered,
+    of,
+    port,
+)
 
 from aiokube.api.discovery import EndpointSlice
 from aiokube.api.meta import ObjectKey
@@ -12,9 +22,9 @@ from aiokube.discovery import EndpointSliceCache, EndpointView, Location
 from aiokube.testing.builders import edited
 
 
-def cache_of(*pieces: EndpointSlice) -> EndpointSliceCache:
+def cache_of(*endpoint_slices: EndpointSlice) -> EndpointSliceCache:
     cache = EndpointSliceCache()
-    for each in pieces:
+    for each in endpoint_slices:
         cache.update(each)
     return cache
 
@@ -80,25 +90,27 @@ def test_services_and_namespaces_are_kept_apart() -> None:
 
 
 def test_a_port_without_a_number_gives_nothing_and_is_told() -> None:
-    given = piece(endpoints=[endpoint("10.0.0.1")], ports=[port("http", None)])
+    given = endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", None)])
     cache = cache_of(given)
     assert cache.snapshot() == {}
     assert cache.problems() == {given.metadata.key: ("ports[0] ('http') has no number",)}
-    cache.update(piece(endpoints=[endpoint("10.0.0.1")], version=2))
+    cache.update(endpoint_slice(endpoints=[endpoint("10.0.0.1")], version=2))
     assert cache.problems() == {}
 
 
 def test_one_port_name_may_have_different_numbers_in_different_slices() -> None:
     """C-31, and "4 different slices with duplicate IPs": identity is ip:port (C-34)."""
     ips = [endpoint("10.0.1.1"), endpoint("10.0.1.2")]
-    cache = cache_of(piece("a", ips, [port("port-0", 80)]), piece("b", ips, [port("port-0", 8080)]))
+    cache = cache_of(
+        endpoint_slice("a", ips, [port("port-0", 80)]), endpoint_slice("b", ips, [port("port-0", 8080)])
+    )
     assert addresses(seen(cache)) == ["10.0.1.1:80", "10.0.1.1:8080", "10.0.1.2:80", "10.0.1.2:8080"]
 
 
 def test_slices_of_one_service_may_have_different_ports() -> None:
     """C-31; the rest stays when one goes."""
-    http = piece("a", [endpoint("10.0.0.1")], [port("http")])
-    cache = cache_of(http, piece("b", [endpoint("10.0.0.2")], [port("http"), port("metrics", 9090)]))
+    http = endpoint_slice("a", [endpoint("10.0.0.1")], [port("http")])
+    cache = cache_of(http, endpoint_slice("b", [endpoint("10.0.0.2")], [port("http"), port("metrics", 9090)]))
     assert addresses(seen(cache, "http")) == ["10.0.0.1:80", "10.0.0.2:80"]
     assert addresses(seen(cache, "metrics")) == ["10.0.0.2:9090"]
     cache.remove(http)
@@ -108,7 +120,9 @@ def test_slices_of_one_service_may_have_different_ports() -> None:
 def test_addresses_are_in_the_order_of_their_text() -> None:
     """C-39: 2.2.2.22:22 stands before 2.2.2.2:22."""
     cache = cache_of(
-        piece("a", [endpoint("2.2.2.2"), endpoint("2.2.2.22"), endpoint("10.0.1.1")], [port("p", 22)])
+        endpoint_slice(
+            "a", [endpoint("2.2.2.2"), endpoint("2.2.2.22"), endpoint("10.0.1.1")], [port("p", 22)]
+        )
     )
     assert addresses(seen(cache, "p")) == ["10.0.1.1:22", "2.2.2.22:22", "2.2.2.2:22"]
 
@@ -116,8 +130,8 @@ def test_addresses_are_in_the_order_of_their_text() -> None:
 def test_two_spellings_of_an_address_are_one_endpoint() -> None:
     """V14, over two slices."""
     cache = EndpointSliceCache("IPv6")
-    cache.update(piece("a", [endpoint("2001:DB8::0:1")], family="IPv6"))
-    cache.update(piece("b", [endpoint("2001:db8::1")], family="IPv6"))
+    cache.update(endpoint_slice("a", [endpoint("2001:DB8::0:1")], family="IPv6"))
+    cache.update(endpoint_slice("b", [endpoint("2001:db8::1")], family="IPv6"))
     assert addresses(seen(cache, "http")) == ["[2001:db8::1]:80"]
 
 
@@ -129,8 +143,8 @@ DRAINING = draining("10.0.0.1", node="draining")
 DEAD = endpoint("10.0.0.1", ready=False, serving=False, terminating=True, node="dead")
 
 
-def winner(*pieces: EndpointSlice) -> str:
-    (view,) = cache_of(*pieces).endpoints(of())
+def winner(*endpoint_slices: EndpointSlice) -> str:
+    (view,) = cache_of(*endpoint_slices).endpoints(of())
     return view.node_name
 
 
@@ -141,30 +155,30 @@ def test_what_does_not_terminate_counts_whichever_slice_it_is_in_and_whichever_c
     alive: object, dying: object, names: str
 ) -> None:
     """C-35, k/k#135593; C-38, V3: even where only the other serves."""
-    pieces = [piece(names[0], [alive]), piece(names[1], [dying])]  # type: ignore[list-item]
-    for order in itertools.permutations(pieces):
+    endpoint_slices = [endpoint_slice(names[0], [alive]), endpoint_slice(names[1], [dying])]  # type: ignore[list-item]
+    for order in itertools.permutations(endpoint_slices):
         assert winner(*order) == alive.node_name  # type: ignore[attr-defined]
 
 
 def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_events() -> None:
     """C-36 leaves it open: the last name of those that do not terminate, else the first; nothing is mixed."""
-    alive = [piece("a", [ALIVE]), piece("b", [UNREADY]), piece("c", [DRAINING])]
-    dying = [piece("a", [DRAINING]), piece("b", [DEAD])]
+    alive = [endpoint_slice("a", [ALIVE]), endpoint_slice("b", [UNREADY]), endpoint_slice("c", [DRAINING])]
+    dying = [endpoint_slice("a", [DRAINING]), endpoint_slice("b", [DEAD])]
     assert {winner(*order) for order in itertools.permutations(alive)} == {"unready"}
     assert {winner(*order) for order in itertools.permutations(dying)} == {"draining"}
 
 
 def test_nothing_else_decides_between_duplicates() -> None:
     """C-37: not which is newer, later triggered, ready, or local."""
-    newer = piece("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
-    older = piece("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
+    newer = endpoint_slice("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
+    older = endpoint_slice("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
     assert winner(newer, older) == winner(older, newer) == "unready"
 
 
 def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store() -> None:
     """C-21: versions are not compared; our store never goes back, so nothing older is ever told."""
-    cache = cache_of(piece("a", [endpoint("10.0.0.2")], version=2))
-    assert cache.update(piece("a", [endpoint("10.0.0.1")], version=1))
+    cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.2")], version=2))
+    assert cache.update(endpoint_slice("a", [endpoint("10.0.0.1")], version=1))
     assert addresses(cache.endpoints(of())) == ["10.0.0.1:80"]
 
 
@@ -172,9 +186,11 @@ def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
     """C-85, C-11: nobody is asked who the owner or the manager is."""
     label = "endpointslice.kubernetes.io/managed-by"
     cache = cache_of(
-        piece("a", [endpoint("10.0.0.1")], labels={label: "endpointslice-controller.k8s.io"}),
-        piece("b", [endpoint("10.0.0.2")], labels={label: "endpointslicemirroring-controller.k8s.io"}),
-        piece("c", [endpoint("10.0.0.3")]),
+        endpoint_slice("a", [endpoint("10.0.0.1")], labels={label: "endpointslice-controller.k8s.io"}),
+        endpoint_slice(
+            "b", [endpoint("10.0.0.2")], labels={label: "endpointslicemirroring-controller.k8s.io"}
+        ),
+        endpoint_slice("c", [endpoint("10.0.0.3")]),
     )
     assert addresses(cache.endpoints(of())) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
 
@@ -183,8 +199,8 @@ def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> N
     """C-60, over all slices of the family; C-59: nothing else is asked."""
     hinted = [endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])]
     cache = cache_of(
-        piece("a", hinted, [port("http"), port("metrics", 9090)]),
-        piece("b", [endpoint("10.0.0.3")], [port("http")]),
+        endpoint_slice("a", hinted, [port("http"), port("metrics", 9090)]),
+        endpoint_slice("b", [endpoint("10.0.0.3")], [port("http")]),
     )
     here = Location("n1", "a")
     http, metrics = (cache.service_endpoints(of(name), location=here) for name in ("http", "metrics"))
@@ -194,7 +210,10 @@ def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> N
 
 def test_a_duplicate_that_goes_leaves_the_other() -> None:
     """C-83: an endpoint that moves is in two slices for a moment, and never twice in the list."""
-    first, second = piece("a", [endpoint("10.0.0.1", node="a")]), piece("b", [endpoint("10.0.0.1", node="b")])
+    first, second = (
+        endpoint_slice("a", [endpoint("10.0.0.1", node="a")]),
+        endpoint_slice("b", [endpoint("10.0.0.1", node="b")]),
+    )
     cache = cache_of(first)
     cursor = cache.cursor(replay=False)
     cache.update(second)
@@ -208,11 +227,12 @@ def test_a_duplicate_that_goes_leaves_the_other() -> None:
 
 def test_an_endpoint_that_moves_to_another_slice_is_no_difference() -> None:
     cache = cache_of(
-        piece("a", [endpoint("10.0.0.1"), endpoint("10.0.0.2")]), piece("b", [endpoint("10.0.0.3")])
+        endpoint_slice("a", [endpoint("10.0.0.1"), endpoint("10.0.0.2")]),
+        endpoint_slice("b", [endpoint("10.0.0.3")]),
     )
     cursor = cache.cursor(replay=False)
-    cache.update(piece("a", [endpoint("10.0.0.2")], version=2))
-    cache.update(piece("b", [endpoint("10.0.0.1"), endpoint("10.0.0.3")], version=2))
+    cache.update(endpoint_slice("a", [endpoint("10.0.0.2")], version=2))
+    cache.update(endpoint_slice("b", [endpoint("10.0.0.1"), endpoint("10.0.0.3")], version=2))
     changes = cache.changes_since(cursor)
     assert changes.services == {SVC1}
     assert changes.ports == {}
@@ -220,10 +240,12 @@ def test_an_endpoint_that_moves_to_another_slice_is_no_difference() -> None:
 
 # --------------------------------------------------------------------------- EsDataChanged, EndpointSliceUpdate
 
-ONE = piece(endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port("a", 1), port("b", 2)])
+ONE = endpoint_slice(
+    endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port("a", 1), port("b", 2)]
+)
 
 
-@pytest.mark.parametrize("given", [ONE, piece(ports=[port("a", 1), port("b", 2)])])
+@pytest.mark.parametrize("given", [ONE, endpoint_slice(ports=[port("a", 1), port("b", 2)])])
 def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
     """C-22: resyncs and relists are free. ``given`` twice is equal, not the same object."""
     cache = cache_of(given)
@@ -269,7 +291,7 @@ def test_a_new_slice_is_news_and_a_slice_of_another_type_is_none() -> None:
     assert len(cache.ports_of(SVC1)) == 2
     assert not cache.update(edited(numbered("svc1", 2, 3), address_type="FQDN"))
     assert not cache.update(edited(numbered("svc1", 2, 3), address_type="IPv6"))
-    assert not cache.update(piece(service=None))
+    assert not cache.update(endpoint_slice(service=None))
 
 
 def test_a_slice_that_grows_leaves_the_others_as_they_are() -> None:
@@ -319,7 +341,7 @@ def test_conditions_that_flip_are_told_and_nothing_leaves(
 
 def test_what_is_given_is_never_changed() -> None:
     """The closing line of 8.1."""
-    given = [numbered("svc1", 1, 5, unready_every=2), piece("b", [DRAINING, ALIVE])]
+    given = [numbered("svc1", 1, 5, unready_every=2), endpoint_slice("b", [DRAINING, ALIVE])]
     before = copy.deepcopy(given)
     cache = cache_of(*given)
     cache.changes_since(cache.cursor())
@@ -332,21 +354,23 @@ def test_what_is_given_is_never_changed() -> None:
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) -> None:
     """C-16, V13: kube-proxy leaves the old entry behind; here it moves, and both services are told."""
-    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
+    cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     cursor = cache.cursor(replay=False)
     if settled:
         cache.snapshot()
-    assert cache.update(piece("a", [endpoint("10.0.0.1")], service="svc2", version=2))
+    assert cache.update(endpoint_slice("a", [endpoint("10.0.0.1")], service="svc2", version=2))
     assert cache.snapshot().keys() == {of(service="svc2")}
     assert cache.changes_since(cursor).services == {SVC1, ("ns1", "svc2")}
-    assert cache.remove(piece("a", service="svc2", version=3))
+    assert cache.remove(endpoint_slice("a", service="svc2", version=3))
     assert cache.services() == []
 
 
-@pytest.mark.parametrize("after", [piece("a", service=None, version=2), piece("a", family="IPv6", version=2)])
+@pytest.mark.parametrize(
+    "after", [endpoint_slice("a", service=None, version=2), endpoint_slice("a", family="IPv6", version=2)]
+)
 def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> None:
     """C-16 mended."""
-    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
+    cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     assert cache.update(after)
     assert not cache.update(after)
     assert (cache.snapshot(), cache.services()) == ({}, [])
@@ -354,17 +378,17 @@ def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> 
 
 def test_a_deletion_finds_the_slice_whatever_label_its_last_state_has() -> None:
     """C-7: the last state may be one that we never saw."""
-    cache = cache_of(piece("a", [endpoint("10.0.0.1")]))
-    assert cache.remove(piece("a", service="svc2", version=9))
+    cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
+    assert cache.remove(endpoint_slice("a", service="svc2", version=9))
     assert cache.snapshot() == {}
 
 
 def test_nothing_is_left_of_what_is_gone() -> None:
     """C-20."""
-    pieces = [numbered(f"svc{index}", 1, 3, ports=[80, 443]) for index in range(5)]
-    cache = cache_of(*pieces)
+    endpoint_slices = [numbered(f"svc{index}", 1, 3, ports=[80, 443]) for index in range(5)]
+    cache = cache_of(*endpoint_slices)
     cache.snapshot()
-    for each in pieces:
+    for each in endpoint_slices:
         cache.remove(each)
     cache.snapshot()
     for name in ("_filed", "_slices", "_pending", "_merged", "_problems"):
@@ -373,14 +397,17 @@ def test_nothing_is_left_of_what_is_gone() -> None:
 
 def test_a_cache_holds_endpoints_of_services_it_has_never_heard_of() -> None:
     """C-15: services are somebody else's."""
-    assert cache_of(piece(service="not-there-yet", endpoints=[endpoint("10.0.0.1")])).services() == [
+    assert cache_of(endpoint_slice(service="not-there-yet", endpoints=[endpoint("10.0.0.1")])).services() == [
         ObjectKey("ns1", "not-there-yet")
     ]
 
 
 def test_families_do_not_mix() -> None:
     """C-13, C-14."""
-    four, six = piece("a", [endpoint("10.0.0.1")]), piece("b", [endpoint("2001:db8::1")], family="IPv6")
+    four, six = (
+        endpoint_slice("a", [endpoint("10.0.0.1")]),
+        endpoint_slice("b", [endpoint("2001:db8::1")], family="IPv6"),
+    )
     for family, address in (("IPv4", "10.0.0.1:80"), ("IPv6", "[2001:db8::1]:80")):
         cache = EndpointSliceCache(family)  # type: ignore[arg-type]
         assert [cache.update(four), cache.update(six)] == [family == "IPv4", family == "IPv6"]

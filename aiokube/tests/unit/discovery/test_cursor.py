@@ -5,7 +5,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
-from tests.unit.discovery.slices import SVC1, addresses, draining, endpoint, facts, numbered, of, piece, port
+from tests.unit.discovery.slices import (
+    SVC1,
+    addresses,
+    draining,
+    endpoint,
+    endpoint_slice,
+    facts,
+    numbered,
+    of,
+    port,
+)
 
 from aiokube.api.discovery import Endpoint, EndpointSlice
 from aiokube.api.meta import ObjectKey
@@ -27,17 +37,17 @@ REMOTE, LOCAL = "elsewhere", "here"
 class Reader:
     """A cache with one reader."""
 
-    def __init__(self, *pieces: EndpointSlice, started: datetime | None = None) -> None:
+    def __init__(self, *endpoint_slices: EndpointSlice, started: datetime | None = None) -> None:
         self.cache = EndpointSliceCache(started=started)
-        for each in pieces:
+        for each in endpoint_slices:
             self.cache.update(each)
         self.reader: Cursor = self.cache.cursor(replay=False)
 
     def changes(self) -> EndpointChanges:
         return self.cache.changes_since(self.reader)
 
-    def changed(self, *pieces: EndpointSlice) -> EndpointChanges:
-        for each in pieces:
+    def changed(self, *endpoint_slices: EndpointSlice) -> EndpointChanges:
+        for each in endpoint_slices:
             self.cache.update(each)
         return self.changes()
 
@@ -65,25 +75,28 @@ def test_nothing_is_new_where_nothing_is() -> None:
 
 
 NO_CHANGE: dict[str, list[EndpointSlice]] = {
-    "an unnamed port": [piece("a", [endpoint("1.1.1.1")], [port("", 11, "UDP")])],
-    "a named port, local": [piece("a", local("1.1.1.1"), [port("p11", 11, "UDP")])],
+    "an unnamed port": [endpoint_slice("a", [endpoint("1.1.1.1")], [port("", 11, "UDP")])],
+    "a named port, local": [endpoint_slice("a", local("1.1.1.1"), [port("p11", 11, "UDP")])],
     "two slices": [
-        piece("a", local("1.1.1.1"), [port("p11", 11)]),
-        piece("b", local("1.1.1.2"), [port("p12", 12)]),
+        endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]),
+        endpoint_slice("b", local("1.1.1.2"), [port("p12", 12)]),
     ],
     "two slices with several ports": [
-        piece("a", local("1.1.1.1"), [port("p11", 11), port("p12", 12)]),
-        piece("b", local("1.1.1.2"), [port("p13", 13)]),
+        endpoint_slice("a", local("1.1.1.1"), [port("p11", 11), port("p12", 12)]),
+        endpoint_slice("b", local("1.1.1.2"), [port("p13", 13)]),
     ],
-    "two services": [piece("a", local("1.1.1.1", "1.1.1.2")), piece("b", local("2.2.2.2"), service="svc2")],
+    "two services": [
+        endpoint_slice("a", local("1.1.1.1", "1.1.1.2")),
+        endpoint_slice("b", local("2.2.2.2"), service="svc2"),
+    ],
 }
 
 
-@pytest.mark.parametrize("pieces", NO_CHANGE.values(), ids=NO_CHANGE)
-def test_the_same_again_is_nothing_new(pieces: list[EndpointSlice]) -> None:
-    reader = Reader(*pieces)
+@pytest.mark.parametrize("endpoint_slices", NO_CHANGE.values(), ids=NO_CHANGE)
+def test_the_same_again_is_nothing_new(endpoint_slices: list[EndpointSlice]) -> None:
+    reader = Reader(*endpoint_slices)
     before = reader.map
-    changes = reader.changed(*pieces)
+    changes = reader.changed(*endpoint_slices)
     assert (changes.services, dict(changes.ports), changes.udp_flows_may_be_stale) == (frozenset(), {}, False)
     assert reader.map == before
 
@@ -96,7 +109,7 @@ def test_local_counts_are_of_distinct_addresses_over_all_ports_and_slices() -> N
 
 def test_a_udp_slice_that_comes_and_goes() -> None:
     reader = Reader()
-    given = piece("a", local("1.1.1.1"), [port("", 11, "UDP")])
+    given = endpoint_slice("a", local("1.1.1.1"), [port("", 11, "UDP")])
     changes = reader.changed(given)
     assert (changes.services, changes.udp_flows_may_be_stale) == (frozenset({SVC1}), True)
     assert reader.map == {"ns1/svc1:(unnamed)/UDP": ["1.1.1.1:11"]}
@@ -109,8 +122,8 @@ def test_a_udp_slice_that_comes_and_goes() -> None:
 
 
 def test_an_address_and_a_port_come_and_go() -> None:
-    small = piece("a", local("1.1.1.1"), [port("p11", 11, "UDP")])
-    large = piece(
+    small = endpoint_slice("a", local("1.1.1.1"), [port("p11", 11, "UDP")])
+    large = endpoint_slice(
         "a", local("1.1.1.1", "1.1.1.2"), [port("p11", 11, "UDP"), port("p12", 12, "UDP")], version=2
     )
     reader = Reader(small)
@@ -124,8 +137,8 @@ def test_an_address_and_a_port_come_and_go() -> None:
 
 
 def test_a_second_slice_of_a_service_comes_and_goes() -> None:
-    reader = Reader(piece("a", local("1.1.1.1"), [port("p11", 11)]))
-    second = piece("b", [endpoint("1.1.1.2")], [port("p12", 12)])
+    reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
+    second = endpoint_slice("b", [endpoint("1.1.1.2")], [port("p12", 12)])
     assert reader.changed(second).services == {SVC1}
     assert reader.map == {"ns1/svc1:p11/TCP": ["1.1.1.1:11"], "ns1/svc1:p12/TCP": ["1.1.1.2:12"]}
     reader.cache.remove(second)
@@ -135,15 +148,15 @@ def test_a_second_slice_of_a_service_comes_and_goes() -> None:
 
 def test_a_port_that_is_renamed_is_another_port() -> None:
     """C-48: the old one goes, the new one comes."""
-    reader = Reader(piece("a", local("1.1.1.1"), [port("p11", 11)]))
-    changes = reader.changed(piece("a", local("1.1.1.1"), [port("p11-2", 11)], version=2))
+    reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
+    changes = reader.changed(endpoint_slice("a", local("1.1.1.1"), [port("p11-2", 11)], version=2))
     assert addresses(changes.ports[of("p11")].removed) == ["1.1.1.1:11"]
     assert addresses(changes.ports[of("p11-2")].added) == ["1.1.1.1:11"]
 
 
 def test_a_port_that_is_renumbered_is_the_same_port_with_other_endpoints() -> None:
-    reader = Reader(piece("a", local("1.1.1.1"), [port("p11", 11)]))
-    changes = reader.changed(piece("a", local("1.1.1.1"), [port("p11", 22)], version=2))
+    reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
+    changes = reader.changed(endpoint_slice("a", local("1.1.1.1"), [port("p11", 22)], version=2))
     (found,) = changes.ports.values()
     assert (addresses(found.removed), addresses(found.added)) == (["1.1.1.1:11"], ["1.1.1.1:22"])
 
@@ -152,25 +165,25 @@ def test_many_things_at_once() -> None:
     """The complex scenario: four services, slices that come, shrink and go."""
 
     def in4(name: str, ips: list[Endpoint], number: int, version: int = 1) -> EndpointSlice:
-        return piece(
+        return endpoint_slice(
             name, ips, [port(f"p{number}", number, "UDP")], service="ep4", namespace="ns4", version=version
         )
 
-    first = piece("1", [endpoint("1.1.1.1")], [port("p11", 11, "UDP")], service="ep1")
+    first = endpoint_slice("1", [endpoint("1.1.1.1")], [port("p11", 11, "UDP")], service="ep1")
     second = [
-        piece(
+        endpoint_slice(
             "2a",
             [*local("2.2.2.2"), endpoint("2.2.2.22", node=LOCAL)],
             [port("p22", 22, "UDP")],
             service="ep2",
             namespace="ns2",
         ),
-        piece("2b", local("2.2.2.3"), [port("p23", 23, "UDP")], service="ep2", namespace="ns2"),
+        endpoint_slice("2b", local("2.2.2.3"), [port("p23", 23, "UDP")], service="ep2", namespace="ns2"),
     ]
     fourth = [in4("4a", local("4.4.4.4", "4.4.4.5"), 44), in4("4b", local("4.4.4.6"), 45)]
     reader = Reader(first, *second, *fourth)
     reader.cache.update(
-        piece(
+        endpoint_slice(
             "1",
             [endpoint("1.1.1.1"), endpoint("1.1.1.11")],
             [port("p11", 11, "UDP")],
@@ -181,7 +194,7 @@ def test_many_things_at_once() -> None:
     for each in second:
         reader.cache.remove(each)
     reader.cache.update(
-        piece("3", [endpoint("3.3.3.3")], [port("p33", 33, "UDP")], service="ep3", namespace="ns3")
+        endpoint_slice("3", [endpoint("3.3.3.3")], [port("p33", 33, "UDP")], service="ep3", namespace="ns3")
     )
     reader.cache.remove(fourth[1])
     changes = reader.changed(in4("4a", local("4.4.4.4"), 44, version=2))
@@ -196,22 +209,24 @@ def test_many_things_at_once() -> None:
 
 
 def test_a_service_gets_its_first_address() -> None:
-    reader = Reader(piece("a", [], [port("", 11, "UDP")]))
+    reader = Reader(endpoint_slice("a", [], [port("", 11, "UDP")]))
     assert reader.map == {}
-    assert reader.changed(piece("a", [endpoint("1.1.1.1")], [port("", 11, "UDP")], version=2)).services == {
-        SVC1
-    }
+    assert reader.changed(
+        endpoint_slice("a", [endpoint("1.1.1.1")], [port("", 11, "UDP")], version=2)
+    ).services == {SVC1}
     assert reader.map == {"ns1/svc1:(unnamed)/UDP": ["1.1.1.1:11"]}
 
 
 def test_a_ready_endpoint_that_begins_to_terminate_stays_until_it_has_gone() -> None:
     """Also: ready to terminating may leave stale flows (C-56), and local counts drop at once (C-71a)."""
-    reader = Reader(piece("a", local("1.1.1.1"), [port("", 11, "UDP")]))
-    changes = reader.changed(piece("a", [draining("1.1.1.1", node=LOCAL)], [port("", 11, "UDP")], version=2))
+    reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("", 11, "UDP")]))
+    changes = reader.changed(
+        endpoint_slice("a", [draining("1.1.1.1", node=LOCAL)], [port("", 11, "UDP")], version=2)
+    )
     assert changes.udp_flows_may_be_stale
     assert facts(reader.cache.endpoints(of("", "UDP"))) == {"1.1.1.1:11": (False, True, True)}
     assert reader.counts == {}
-    changes = reader.changed(piece("a", [], [port("", 11, "UDP")], version=3))
+    changes = reader.changed(endpoint_slice("a", [], [port("", 11, "UDP")], version=3))
     assert changes.udp_flows_may_be_stale
     assert reader.map == {}
 
@@ -222,12 +237,12 @@ def test_a_ready_endpoint_that_begins_to_terminate_stays_until_it_has_gone() -> 
 def test_only_ready_endpoints_of_this_node_are_counted() -> None:
     """C-71a: terminating ones never are, even where they are all there is."""
     assert Reader().counts == {}
-    assert Reader(piece("a", [endpoint("1.1.1.1", node=REMOTE)])).counts == {}
+    assert Reader(endpoint_slice("a", [endpoint("1.1.1.1", node=REMOTE)])).counts == {}
     both = [port("a", 1), port("b", 2)]
-    assert Reader(piece("a", local("1.1.1.1", "1.1.1.2"), both)).counts == {SVC1: 2}
+    assert Reader(endpoint_slice("a", local("1.1.1.1", "1.1.1.2"), both)).counts == {SVC1: 2}
     mixed = [*local("1.1.1.1"), draining("1.1.1.2", node=LOCAL)]
-    assert Reader(piece("a", mixed)).counts == {SVC1: 1}
-    assert Reader(piece("a", [draining("1.1.1.2", node=LOCAL)])).counts == {}
+    assert Reader(endpoint_slice("a", mixed)).counts == {SVC1: 1}
+    assert Reader(endpoint_slice("a", [draining("1.1.1.2", node=LOCAL)])).counts == {}
 
 
 # --------------------------------------------------------------------------- collapsing
@@ -277,7 +292,7 @@ def test_the_first_look_tells_everything_unless_it_begins_with_now() -> None:
     """CheckoutChanges: from nothing to a ready, a draining and an unready one."""
     cache = EndpointSliceCache()
     cache.update(
-        piece(
+        endpoint_slice(
             "a",
             [endpoint("10.0.1.1"), draining("10.0.1.2"), endpoint("10.0.1.3", ready=False, serving=False)],
         )
@@ -321,7 +336,7 @@ def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
     reader = Reader(numbered("svc1", 1, 1))
     for version in range(2, 300):
         reader.cache.update(
-            piece("b", [endpoint(f"10.1.{version % 256}.{version // 256 + 1}")], version=version)
+            endpoint_slice("b", [endpoint(f"10.1.{version % 256}.{version // 256 + 1}")], version=version)
         )
         reader.cache.snapshot()
     assert sum(len(found) for ports in reader.reader._before.values() for found in ports.values()) == 1
@@ -345,10 +360,12 @@ def seconds(changes: EndpointChanges, service: ObjectKey = SVC1) -> list[float]:
 def test_times_are_kept_in_the_order_in_which_they_came() -> None:
     """C-53: add, and add + update; all slices of a service together, equal ones twice."""
     reader = Reader()
-    assert seconds(reader.changed(piece("a", triggered=T[1]))) == [1]
+    assert seconds(reader.changed(endpoint_slice("a", triggered=T[1]))) == [1]
     assert seconds(
         reader.changed(
-            piece("a", triggered=T[3], version=2), piece("b", triggered=T[2]), piece("c", triggered=T[2])
+            endpoint_slice("a", triggered=T[3], version=2),
+            endpoint_slice("b", triggered=T[2]),
+            endpoint_slice("c", triggered=T[2]),
         )
     ) == [3, 2, 2]
     assert seconds(reader.changes()) == []  # C-55: handed out once
@@ -358,9 +375,9 @@ def test_each_service_has_its_own_times() -> None:
     """Two services, one of them modified."""
     reader = Reader()
     changes = reader.changed(
-        piece("a", triggered=T[1]),
-        piece("b", service="svc2", triggered=T[2]),
-        piece("a", triggered=T[3], version=2),
+        endpoint_slice("a", triggered=T[1]),
+        endpoint_slice("b", service="svc2", triggered=T[2]),
+        endpoint_slice("a", triggered=T[3], version=2),
     )
     assert (seconds(changes), seconds(changes, SVC2)) == ([1, 3], [2])
 
@@ -370,7 +387,7 @@ def test_each_service_has_its_own_times() -> None:
 )
 def test_no_time_and_a_bad_time_leave_the_change_as_it_is(text: str | None) -> None:
     """C-52."""
-    changes = Reader().changed(piece("a", triggered=text))
+    changes = Reader().changed(endpoint_slice("a", triggered=text))
     assert changes.services == {SVC1}
     assert changes.trigger_times == {}
 
@@ -384,38 +401,42 @@ def test_no_time_and_a_bad_time_leave_the_change_as_it_is(text: str | None) -> N
     ],
 )
 def test_times_may_have_fractions_and_zones(text: str, seconds_past: float) -> None:
-    (time,) = Reader().changed(piece("a", triggered=text)).trigger_times[SVC1]
+    (time,) = Reader().changed(endpoint_slice("a", triggered=text)).trigger_times[SVC1]
     assert (time - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() == pytest.approx(seconds_past)
 
 
 def test_times_of_before_the_start_are_left_out() -> None:
     """C-52: strictly after."""
     reader = Reader(started=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
-    changes = reader.changed(*(piece(name, triggered=time) for name, time in zip("abc", T[1:4], strict=True)))
+    changes = reader.changed(
+        *(endpoint_slice(name, triggered=time) for name, time in zip("abc", T[1:4], strict=True))
+    )
     assert seconds(changes) == [3]
 
 
 def test_a_time_that_comes_again_with_the_same_slice_is_not_counted_twice() -> None:
-    assert seconds(Reader().changed(piece("a", triggered=T[1]), piece("a", triggered=T[1]))) == [1]
+    assert seconds(
+        Reader().changed(endpoint_slice("a", triggered=T[1]), endpoint_slice("a", triggered=T[1]))
+    ) == [1]
 
 
 def test_a_slice_that_goes_takes_all_times_of_its_service_with_it() -> None:
     """C-54: add then delete; add, delete, add; also the times of other slices."""
     reader = Reader()
-    reader.changed(piece("b"))
-    reader.cache.update(piece("a", triggered=T[1]))
-    reader.cache.update(piece("b", triggered=T[2], version=2))
-    reader.cache.remove(piece("a"))
+    reader.changed(endpoint_slice("b"))
+    reader.cache.update(endpoint_slice("a", triggered=T[1]))
+    reader.cache.update(endpoint_slice("b", triggered=T[2], version=2))
+    reader.cache.remove(endpoint_slice("a"))
     assert seconds(reader.changes()) == []
-    reader.cache.update(piece("a", triggered=T[3]))
-    reader.cache.remove(piece("a"))
-    assert seconds(reader.changed(piece("a", triggered=T[4]))) == [4]
+    reader.cache.update(endpoint_slice("a", triggered=T[3]))
+    reader.cache.remove(endpoint_slice("a"))
+    assert seconds(reader.changed(endpoint_slice("a", triggered=T[4]))) == [4]
 
 
 def test_deleting_what_is_unknown_takes_no_times() -> None:
     reader = Reader()
-    reader.cache.update(piece("a", triggered=T[1]))
-    reader.cache.remove(piece("unknown", triggered=T[2]))
+    reader.cache.update(endpoint_slice("a", triggered=T[1]))
+    reader.cache.remove(endpoint_slice("unknown", triggered=T[2]))
     assert seconds(reader.changes()) == [1]
 
 
@@ -426,23 +447,25 @@ def test_deleting_what_is_unknown_takes_no_times() -> None:
 def test_only_udp_leaves_stale_flows(protocol: str, expected: bool) -> None:
     """C-56."""
     assert (
-        Reader().changed(piece("a", [endpoint("1.1.1.1")], [port("p", 1, protocol)])).udp_flows_may_be_stale
+        Reader()
+        .changed(endpoint_slice("a", [endpoint("1.1.1.1")], [port("p", 1, protocol)]))
+        .udp_flows_may_be_stale
         is expected
     )
 
 
 def test_flows_may_be_stale_where_the_change_is_of_another_port() -> None:
     """C-56; V10: the two protocols of one name are two ports of one service."""
-    given = piece("a", [endpoint("1.1.1.1")], [port("dns", 53, "UDP"), port("dns", 53, "TCP")])
+    given = endpoint_slice("a", [endpoint("1.1.1.1")], [port("dns", 53, "UDP"), port("dns", 53, "TCP")])
     reader = Reader(given)
     assert reader.changed(edited(given, resource_version="2")).udp_flows_may_be_stale
-    other = piece("b", [endpoint("1.1.1.1")], service="svc2")
+    other = endpoint_slice("b", [endpoint("1.1.1.1")], service="svc2")
     assert not reader.changed(other).udp_flows_may_be_stale
 
 
 def test_a_udp_port_without_endpoints_is_no_port() -> None:
     """C-30, C-56."""
-    assert not Reader().changed(piece("a", [], [port("p", 1, "UDP")])).udp_flows_may_be_stale
+    assert not Reader().changed(endpoint_slice("a", [], [port("p", 1, "UDP")])).udp_flows_may_be_stale
 
 
 # --------------------------------------------------------------------------- values

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.unit.discovery.slices import endpoint, piece
+from tests.unit.discovery.slices import endpoint, endpoint_slice
 from tests.unit.discovery.world import World, service, virtually, web
 
 import aiokube.discovery
@@ -110,7 +110,7 @@ async def test_the_lines_say_what_is_new_and_where_traffic_goes() -> None:
             "+ ns1/svc1:http/TCP 10.0.0.1:80",
             "= ns1/svc1:http/TCP forward to 1, topology none",
         ]
-        world.put(piece("a", [endpoint("10.0.0.1", ready=False), endpoint("10.0.0.2")]))
+        world.put(endpoint_slice("a", [endpoint("10.0.0.1", ready=False), endpoint("10.0.0.2")]))
         assert list(lines(services, await anext(changes))) == [
             "+ ns1/svc1:http/TCP 10.0.0.2:80",
             "~ ns1/svc1:http/TCP 10.0.0.1:80 ready=False",
@@ -123,13 +123,15 @@ async def test_the_lines_say_what_is_new_and_where_traffic_goes() -> None:
 
 
 def test_the_core_needs_no_cluster() -> None:
-    first = piece(
+    first = endpoint_slice(
         "a",
         [endpoint("10.0.0.1", node="n1"), endpoint("10.0.0.2", node="n2")],
         service="web",
         namespace="shop",
     )
-    second = piece("a", [endpoint("10.0.0.2", node="n2")], service="web", namespace="shop", version=2)
+    second = endpoint_slice(
+        "a", [endpoint("10.0.0.2", node="n2")], service="web", namespace="shop", version=2
+    )
     assert usable([first], Location("n1")) == ["10.0.0.1:80"]
     told = [changes.ports[NAME] for changes in replay(EndpointSliceCache(), [first, second])]
     assert [(len(each.added), len(each.removed)) for each in told] == [(2, 0), (0, 1)]

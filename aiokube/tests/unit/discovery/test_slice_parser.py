@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.unit.discovery.slices import endpoint, piece, port
+from tests.unit.discovery.slices import endpoint, endpoint_slice, port
 
 from aiokube.api.discovery import EndpointPort, EndpointSlice
 from aiokube.api.meta import ObjectKey, ObjectReference
@@ -16,19 +16,19 @@ def views(given: EndpointSlice, name: str = "http", protocol: str = "TCP") -> li
 
 def test_a_slice_is_the_service_s_whose_name_is_on_its_label() -> None:
     """C-11: not its name, its owner, or its manager."""
-    assert service_of(piece("anything-else")) == ObjectKey("ns1", "svc1")
-    assert why_ignored(piece(), "IPv4") is None
+    assert service_of(endpoint_slice("anything-else")) == ObjectKey("ns1", "svc1")
+    assert why_ignored(endpoint_slice(), "IPv4") is None
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (piece(service=None), "no label kubernetes.io/service-name"),
-        (piece(service=""), "no label kubernetes.io/service-name"),
-        (piece(""), "no name"),
-        (piece(namespace=""), "no namespace"),
-        (piece(family="IPv6"), "of type IPv6, not IPv4"),
-        (piece(family="FQDN"), "of type FQDN, not IPv4"),
+        (endpoint_slice(service=None), "no label kubernetes.io/service-name"),
+        (endpoint_slice(service=""), "no label kubernetes.io/service-name"),
+        (endpoint_slice(""), "no name"),
+        (endpoint_slice(namespace=""), "no namespace"),
+        (endpoint_slice(family="IPv6"), "of type IPv6, not IPv4"),
+        (endpoint_slice(family="FQDN"), "of type FQDN, not IPv4"),
     ],
 )
 def test_a_slice_of_nobody_and_of_another_family_is_ignored_with_a_reason(
@@ -46,7 +46,9 @@ def test_unset_conditions_are_ready_serving_and_not_terminating(
 ) -> None:
     """Section 3: an unset serving is not the same as ready (C-45)."""
     (view,) = views(
-        piece(endpoints=[endpoint("10.0.0.1", ready=ready, serving=serving, terminating=terminating)])
+        endpoint_slice(
+            endpoints=[endpoint("10.0.0.1", ready=ready, serving=serving, terminating=terminating)]
+        )
     )
     assert view.ready is (ready is None or ready)
     assert view.serving is (serving is None or serving)
@@ -56,7 +58,9 @@ def test_unset_conditions_are_ready_serving_and_not_terminating(
 def test_every_port_has_all_the_endpoints() -> None:
     """C-26."""
     ports = read_slice(
-        piece(endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port("a", 1), port("b", 2)])
+        endpoint_slice(
+            endpoints=[endpoint("10.0.0.1"), endpoint("10.0.0.2")], ports=[port("a", 1), port("b", 2)]
+        )
     ).ports
     assert {key: list(found) for key, found in ports.items()} == {
         PortKey("a"): ["10.0.0.1:1", "10.0.0.2:1"],
@@ -66,7 +70,7 @@ def test_every_port_has_all_the_endpoints() -> None:
 
 def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
     """C-27, C-28: "" is matched with "", null is skipped and told."""
-    found = read_slice(piece(endpoints=[endpoint("10.0.0.1")], ports=[port(""), port(None)]))
+    found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port(""), port(None)]))
     assert list(found.ports) == [PortKey("")]
     assert found.problems == ("ports[1] has no name",)
 
@@ -74,37 +78,39 @@ def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
 @pytest.mark.parametrize("number", [None, 0])
 def test_a_port_without_a_number_is_skipped_and_told(number: int | None) -> None:
     """C-28: it does not mean all ports. Scenario "null port number": nothing comes of it."""
-    found = read_slice(piece(endpoints=[endpoint("10.0.0.1")], ports=[port("http", number)]))
+    found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", number)]))
     assert found.ports == {}
     assert found.problems == ("ports[0] ('http') has no number",)
 
 
 def test_a_port_without_a_protocol_is_tcp() -> None:
     """C-28."""
-    assert len(views(piece(endpoints=[endpoint("10.0.0.1")], ports=[port("http", 80, None)]))) == 1
+    assert len(views(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", 80, None)]))) == 1
 
 
 def test_one_name_with_two_protocols_is_two_ports() -> None:
     """V10."""
-    given = piece(endpoints=[endpoint("10.0.0.1")], ports=[port("dns", 53, "UDP"), port("dns", 53, "TCP")])
+    given = endpoint_slice(
+        endpoints=[endpoint("10.0.0.1")], ports=[port("dns", 53, "UDP"), port("dns", 53, "TCP")]
+    )
     assert set(read_slice(given).ports) == {PortKey("dns", "UDP"), PortKey("dns", "TCP")}
 
 
 def test_a_slice_without_ports_or_without_endpoints_has_nothing() -> None:
     """C-30."""
-    assert read_slice(piece(endpoints=[endpoint("10.0.0.1")], ports=[])).ports == {}
-    assert read_slice(piece(endpoints=[])).ports == {}
+    assert read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[])).ports == {}
+    assert read_slice(endpoint_slice(endpoints=[])).ports == {}
 
 
 def test_the_first_address_counts_and_an_endpoint_without_one_is_skipped_and_told() -> None:
     """C-32."""
-    found = read_slice(piece(endpoints=[endpoint("10.0.0.2", "10.0.0.1"), endpoint()]))
+    found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.2", "10.0.0.1"), endpoint()]))
     assert list(found.ports[PortKey("http")]) == ["10.0.0.2:80"]
     assert found.problems == ("endpoints[1] has no address",)
 
 
 def test_an_address_that_is_none_is_skipped_and_told() -> None:
-    found = read_slice(piece(endpoints=[endpoint("web.example.com"), endpoint("10.0.0.1")]))
+    found = read_slice(endpoint_slice(endpoints=[endpoint("web.example.com"), endpoint("10.0.0.1")]))
     assert list(found.ports[PortKey("http")]) == ["10.0.0.1:80"]
     assert found.problems == ("endpoints[0] has 'web.example.com' for an address",)
 
@@ -119,13 +125,13 @@ def test_an_address_that_is_none_is_skipped_and_told() -> None:
 )
 def test_addresses_are_read_leniently_and_written_in_one_way(text: str, address: str) -> None:
     """C-33, V14; the type of the slice is not held against them."""
-    (view,) = views(piece(endpoints=[endpoint(text)]))
+    (view,) = views(endpoint_slice(endpoints=[endpoint(text)]))
     assert view.address == address
 
 
 def test_hints_are_sets_of_names_and_an_empty_list_is_no_hint() -> None:
     """Section 3, V8."""
-    given = piece(
+    given = endpoint_slice(
         endpoints=[
             endpoint("10.0.0.1", zones=["a", "b", "a"], nodes=["n1"]),
             endpoint("10.0.0.2", zones=[], nodes=[]),
@@ -141,7 +147,9 @@ def test_hints_are_sets_of_names_and_an_empty_list_is_no_hint() -> None:
 
 def test_an_endpoint_is_local_where_both_nodes_are_known_and_the_same() -> None:
     """Section 3: an exact comparison of two names."""
-    here, unknown = views(piece(endpoints=[endpoint("10.0.0.1", node="n1"), endpoint("10.0.0.2", node="")]))
+    here, unknown = views(
+        endpoint_slice(endpoints=[endpoint("10.0.0.1", node="n1"), endpoint("10.0.0.2", node="")])
+    )
     assert here.is_local_to(Location("n1"))
     assert not here.is_local_to(Location("N1"))
     assert not here.is_local_to(Location(""))
@@ -157,7 +165,7 @@ def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
         target_ref=ObjectReference(kind="Pod", name="db-0"),
     )
     http2 = EndpointPort(name="http", protocol="TCP", port=80, app_protocol="kubernetes.io/h2c")
-    (view,) = views(piece(endpoints=[full], ports=[http2]))
+    (view,) = views(endpoint_slice(endpoints=[full], ports=[http2]))
     assert (view.hostname, view.zone, view.app_protocol) == ("db-0", "a", "kubernetes.io/h2c")
     assert view.target_ref == ObjectReference(kind="Pod", name="db-0")
 
@@ -165,7 +173,7 @@ def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
 def test_one_address_three_times_in_a_slice_is_the_one_that_does_not_terminate() -> None:
     """C-35 and its scenario: terminating and serving, ready, terminating and not serving."""
     (view,) = views(
-        piece(
+        endpoint_slice(
             endpoints=[
                 endpoint("10.0.0.1", ready=False, serving=True, terminating=True, node="host2"),
                 endpoint("10.0.0.1", ready=True, serving=True, terminating=False, node="host1"),
@@ -183,7 +191,7 @@ def test_of_several_that_do_not_terminate_the_last_counts_and_of_those_that_do_t
         endpoint("10.0.0.2", terminating=True, node="n1"),
         endpoint("10.0.0.2", terminating=True, node="n2"),
     ]
-    assert [(view.ip, view.node_name) for view in views(piece(endpoints=alive + dying))] == [
+    assert [(view.ip, view.node_name) for view in views(endpoint_slice(endpoints=alive + dying))] == [
         ("10.0.0.1", "n2"),
         ("10.0.0.2", "n1"),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import msgspec
-from tests.unit.discovery.slices import endpoint, piece, port
+from tests.unit.discovery.slices import endpoint, endpoint_slice, port
 
 from aiokube.api.core import NODES, Node
 from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
@@ -55,7 +55,7 @@ def service(name: str = "svc1", *, ports: dict[str, int] | None = None, **spec: 
 
 def web(name: str, *ips: str, service: str = "svc1", **more: Any) -> EndpointSlice:
     """A slice of ns1/<service> with ready endpoints."""
-    return piece(name, [endpoint(ip) for ip in ips], service=service, **more)
+    return endpoint_slice(name, [endpoint(ip) for ip in ips], service=service, **more)
 
 
 def ips_of(endpoints: ServiceEndpoints) -> list[str]:
@@ -132,7 +132,7 @@ __all__ = [
     "endpoint",
     "ips_of",
     "node",
-    "piece",
+    "endpoint_slice",
     "port",
     "service",
     "settle",

@@ -139,17 +139,17 @@ async def test_a_failure_comes_before_the_act_or_after_it_as_often_as_asked() ->
 
 async def test_what_others_do_is_not_counted_among_the_requests() -> None:
     server = MemoryServer()
-    piece = server.create_foreign(ENDPOINT_SLICES, make_slice(make_service()))
-    server.update_foreign(ENDPOINT_SLICES, edited(piece, labels=None))
-    server.delete_foreign(ENDPOINT_SLICES, piece.metadata.key)
+    endpoint_slice = server.create_foreign(ENDPOINT_SLICES, make_slice(make_service()))
+    server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, labels=None))
+    server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     assert server.calls == []
     assert server.pending_events(ENDPOINT_SLICES) == 3
 
 
 async def test_a_store_is_fed_in_order_and_as_slowly_as_asked() -> None:
     server = MemoryServer()
-    piece = await create(server)
-    await server.delete(ENDPOINT_SLICES, piece.metadata.key)
+    endpoint_slice = await create(server)
+    await server.delete(ENDPOINT_SLICES, endpoint_slice.metadata.key)
     fed: list[list[str]] = []
 
     class Store:

@@ -229,8 +229,9 @@ def _unread(found: dict[str, list[Any]]) -> tuple[Unread, ...]:
     written = {
         "endpoints": any(item.metadata.key in selecting for item in found["endpoints"]),
         "slices": any(
-            (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-            for piece in found["slices"]
+            (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL)
+            == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+            for endpoint_slice in found["slices"]
         ),
     }
     unread = []

@@ -15,7 +15,7 @@ def fnv1a_128(data: bytes, value: int = OFFSET_BASIS) -> int:
 class FnvSuffix:
     """Bytes that are hashed again and again, after something else each time: one multiplication instead of one a byte.
 
-    What a byte does to the hash beyond multiplying it depends on the hash's lowest byte alone. So what a whole piece
+    What a byte does to the hash beyond multiplying it depends on the hash's lowest byte alone. So what a whole slice
     does is ``value * prime ** length + addend``, with one addend for each of the 256 lowest bytes, found when needed.
     """
 
@@ -27,7 +27,7 @@ class FnvSuffix:
         self._addends: dict[int, int] = {}
 
     def after(self, value: int) -> int:
-        """Return the hash of what was hashed to ``value`` with the piece after it."""
+        """Return the hash of what was hashed to ``value`` with the slice after it."""
         lowest = value & 0xFF
         addend = self._addends.get(lowest)
         if addend is None:

@@ -105,14 +105,14 @@ class WriteRecorder(Generic[T]):
             self.under_way = False
 
 
-def slice_content(piece: EndpointSlice) -> tuple[object, ...]:
+def slice_content(endpoint_slice: EndpointSlice) -> tuple[object, ...]:
     """Return what of a slice a controller decides on."""
-    metadata = piece.metadata
+    metadata = endpoint_slice.metadata
     return (
         metadata.labels or None,
         metadata.annotations or None,
         metadata.owner_references or None,
-        piece.address_type,
-        piece.endpoints or None,
-        piece.ports or None,
+        endpoint_slice.address_type,
+        endpoint_slice.endpoints or None,
+        endpoint_slice.ports or None,
     )

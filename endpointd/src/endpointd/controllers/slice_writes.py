@@ -102,8 +102,8 @@ class SliceWriter:
             (partial(self._delete, owner), delete),
         )
 
-        async def attempt(number: int, write: _Write, piece: EndpointSlice) -> SliceFailure | None:
-            failure = await write(piece)
+        async def attempt(number: int, write: _Write, endpoint_slice: EndpointSlice) -> SliceFailure | None:
+            failure = await write(endpoint_slice)
             if failure is None:
                 succeeded[number] += 1
             elif failure is not _NAMESPACE_IS_GOING:
@@ -111,13 +111,14 @@ class SliceWriter:
             return failure if failure is not None and not failure.refused else None
 
         abandoned = False
-        for number, (write, pieces) in enumerate(kinds):
-            if not pieces:
+        for number, (write, endpoint_slices) in enumerate(kinds):
+            if not endpoint_slices:
                 continue
             if write is kinds[-1][0] and failures:
                 break
             stopped = await write_all(
-                [partial(attempt, number, write, piece) for piece in pieces], at_once=self._writes_at_once
+                [partial(attempt, number, write, endpoint_slice) for endpoint_slice in endpoint_slices],
+                at_once=self._writes_at_once,
             )
             if stopped is not None:
                 abandoned = stopped is _NAMESPACE_IS_GOING
@@ -128,66 +129,73 @@ class SliceWriter:
         )
 
     async def delete_all(
-        self, owner: str, pieces: Sequence[EndpointSlice], *, failure: str = "failed to delete"
+        self, owner: str, endpoint_slices: Sequence[EndpointSlice], *, failure: str = "failed to delete"
     ) -> SliceWrites:
         """Delete slices of ``owner``, each of them, whatever comes of the others; ``failure`` begins the messages."""
         failures: list[SliceFailure] = []
 
-        async def attempt(piece: EndpointSlice) -> None:
-            failed = await self._delete(owner, piece, failure)
+        async def attempt(endpoint_slice: EndpointSlice) -> None:
+            failed = await self._delete(owner, endpoint_slice, failure)
             if failed is not None:
                 failures.append(failed)
 
-        await write_all([partial(attempt, piece) for piece in pieces], at_once=self._writes_at_once)
-        return SliceWrites(deleted=len(pieces) - len(failures), failures=tuple(failures))
+        await write_all(
+            [partial(attempt, endpoint_slice) for endpoint_slice in endpoint_slices],
+            at_once=self._writes_at_once,
+        )
+        return SliceWrites(deleted=len(endpoint_slices) - len(failures), failures=tuple(failures))
 
-    async def _create(self, owner: str, piece: EndpointSlice) -> SliceFailure | None:
+    async def _create(self, owner: str, endpoint_slice: EndpointSlice) -> SliceFailure | None:
         try:
-            answer = await self._writer.create(ENDPOINT_SLICES, piece, namespace=piece.metadata.namespace)
+            answer = await self._writer.create(
+                ENDPOINT_SLICES, endpoint_slice, namespace=endpoint_slice.metadata.namespace
+            )
         except ClientError as error:
             if is_namespace_terminating(error):
                 return _NAMESPACE_IS_GOING
-            return _failure(f"failed to create EndpointSlice for {owner}", error, piece=piece)
-        self._told.wrote(piece, _as_read_back(answer, piece))
+            return _failure(
+                f"failed to create EndpointSlice for {owner}", error, endpoint_slice=endpoint_slice
+            )
+        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
         return None
 
-    async def _update(self, owner: str, piece: EndpointSlice) -> SliceFailure | None:
-        key = key_of(piece)
+    async def _update(self, owner: str, endpoint_slice: EndpointSlice) -> SliceFailure | None:
+        key = key_of(endpoint_slice)
         text = f"failed to update {key.name} EndpointSlice for {owner}"
         try:
-            answer = await self._writer.update(ENDPOINT_SLICES, piece, key=key)
+            answer = await self._writer.update(ENDPOINT_SLICES, endpoint_slice, key=key)
         except ConflictError as error:
-            return await self._conflict(text, error, key, piece)
+            return await self._conflict(text, error, key, endpoint_slice)
         except ClientError as error:
             gone = is_gone(error, ENDPOINT_SLICES, key)
             if gone:
-                self._told.gone(key, piece.metadata.uid)
-            return _failure(text, error, outdated=gone, piece=piece)
-        self._told.wrote(piece, _as_read_back(answer, piece))
+                self._told.gone(key, endpoint_slice.metadata.uid)
+            return _failure(text, error, outdated=gone, endpoint_slice=endpoint_slice)
+        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
         return None
 
     async def _delete(
-        self, owner: str, piece: EndpointSlice, failure: str = "failed to delete"
+        self, owner: str, endpoint_slice: EndpointSlice, failure: str = "failed to delete"
     ) -> SliceFailure | None:
-        key = key_of(piece)
+        key = key_of(endpoint_slice)
         text = f"{failure} {key.name} EndpointSlice for {owner}"
         try:
-            await self._writer.delete(ENDPOINT_SLICES, key, uid=piece.metadata.uid)
+            await self._writer.delete(ENDPOINT_SLICES, key, uid=endpoint_slice.metadata.uid)
         except ConflictError as error:  # the name is another slice's by now
-            return await self._conflict(text, error, key, piece)
+            return await self._conflict(text, error, key, endpoint_slice)
         except ClientError as error:
             if not is_gone(
                 error, ENDPOINT_SLICES, key
             ):  # S-72 and M-10 call it an error; it is what was wanted
                 return _failure(text, error)
-        self._told.gone(key, piece.metadata.uid)
+        self._told.gone(key, endpoint_slice.metadata.uid)
         return None
 
     async def _conflict(
-        self, text: str, error: ConflictError, key: ObjectKey, piece: EndpointSlice
+        self, text: str, error: ConflictError, key: ObjectKey, endpoint_slice: EndpointSlice
     ) -> SliceFailure:
         """Read what the server has instead, and return the failure: outdated once that is known."""
-        obstacle = await self._look(key, piece.metadata.uid)
+        obstacle = await self._look(key, endpoint_slice.metadata.uid)
         if obstacle is not None and is_unavailable(obstacle):
             return _failure(text, obstacle)
         return _failure(text, error, outdated=obstacle is None)
@@ -211,9 +219,9 @@ _ENDPOINT = re.compile(r"endpoints\[(\d+)\]")
 
 
 def _failure(
-    text: str, error: ClientError, *, outdated: bool = False, piece: EndpointSlice | None = None
+    text: str, error: ClientError, *, outdated: bool = False, endpoint_slice: EndpointSlice | None = None
 ) -> SliceFailure:
-    endpoints = (piece.endpoints if piece is not None else None) or ()
+    endpoints = (endpoint_slice.endpoints if endpoint_slice is not None else None) or ()
     rejected = {
         number: problem
         for match, problem in invalid_fields(error, _ENDPOINT)

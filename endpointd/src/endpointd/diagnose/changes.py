@@ -124,9 +124,9 @@ def _keys(world: ClusterIndex) -> list[ObjectKey]:
     return sorted(keys)
 
 
-def managed_by(piece: EndpointSlice) -> str:
+def managed_by(endpoint_slice: EndpointSlice) -> str:
     """Return who looks after a slice, ``""`` where nobody says so."""
-    return (piece.metadata.labels or {}).get(MANAGED_BY_LABEL, "")
+    return (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL, "")
 
 
 def slice_state(
@@ -141,9 +141,9 @@ def slice_state(
     if service is None or not service.selector or service.is_external_name:
         return None
     ours = [
-        piece
-        for piece in world.slices_by_service.get(key, ())
-        if managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+        endpoint_slice
+        for endpoint_slice in world.slices_by_service.get(key, ())
+        if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
     ]
     pods = world.membership.pods_of(key)
     if world.could_read("nodes"):
@@ -156,14 +156,15 @@ def slice_state(
     return SliceState.build(service, zone_of, pods, map(_without_topology, ours))
 
 
-def _without_topology(piece: EndpointSlice) -> EndpointSlice:
+def _without_topology(endpoint_slice: EndpointSlice) -> EndpointSlice:
     endpoints = tuple(
-        msgspec.structs.replace(endpoint, zone=None, hints=None) for endpoint in piece.endpoints or ()
+        msgspec.structs.replace(endpoint, zone=None, hints=None)
+        for endpoint in endpoint_slice.endpoints or ()
     )
-    return msgspec.structs.replace(piece, endpoints=endpoints or None)
+    return msgspec.structs.replace(endpoint_slice, endpoints=endpoints or None)
 
 
-def _with_topology(piece: EndpointSlice, published: Iterable[EndpointSlice]) -> EndpointSlice:
+def _with_topology(endpoint_slice: EndpointSlice, published: Iterable[EndpointSlice]) -> EndpointSlice:
     """Return a planned slice with the zones and hints that its endpoints are published with."""
     known = {
         (endpoint.addresses, endpoint.target_ref.name if endpoint.target_ref else None): endpoint
@@ -176,7 +177,9 @@ def _with_topology(piece: EndpointSlice, published: Iterable[EndpointSlice]) -> 
         old = known.get((endpoint.addresses, name))
         return endpoint if old is None else msgspec.structs.replace(endpoint, zone=old.zone, hints=old.hints)
 
-    return msgspec.structs.replace(piece, endpoints=tuple(map(completed, piece.endpoints or ())) or None)
+    return msgspec.structs.replace(
+        endpoint_slice, endpoints=tuple(map(completed, endpoint_slice.endpoints or ())) or None
+    )
 
 
 def _slice_changes(
@@ -190,8 +193,8 @@ def _slice_changes(
     for _, family in plan.families:
         create, update = family.create, family.update
         if published:
-            create = tuple(_with_topology(piece, published) for piece in create)
-            update = tuple(_with_topology(piece, published) for piece in update)
+            create = tuple(_with_topology(endpoint_slice, published) for endpoint_slice in create)
+            update = tuple(_with_topology(endpoint_slice, published) for endpoint_slice in update)
         yield from _writes(world, "endpointslice", key, create, update, family.delete)
     yield from _writes(world, "endpointslice", key, (), (), tuple(plan.strays))
 
@@ -204,12 +207,16 @@ def _writes(
     update: tuple[EndpointSlice, ...],
     delete: tuple[EndpointSlice, ...],
 ) -> Iterator[ObjectChange]:
-    for piece in create:
-        yield ObjectChange(controller, "create", key, None, piece)
-    for piece in update:
-        yield ObjectChange(controller, "update", key, world.slices.get(key_of(piece)), piece)
-    for piece in delete:
-        yield ObjectChange(controller, "delete", key, world.slices.get(key_of(piece)) or piece, None)
+    for endpoint_slice in create:
+        yield ObjectChange(controller, "create", key, None, endpoint_slice)
+    for endpoint_slice in update:
+        yield ObjectChange(
+            controller, "update", key, world.slices.get(key_of(endpoint_slice)), endpoint_slice
+        )
+    for endpoint_slice in delete:
+        yield ObjectChange(
+            controller, "delete", key, world.slices.get(key_of(endpoint_slice)) or endpoint_slice, None
+        )
 
 
 def _endpoints_changes(world: ClusterIndex, key: ObjectKey) -> Iterator[ObjectChange]:
@@ -236,9 +243,10 @@ def _mirroring_changes(world: ClusterIndex, key: ObjectKey, settings: Settings) 
     item = world.endpoints.get(key)
     service = world.services.get(key)
     slices = [
-        piece
-        for piece in world.slices_by_service.get(key, ())
-        if managed_by(piece) == MANAGED_BY_MIRRORING_CONTROLLER and service_name_of(piece) == key
+        endpoint_slice
+        for endpoint_slice in world.slices_by_service.get(key, ())
+        if managed_by(endpoint_slice) == MANAGED_BY_MIRRORING_CONTROLLER
+        and service_name_of(endpoint_slice) == key
     ]
     if item is None or not is_mirrorable(item) or service is None or not wants_mirroring(service):
         yield from _writes(world, "mirroring", key, (), (), plan_clean_up(slices))

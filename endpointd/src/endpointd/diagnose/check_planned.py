@@ -45,7 +45,10 @@ def _of_slices(world: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChan
         missing = sorted(wanted.keys() - held.keys())
         if missing:
             told = True
-            if not any(piece.address_type == family.address_type for piece in our_slices(world, key)):
+            if not any(
+                endpoint_slice.address_type == family.address_type
+                for endpoint_slice in our_slices(world, key)
+            ):
                 yield make_finding(
                     "SlicesMissing",
                     "error",
@@ -64,11 +67,13 @@ def _of_slices(world: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChan
                     kind="EndpointSlice",
                 )
         for name in sorted(wanted.keys() & held.keys()):
-            for piece, endpoint in held[name]:
+            for endpoint_slice, endpoint in held[name]:
                 difference = _difference(endpoint, wanted[name], with_topology=with_topology)
                 if difference:
                     told = True
-                    yield make_finding("EndpointWrong", "error", key, piece, f"pod {name}: {difference}")
+                    yield make_finding(
+                        "EndpointWrong", "error", key, endpoint_slice, f"pod {name}: {difference}"
+                    )
     if told or any(True for _ in left_over_of(world, key)):
         return
     replaced = any(change.operation == "delete" for change in changes)
@@ -206,10 +211,10 @@ def _held(
     world: ClusterIndex, key: ObjectKey, address_type: str
 ) -> dict[str, list[tuple[EndpointSlice, Endpoint]]]:
     held: dict[str, list[tuple[EndpointSlice, Endpoint]]] = {}
-    for piece in our_slices(world, key):
-        if piece.address_type != address_type:
+    for endpoint_slice in our_slices(world, key):
+        if endpoint_slice.address_type != address_type:
             continue
-        for endpoint in piece.endpoints or ():
+        for endpoint in endpoint_slice.endpoints or ():
             if endpoint.target_ref is not None and endpoint.target_ref.name:
-                held.setdefault(endpoint.target_ref.name, []).append((piece, endpoint))
+                held.setdefault(endpoint.target_ref.name, []).append((endpoint_slice, endpoint))
     return held

@@ -211,7 +211,7 @@ def explain_service(
             for port in service.ports
         ),
         reasons=tuple(_of_service(world, service, problems, settings or Settings())),
-        slices=tuple(_describe(piece) for piece in world.slices_by_service.get(key, ()))
+        slices=tuple(_describe(endpoint_slice) for endpoint_slice in world.slices_by_service.get(key, ()))
         if world.could_read("endpointslices")
         else None,
         pods=pods,
@@ -231,8 +231,8 @@ def services_near(world: ClusterIndex, key: ObjectKey) -> list[ObjectKey]:
             continue
         if (pod is not None and is_selected(service, pod)) or any(
             endpoint.target_ref is not None and endpoint.target_ref.name == key.name
-            for piece in world.slices_by_service.get(key_of(service), ())
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in world.slices_by_service.get(key_of(service), ())
+            for endpoint in endpoint_slice.endpoints or ()
         ):
             selecting.append(key_of(service))
         elif pod is not None and pod in near_misses(world, service):
@@ -262,13 +262,13 @@ class _Explainer:
         )
         self._has_slices = False
         self.held: dict[ObjectKey, list[tuple[EndpointSlice, Endpoint]]] = {}
-        for piece in world.slices_by_service.get(key_of(service), ()):
-            self._has_slices |= managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-            for endpoint in piece.endpoints or ():
+        for endpoint_slice in world.slices_by_service.get(key_of(service), ()):
+            self._has_slices |= managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+            for endpoint in endpoint_slice.endpoints or ():
                 target = endpoint.target_ref
                 if target is not None and target.kind in (None, "Pod") and target.name:
-                    key = ObjectKey(target.namespace or piece.metadata.namespace, target.name)
-                    self.held.setdefault(key, []).append((piece, endpoint))
+                    key = ObjectKey(target.namespace or endpoint_slice.metadata.namespace, target.name)
+                    self.held.setdefault(key, []).append((endpoint_slice, endpoint))
 
     def explain(self, key: ObjectKey) -> PodExplanation:
         pod = self._world.pods.get(key)
@@ -301,7 +301,7 @@ class _Explainer:
             namespace=key.namespace,
             verdict=verdict,
             is_selected=selected,
-            places=tuple(_place(piece, endpoint) for piece, endpoint in held),
+            places=tuple(_place(endpoint_slice, endpoint) for endpoint_slice, endpoint in held),
             reasons=tuple(reasons),
             in_endpoints=None if self._in_endpoints is None else key.name in self._in_endpoints,
             expected=expected,
@@ -339,7 +339,10 @@ class _Explainer:
         if pod is None and not world.could_read("pods"):
             return _state(service, held), None
         if not is_wanted:
-            ours = any(managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER for piece, _ in held)
+            ours = any(
+                managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+                for endpoint_slice, _ in held
+            )
             if ours and service.selector and not service.is_external_name:
                 return "left over", None
             return ("out" if not held else _state(service, held)), None
@@ -390,15 +393,15 @@ class _Explainer:
             )
         elif outcome is not None and held:
             wanted = {one.endpoint.addresses: one.endpoint for one in outcome.endpoints if one is not None}
-            for piece, endpoint in held:
+            for endpoint_slice, endpoint in held:
                 right = wanted.get(endpoint.addresses)
-                if managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER and (
+                if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER and (
                     right is None or right.conditions != endpoint.conditions
                 ):
                     yield Reason(
                         "Stale",
                         "note",
-                        f"slice {piece.metadata.name} does not match the pod: the controller is behind or not running",
+                        f"slice {endpoint_slice.metadata.name} does not match the pod: the controller is behind or not running",
                         _SEE_CONTROLLER,
                         cause="a slice does not match the pod",
                     )
@@ -424,7 +427,7 @@ _SEE_CONTROLLER = "check that kube-controller-manager or endpointd runs, and wha
 def _state(service: Service, held: Sequence[tuple[EndpointSlice, Endpoint]]) -> Verdict:
     conditions = [endpoint.conditions for _, endpoint in held]
     if any(one.ready is not False for one in conditions):
-        has_port = not service.ports or any(piece.ports for piece, _ in held)
+        has_port = not service.ports or any(endpoint_slice.ports for endpoint_slice, _ in held)
         return "ready" if has_port else "unreachable"
     return "terminating" if any(one.terminating for one in conditions) else "not ready"
 
@@ -467,13 +470,13 @@ def with_events(found: ServiceExplanation, events: Sequence[Event]) -> ServiceEx
     return msgspec.structs.replace(found, pods=pods)
 
 
-def _place(piece: EndpointSlice, endpoint: Endpoint) -> Place:
+def _place(endpoint_slice: EndpointSlice, endpoint: Endpoint) -> Place:
     hints = endpoint.hints.for_zones if endpoint.hints is not None else None
     return Place(
-        slice=piece.metadata.name,
-        address_type=piece.address_type,
+        slice=endpoint_slice.metadata.name,
+        address_type=endpoint_slice.address_type,
         addresses=endpoint.addresses,
-        ports=ports_text(piece.ports),
+        ports=ports_text(endpoint_slice.ports),
         zone=endpoint.zone or "",
         for_zones=tuple(zone.name for zone in hints or ()),
     )
@@ -487,13 +490,13 @@ def ports_text(ports: Iterable[EndpointPort] | None) -> str:
     return ", ".join(texts) or "none"
 
 
-def _describe(piece: EndpointSlice) -> SliceExplanation:
-    endpoints = piece.endpoints or ()
+def _describe(endpoint_slice: EndpointSlice) -> SliceExplanation:
+    endpoints = endpoint_slice.endpoints or ()
     return SliceExplanation(
-        name=piece.metadata.name,
-        managed_by=managed_by(piece),
-        address_type=piece.address_type,
-        ports=ports_text(piece.ports),
+        name=endpoint_slice.metadata.name,
+        managed_by=managed_by(endpoint_slice),
+        address_type=endpoint_slice.address_type,
+        ports=ports_text(endpoint_slice.ports),
         endpoints=len(endpoints),
         ready=sum(endpoint.conditions.ready is not False for endpoint in endpoints),
     )
@@ -517,8 +520,8 @@ def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplana
                     text = f"{target.kind} {target.name}" if target is not None else ""
                     seen.add(one.ip)
                     yield AddressExplanation(one.ip, is_ready, f"Endpoints {item.metadata.name}", ports, text)
-    for piece in world.slices_by_service.get(key, ()):
-        for endpoint in piece.endpoints or ():
+    for endpoint_slice in world.slices_by_service.get(key, ()):
+        for endpoint in endpoint_slice.endpoints or ():
             address = ", ".join(endpoint.addresses)
             if address in seen:
                 continue
@@ -526,8 +529,8 @@ def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplana
             yield AddressExplanation(
                 address,
                 endpoint.conditions.ready is not False,
-                f"EndpointSlice {piece.metadata.name} (by {managed_by(piece) or 'hand'})",
-                ports_text(piece.ports),
+                f"EndpointSlice {endpoint_slice.metadata.name} (by {managed_by(endpoint_slice) or 'hand'})",
+                ports_text(endpoint_slice.ports),
                 f"{target.kind} {target.name}" if target is not None else "",
             )
 
@@ -624,7 +627,9 @@ def _of_service(
             "the Endpoints hold 1,000 addresses, and the service has more: consumers of Endpoints do not see all",
             "have consumers read EndpointSlices",
         )
-    strangers = {managed_by(piece) or "nobody" for piece in world.slices_by_service.get(key, ())}
+    strangers = {
+        managed_by(endpoint_slice) or "nobody" for endpoint_slice in world.slices_by_service.get(key, ())
+    }
     strangers -= {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     if service.selector and not service.is_external_name:
         for stranger in sorted(strangers):

@@ -54,10 +54,10 @@ def make_finding(
 def our_slices(world: ClusterIndex, key: ObjectKey) -> list[EndpointSlice]:
     """Return the slices of a service that the EndpointSlice controller looks after, and that are not going."""
     return [
-        piece
-        for piece in world.slices_by_service.get(key, ())
-        if managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-        and piece.metadata.deletion_timestamp is None
+        endpoint_slice
+        for endpoint_slice in world.slices_by_service.get(key, ())
+        if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+        and endpoint_slice.metadata.deletion_timestamp is None
     ]
 
 

@@ -55,9 +55,10 @@ def _refusal(world: ClusterIndex, service: Service) -> str:
     for family in ("IPv4", "IPv6"):
         ready = [
             endpoint
-            for piece in world.slices_by_service.get(key_of(service), ())
-            if piece.address_type == family and managed_by(piece) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in world.slices_by_service.get(key_of(service), ())
+            if endpoint_slice.address_type == family
+            and managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+            for endpoint in endpoint_slice.endpoints or ()
             if endpoint.conditions.ready is not False
         ]
         if not ready:

@@ -35,12 +35,12 @@ def _left_over(world: ClusterIndex) -> Iterator[Finding]:
     for key in list(world.slices_by_service):
         service = world.services.get(key)
         if service is None:
-            for piece in our_slices(world, key):
+            for endpoint_slice in our_slices(world, key):
                 yield make_finding(
                     "SliceOrphaned",
                     "warning",
                     key,
-                    piece,
+                    endpoint_slice,
                     "its service is gone",
                     "the garbage collector removes it, if its owner reference is right; else delete it",
                 )
@@ -53,12 +53,14 @@ def left_over_of(world: ClusterIndex, key: ObjectKey) -> Iterator[Finding]:
     service = world.services.get(key)
     if service is None or not service.selector or service.is_external_name or not world.could_read("pods"):
         return
-    for piece in our_slices(world, key):
-        for endpoint in piece.endpoints or ():
+    for endpoint_slice in our_slices(world, key):
+        for endpoint in endpoint_slice.endpoints or ():
             target = endpoint.target_ref
             addresses = ", ".join(endpoint.addresses)
             if target is None or not target.name:
-                yield make_finding("EndpointForeign", "error", key, piece, f"{addresses} refers to no pod")
+                yield make_finding(
+                    "EndpointForeign", "error", key, endpoint_slice, f"{addresses} refers to no pod"
+                )
                 continue
             pod = world.pods.get(ObjectKey(key.namespace, target.name))
             if pod is None:
@@ -66,7 +68,7 @@ def left_over_of(world: ClusterIndex, key: ObjectKey) -> Iterator[Finding]:
                     "EndpointStale",
                     "error",
                     key,
-                    piece,
+                    endpoint_slice,
                     f"{addresses} is of pod {target.name}, which is gone",
                 )
             elif not is_selected(service, pod):
@@ -74,7 +76,7 @@ def left_over_of(world: ClusterIndex, key: ObjectKey) -> Iterator[Finding]:
                     "EndpointStale",
                     "error",
                     key,
-                    piece,
+                    endpoint_slice,
                     f"{addresses} is of pod {target.name}, which the service does not select",
                 )
 
@@ -83,12 +85,18 @@ def _duplicates(world: ClusterIndex) -> Iterator[Finding]:
     for key in world.slices_by_service:
         seen: Counter[tuple[str, str, str]] = Counter()
         where: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        for piece in our_slices(world, key):
-            ports = ",".join(sorted(f"{port.name}:{port.port}:{port.protocol}" for port in piece.ports or ()))
-            for endpoint in piece.endpoints or ():
-                identity = (piece.address_type, ports, endpoint.addresses[0] if endpoint.addresses else "")
+        for endpoint_slice in our_slices(world, key):
+            ports = ",".join(
+                sorted(f"{port.name}:{port.port}:{port.protocol}" for port in endpoint_slice.ports or ())
+            )
+            for endpoint in endpoint_slice.endpoints or ():
+                identity = (
+                    endpoint_slice.address_type,
+                    ports,
+                    endpoint.addresses[0] if endpoint.addresses else "",
+                )
                 seen[identity] += 1
-                where[identity].append(piece.metadata.name)
+                where[identity].append(endpoint_slice.metadata.name)
         for identity, count in seen.items():
             if count > 1:
                 yield make_finding(
@@ -104,18 +112,18 @@ def _duplicates(world: ClusterIndex) -> Iterator[Finding]:
 
 def _foreign(world: ClusterIndex) -> Iterator[Finding]:
     known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
-    for key, pieces in world.slices_by_service.items():
+    for key, endpoint_slices in world.slices_by_service.items():
         service = world.services.get(key)
         if service is None or not service.selector:
             continue
-        for piece in pieces:
-            if managed_by(piece) not in known and not _is_api_server_own(piece):
+        for endpoint_slice in endpoint_slices:
+            if managed_by(endpoint_slice) not in known and not _is_api_server_own(endpoint_slice):
                 yield make_finding(
                     "SliceForeign",
                     "warning",
                     key,
-                    piece,
-                    f"it is managed by {managed_by(piece) or 'nobody'}, and names a service with a selector: consumers use "
+                    endpoint_slice,
+                    f"it is managed by {managed_by(endpoint_slice) or 'nobody'}, and names a service with a selector: consumers use "
                     "both",
                     "if this is not intended, remove the slice or its kubernetes.io/service-name label",
                 )
@@ -123,31 +131,33 @@ def _foreign(world: ClusterIndex) -> Iterator[Finding]:
 
 def _nameless(world: ClusterIndex) -> Iterator[Finding]:
     known = {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
-    for piece in world.slices.values():
-        if service_name_of(piece) is None and managed_by(piece) in known:
+    for endpoint_slice in world.slices.values():
+        if service_name_of(endpoint_slice) is None and managed_by(endpoint_slice) in known:
             yield make_finding(
                 "SliceNameless",
                 "warning",
-                ObjectKey(piece.metadata.namespace, ""),
-                piece,
+                ObjectKey(endpoint_slice.metadata.namespace, ""),
+                endpoint_slice,
                 "it is labelled as the controller's, and names no service: nobody looks after it",
                 "delete it",
             )
 
 
-def _is_api_server_own(piece: EndpointSlice) -> bool:
-    return piece.metadata.key == ObjectKey("default", "kubernetes")
+def _is_api_server_own(endpoint_slice: EndpointSlice) -> bool:
+    return endpoint_slice.metadata.key == ObjectKey("default", "kubernetes")
 
 
 def _half_migrated(world: ClusterIndex) -> Iterator[Finding]:
     """Find services whose endpoints two controllers publish: a selector that came or went, and the other's slices."""
-    for key, pieces in world.slices_by_service.items():
+    for key, endpoint_slices in world.slices_by_service.items():
         service = world.services.get(key)
         if service is None:
             continue
-        by = {managed_by(piece) for piece in pieces}
+        by = {managed_by(endpoint_slice) for endpoint_slice in endpoint_slices}
         if not is_published(service) and MANAGED_BY_ENDPOINTSLICE_CONTROLLER in by:
-            item = next(one for one in pieces if managed_by(one) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER)
+            item = next(
+                one for one in endpoint_slices if managed_by(one) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+            )
             why = "is of type ExternalName" if service.is_external_name else "has lost its selector"
             mirrored = world.endpoints.get(key)
             both = (
@@ -184,15 +194,15 @@ def _over_capacity(world: ClusterIndex) -> Iterator[Finding]:
 
 def _out_of_step(world: ClusterIndex) -> Iterator[Finding]:
     """Find slices that were asked to go, and that a finalizer keeps."""
-    for piece in world.slices.values():
-        key = service_name_of(piece)
-        if piece.metadata.deletion_timestamp is not None and key is not None:
-            held = ", ".join(piece.metadata.finalizers or ()) or "nothing that shows"
+    for endpoint_slice in world.slices.values():
+        key = service_name_of(endpoint_slice)
+        if endpoint_slice.metadata.deletion_timestamp is not None and key is not None:
+            held = ", ".join(endpoint_slice.metadata.finalizers or ()) or "nothing that shows"
             yield make_finding(
                 "SliceHeld",
                 "warning",
                 key,
-                piece,
-                f"it is being deleted since {piece.metadata.deletion_timestamp}, and held by {held}: consumers still use it",
+                endpoint_slice,
+                f"it is being deleted since {endpoint_slice.metadata.deletion_timestamp}, and held by {held}: consumers still use it",
                 "have the finalizer's owner release it",
             )

@@ -129,24 +129,26 @@ class _Cluster:
 
     def write(self) -> None:
         for _, plan in self._slices.plan(self._most, None).families:
-            for piece in plan.create:
+            for endpoint_slice in plan.create:
                 self._names += 1
-                name = stable_name(piece.metadata.generate_name or "", str(self._names))
-                metadata = msgspec.structs.replace(piece.metadata, name=name, uid=name, resource_version="1")
-                self._see(name, msgspec.structs.replace(piece, metadata=metadata))
-            for piece in plan.update:
-                self._see(piece.metadata.name, piece)
-            for piece in plan.delete:
-                self._slices.observe(piece.metadata.name, None)
+                name = stable_name(endpoint_slice.metadata.generate_name or "", str(self._names))
+                metadata = msgspec.structs.replace(
+                    endpoint_slice.metadata, name=name, uid=name, resource_version="1"
+                )
+                self._see(name, msgspec.structs.replace(endpoint_slice, metadata=metadata))
+            for endpoint_slice in plan.update:
+                self._see(endpoint_slice.metadata.name, endpoint_slice)
+            for endpoint_slice in plan.delete:
+                self._slices.observe(endpoint_slice.metadata.name, None)
                 self.slices.count(None)
         due = self._endpoints.plan(self._stored, None)
         if isinstance(due, Create | Update):
             self._stored = due.body
             self.endpoints.count(due.body)
 
-    def _see(self, name: str, piece: EndpointSlice) -> None:
-        self._slices.observe(name, piece)
-        self.slices.count(piece)
+    def _see(self, name: str, endpoint_slice: EndpointSlice) -> None:
+        self._slices.observe(name, endpoint_slice)
+        self.slices.count(endpoint_slice)
 
 
 class _Life(msgspec.Struct):

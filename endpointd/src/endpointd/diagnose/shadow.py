@@ -153,7 +153,11 @@ class Shadow:
         self._node_zones.keep_published(node_names, self._slices.values, self._owner_of)
         keys = {key_of(service) for service in self._services.values()}
         keys.update(key_of(item) for item in self._endpoints.values())
-        keys.update(key for piece in self._slices.values() if (key := service_name_of(piece)) is not None)
+        keys.update(
+            key
+            for endpoint_slice in self._slices.values()
+            if (key := service_name_of(endpoint_slice)) is not None
+        )
         for key in sorted(keys):
             self._queue.add(key)
         self._membership.subscribe(self)
@@ -209,8 +213,8 @@ class Shadow:
     def _touch(self, key: ObjectKey) -> None:
         self._queue.add_after(key, self._settings.settle_seconds)
 
-    def _owner_of(self, piece: EndpointSlice) -> Service | None:
-        key = service_of(piece)
+    def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
+        key = service_of(endpoint_slice)
         return self._services.get(key) if key is not None else None
 
     # ------------------------------------------------------------------------------------------ looking
@@ -350,9 +354,9 @@ def _versions(world: ClusterIndex) -> Mapping[ControllerName, Hashable]:
 
     def of_slices(manager: str) -> Hashable:
         return frozenset(
-            (piece.metadata.name, piece.metadata.resource_version)
-            for piece in world.slices.values()
-            if managed_by(piece) == manager
+            (endpoint_slice.metadata.name, endpoint_slice.metadata.resource_version)
+            for endpoint_slice in world.slices.values()
+            if managed_by(endpoint_slice) == manager
         )
 
     return {

@@ -129,8 +129,8 @@ class ClusterIndex:
     def _is_missing(self, node_name: str) -> bool:
         return self.nodes.get(ObjectKey("", node_name)) is None
 
-    def _owner_of(self, piece: EndpointSlice) -> Service | None:
-        key = service_of(piece)
+    def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
+        key = service_of(endpoint_slice)
         return self.services.get(key) if key is not None else None
 
     def could_read(self, *resources: str) -> bool:
@@ -146,10 +146,11 @@ class ClusterIndex:
         if self._published_nodes is None:
             self._published_nodes = frozenset(
                 endpoint.node_name
-                for key, pieces in self.slices_by_service.items()
-                for piece in pieces
-                if (piece.metadata.labels or {}).get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-                for endpoint in piece.endpoints or ()
+                for key, endpoint_slices in self.slices_by_service.items()
+                for endpoint_slice in endpoint_slices
+                if (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL)
+                == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+                for endpoint in endpoint_slice.endpoints or ()
                 if endpoint.node_name and (endpoint.zone or self._needs_nodes(key))
             )
         return node_name in self._published_nodes
@@ -161,10 +162,12 @@ class ClusterIndex:
 
 def _by_service(slices: Iterable[EndpointSlice]) -> Mapping[ObjectKey, Sequence[EndpointSlice]]:
     found: dict[ObjectKey, list[EndpointSlice]] = {}
-    for piece in slices:
-        key = service_name_of(piece)
+    for endpoint_slice in slices:
+        key = service_name_of(endpoint_slice)
         if key is not None:
-            found.setdefault(key, []).append(piece)
-    for pieces in found.values():
-        pieces.sort(key=lambda piece: (piece.address_type, piece.metadata.name))
+            found.setdefault(key, []).append(endpoint_slice)
+    for endpoint_slices in found.values():
+        endpoint_slices.sort(
+            key=lambda endpoint_slice: (endpoint_slice.address_type, endpoint_slice.metadata.name)
+        )
     return found

@@ -146,16 +146,16 @@ def _slices(found: ServiceExplanation, style: Style) -> Iterator[str]:
         yield "  slices    (none)"
         return
     shown = found.slices[:_MOST_SLICES]
-    width = max(len(piece.name) for piece in shown)
-    for number, piece in enumerate(shown):
+    width = max(len(endpoint_slice.name) for endpoint_slice in shown)
+    for number, endpoint_slice in enumerate(shown):
         title = "slices    " if number == 0 else "          "
-        by = style.paint(f"  by {piece.managed_by or 'hand'}", "dim")
-        ready = f"{piece.ready} of {piece.endpoints} ready"
-        yield f"  {title}{piece.name.ljust(width)}  {piece.address_type}  {ready}, ports {piece.ports}{by}"
+        by = style.paint(f"  by {endpoint_slice.managed_by or 'hand'}", "dim")
+        ready = f"{endpoint_slice.ready} of {endpoint_slice.endpoints} ready"
+        yield f"  {title}{endpoint_slice.name.ljust(width)}  {endpoint_slice.address_type}  {ready}, ports {endpoint_slice.ports}{by}"
     rest = found.slices[_MOST_SLICES:]
     if rest:
-        in_all = sum(piece.endpoints for piece in rest)
-        yield f"            and {len(rest)} more, {sum(piece.ready for piece in rest):,} of {in_all:,} ready"
+        in_all = sum(endpoint_slice.endpoints for endpoint_slice in rest)
+        yield f"            and {len(rest)} more, {sum(endpoint_slice.ready for endpoint_slice in rest):,} of {in_all:,} ready"
 
 
 def _addresses(found: ServiceExplanation, style: Style) -> Iterator[str]:

@@ -298,16 +298,16 @@ def _written(world: ClusterIndex, key: ObjectKey) -> Iterator[_Written]:
                 len(subset.not_ready_addresses or ()),
                 frozenset((port.name or "", port.protocol or "TCP") for port in subset.ports or ()),
             )
-    for piece in world.slices_by_service.get(key, ()):
-        if mirrored and managed_by(piece).startswith("endpointslicemirroring-controller"):
+    for endpoint_slice in world.slices_by_service.get(key, ()):
+        if mirrored and managed_by(endpoint_slice).startswith("endpointslicemirroring-controller"):
             continue
-        endpoints = piece.endpoints or ()
+        endpoints = endpoint_slice.endpoints or ()
         ready = sum(endpoint.conditions.ready is not False for endpoint in endpoints)
         yield _Written(
-            f"EndpointSlice {piece.metadata.name}",
+            f"EndpointSlice {endpoint_slice.metadata.name}",
             ready,
             len(endpoints) - ready,
-            frozenset((port.name or "", port.protocol or "TCP") for port in piece.ports or ()),
+            frozenset((port.name or "", port.protocol or "TCP") for port in endpoint_slice.ports or ()),
         )
 
 

@@ -30,8 +30,8 @@ class Recording:
         self.answers += self.recorder.observe(old, new)
         self.told.append(("gone" if new is None else "there", self.recorder.under_way))
 
-    def watch(self, piece: EndpointSlice) -> None:
-        self.store.apply([WatchEvent("MODIFIED", piece)])
+    def watch(self, endpoint_slice: EndpointSlice) -> None:
+        self.store.apply([WatchEvent("MODIFIED", endpoint_slice)])
 
     @property
     def counts_as(self) -> EndpointSlice | None:

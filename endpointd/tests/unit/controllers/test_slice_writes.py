@@ -49,10 +49,11 @@ class Bench:
         self.writer = SliceWriter(self.server, self.told, writes_at_once=at_once)
 
     def stored(self, name: str) -> EndpointSlice:
-        piece = new("10.0.0.1")
+        endpoint_slice = new("10.0.0.1")
         metadata = ObjectMeta(name=name, namespace="default")
         return self.server.create_foreign(
-            ENDPOINT_SLICES, EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=piece.endpoints)
+            ENDPOINT_SLICES,
+            EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=endpoint_slice.endpoints),
         )
 
     @property
@@ -64,8 +65,10 @@ class Bench:
         return {key.name for key in self.server.objects(ENDPOINT_SLICES)}
 
 
-def edited(piece: EndpointSlice, ip: str) -> EndpointSlice:
-    return EndpointSlice(metadata=piece.metadata, address_type="IPv4", endpoints=(Endpoint(addresses=(ip,)),))
+def edited(endpoint_slice: EndpointSlice, ip: str) -> EndpointSlice:
+    return EndpointSlice(
+        metadata=endpoint_slice.metadata, address_type="IPv4", endpoints=(Endpoint(addresses=(ip,)),)
+    )
 
 
 def texts(done: SliceWrites) -> list[str]:
@@ -87,12 +90,12 @@ async def test_creates_come_before_updates_and_those_before_deletes() -> None:
 
 async def test_what_the_server_answered_is_told_with_what_was_sent() -> None:
     bench = Bench()
-    piece = new("10.0.0.2")
-    await bench.writer.write(OWNER, create=[piece])
+    endpoint_slice = new("10.0.0.2")
+    await bench.writer.write(OWNER, create=[endpoint_slice])
     ((sent, answer),) = bench.told.wrote_pairs
-    assert sent is piece
+    assert sent is endpoint_slice
     assert answer.metadata.uid
-    assert answer.endpoints is piece.endpoints  # kept once, not twice
+    assert answer.endpoints is endpoint_slice.endpoints  # kept once, not twice
 
 
 async def test_an_answer_that_differs_is_told_as_it_is() -> None:

@@ -12,9 +12,11 @@ SERVICE = make_service()
 
 
 def change(operation: Operation = "update", name: str = "web-abcde") -> ObjectChange:
-    piece = make_slice(SERVICE, name)
-    before = None if operation == "create" else piece
-    return ObjectChange("endpointslice", operation, WEB, before, None if operation == "delete" else piece)
+    endpoint_slice = make_slice(SERVICE, name)
+    before = None if operation == "create" else endpoint_slice
+    return ObjectChange(
+        "endpointslice", operation, WEB, before, None if operation == "delete" else endpoint_slice
+    )
 
 
 class Looks:

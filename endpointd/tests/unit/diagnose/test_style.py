@@ -108,7 +108,7 @@ def test_what_is_printable_is_left_as_it_is() -> None:
 
 def test_the_table_of_services_is_safe_too() -> None:
     web = make_service()
-    piece = make_slice(web, EVIL, [make_endpoint(make_pod())])
-    text = as_text(overview([msgspec.structs.replace(web, type=EVIL)], [piece]))
+    endpoint_slice = make_slice(web, EVIL, [make_endpoint(make_pod())])
+    text = as_text(overview([msgspec.structs.replace(web, type=EVIL)], [endpoint_slice]))
     assert not set(text) & set(HARMFUL)
     assert len(text.splitlines()) == 2

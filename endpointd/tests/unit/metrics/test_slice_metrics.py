@@ -140,8 +140,8 @@ async def test_a_sync_that_fails_is_an_error_and_counts_no_change() -> None:
 
 async def test_a_sync_for_which_the_server_knew_better_is_stale_and_followed_at_once() -> None:
     world = await started(make_service(), pods=1)
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=()))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=()))
     world.put(make_pod("pod-00001", "10.0.0.1", ready=False))
     await world.sync()
     assert world.metrics.syncs == {"success": 2, "stale": 1, "error": 0}

@@ -95,17 +95,17 @@ class AddressTypeState:
             if not counts[old.ports.key]:
                 del counts[old.ports.key]
 
-    def observe(self, name: str, piece: EndpointSlice | None) -> None:
+    def observe(self, name: str, endpoint_slice: EndpointSlice | None) -> None:
         """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
         self._forget(name)
-        if piece is not None:
+        if endpoint_slice is not None:
             self._disturb()
-            self._take_in(name, piece)
+            self._take_in(name, endpoint_slice)
         self._rest_lone_placeholder()
 
-    def _take_in(self, name: str, piece: EndpointSlice) -> None:
-        observed = ObservedSlice(piece, make_port_set(piece.ports or ()))
-        if not is_owned_by(piece, self.service):
+    def _take_in(self, name: str, endpoint_slice: EndpointSlice) -> None:
+        observed = ObservedSlice(endpoint_slice, make_port_set(endpoint_slice.ports or ()))
+        if not is_owned_by(endpoint_slice, self.service):
             self._not_owned[name] = observed
             return
         self._slices[name] = observed
@@ -130,9 +130,9 @@ class AddressTypeState:
         self._refusal_told = plan.hint_allocation.refusal if plan.hint_allocation is not None else None
         for name in plan.unchanged:
             # What was wrong when it was observed may have become right since: claim its endpoints again.
-            piece = self._slices[name].slice
+            endpoint_slice = self._slices[name].slice
             self._forget(name)
-            self._take_in(name, piece)
+            self._take_in(name, endpoint_slice)
             if name in self._dirty:
                 self._dirty.discard(name)
                 self._resting.add(name)
@@ -142,12 +142,12 @@ class AddressTypeState:
         if len(self._slices) != 1 or self._unplaced or self._not_owned:
             return
         (observed,) = self._slices.values()
-        piece = observed.slice
+        endpoint_slice = observed.slice
         if (
             observed.name in self._dirty
-            and not piece.endpoints
-            and not piece.ports
-            and (piece.metadata.labels or {}) == self._labels
+            and not endpoint_slice.endpoints
+            and not endpoint_slice.ports
+            and (endpoint_slice.metadata.labels or {}) == self._labels
         ):
             self._dirty.discard(observed.name)
             self._resting.add(observed.name)

@@ -233,8 +233,8 @@ class EndpointSliceController:
                     )
                     self._distrust(service)
 
-    def _owner_of(self, piece: EndpointSlice) -> Service | None:
-        key = service_of(piece)
+    def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
+        key = service_of(endpoint_slice)
         return self._services.get(key) if key is not None else None
 
     def _await_expiry(self) -> None:
@@ -311,11 +311,17 @@ class EndpointSliceController:
 
     def _filling(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
         """Take what the caches hold of a service into an incomplete state."""
-        names = sorted(key_of(piece) for piece in self._slices.by_index(SLICES_BY_SERVICE, key))
+        names = sorted(
+            key_of(endpoint_slice) for endpoint_slice in self._slices.by_index(SLICES_BY_SERVICE, key)
+        )
         found = (self._slices.get(name) for name in names)  # as they are when their turn comes
         return state.fill(
             self._members(key, state),
-            (counted for piece in found if piece and service_of(counted := self._as_sent(piece)) == key),
+            (
+                counted
+                for endpoint_slice in found
+                if endpoint_slice and service_of(counted := self._as_sent(endpoint_slice)) == key
+            ),
         )
 
     def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
@@ -329,30 +335,32 @@ class EndpointSliceController:
             problem = state.rejection_of(pod) if pod is not None else None
             self.rejections.note(state.service, name, problem)
 
-    def _as_sent(self, piece: EndpointSlice) -> EndpointSlice:
+    def _as_sent(self, endpoint_slice: EndpointSlice) -> EndpointSlice:
         """Return what a slice counts as: what we sent, where it is what the server made of that.
 
         What others added to its annotations stays, as in any update.
         """
-        sent = self._writes.sent_for(piece)
+        sent = self._writes.sent_for(endpoint_slice)
         if sent is None:
-            return piece
+            return endpoint_slice
         metadata = msgspec.structs.replace(
-            piece.metadata, labels=sent.metadata.labels, owner_references=sent.metadata.owner_references
+            endpoint_slice.metadata,
+            labels=sent.metadata.labels,
+            owner_references=sent.metadata.owner_references,
         )
         return msgspec.structs.replace(
-            piece, metadata=metadata, endpoints=sent.endpoints or None, ports=sent.ports or None
+            endpoint_slice, metadata=metadata, endpoints=sent.endpoints or None, ports=sent.ports or None
         )
 
     def _ratios(self) -> Mapping[str, float] | None:
         return self._zones.ratios
 
-    def _observe(self, service: ObjectKey, name: str, piece: EndpointSlice | None) -> None:
+    def _observe(self, service: ObjectKey, name: str, endpoint_slice: EndpointSlice | None) -> None:
         state = self._states.get(service)
         if state is None:
             return
         try:
-            counted = self._as_sent(piece) if piece is not None else None
+            counted = self._as_sent(endpoint_slice) if endpoint_slice is not None else None
             self._take_in(service, state, name, counted)
         except Exception:
             self._distrust(service)

@@ -243,11 +243,11 @@ def owner_reference(service: Service) -> OwnerReference:
     )
 
 
-def is_owned_by(piece: EndpointSlice, service: Service) -> bool:
+def is_owned_by(endpoint_slice: EndpointSlice, service: Service) -> bool:
     """Tell whether a slice belongs to this very service, not to an earlier one of its name (S-30)."""
     return any(
         owner.uid == service.metadata.uid and owner.kind == "Service" and owner.api_version == "v1"
-        for owner in piece.metadata.owner_references or ()
+        for owner in endpoint_slice.metadata.owner_references or ()
     )
 
 
@@ -268,10 +268,10 @@ def new_slice(
     )
 
 
-def service_of(piece: EndpointSlice) -> ObjectKey | None:
+def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     """Return the service a slice stands for, None where it is not ours to look after (S-3, S-112)."""
-    labels = piece.metadata.labels
+    labels = endpoint_slice.metadata.labels
     if not labels or labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
         return None
     name = labels.get(SERVICE_NAME_LABEL)
-    return ObjectKey(piece.metadata.namespace, name) if name else None
+    return ObjectKey(endpoint_slice.metadata.namespace, name) if name else None

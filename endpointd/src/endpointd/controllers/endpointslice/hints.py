@@ -84,32 +84,36 @@ def allocate_hints(
             sums.subtract(SliceHints.of(draft.base.slice.endpoints or ()))
     if view.unsound:
         opened += [
-            reopen(piece) for piece in view.clean() if piece.name in view.unsound and piece.name not in bases
+            reopen(endpoint_slice)
+            for endpoint_slice in view.clean()
+            if endpoint_slice.name in view.unsound and endpoint_slice.name not in bases
         ]
     kept: list[ObservedSlice] = []
-    for piece in unchanged:
-        hints = SliceHints.of(piece.slice.endpoints or ())
+    for endpoint_slice in unchanged:
+        hints = SliceHints.of(endpoint_slice.slice.endpoints or ())
         if hints.is_sound:
             sums.add(hints)
-            kept.append(piece)
+            kept.append(endpoint_slice)
         else:
-            opened.append(reopen(piece))
+            opened.append(reopen(endpoint_slice))
     hinted = _hint(opened, sums, allocations)
     if hinted.can_stay(allocations):
         return HintAllocation(hinted.zones)
     # What stands does not leave enough room: keep what fits, slice by slice (S-94), or nothing where that does not do.
-    clean = (piece for piece in view.clean() if piece.name not in bases | view.unsound)
+    clean = (
+        endpoint_slice for endpoint_slice in view.clean() if endpoint_slice.name not in bases | view.unsound
+    )
     standing = [*clean, *kept]
     for fits in (_fits, _fits_never):
         sums = HintSums()
         kept = []
-        for piece in standing:
-            hints = SliceHints.of(piece.slice.endpoints or ())
+        for endpoint_slice in standing:
+            hints = SliceHints.of(endpoint_slice.slice.endpoints or ())
             if fits(hints, sums, allocations):
                 sums.add(hints)
-                kept.append(piece)
+                kept.append(endpoint_slice)
             else:
-                opened.append(reopen(piece))
+                opened.append(reopen(endpoint_slice))
         standing = kept
         hinted = _hint(opened, sums, allocations)
         if hinted.can_stay(allocations):
@@ -191,10 +195,10 @@ def _without_hints(
     bases = {draft.base.name for draft in drafts if draft.base is not None}
     candidates = (*view.clean(), *unchanged) if view.any_hinted else tuple(unchanged)
     opened += [
-        reopen(piece)
-        for piece in candidates
-        if piece.name not in bases
-        and any(endpoint.hints is not None for endpoint in piece.slice.endpoints or ())
+        reopen(endpoint_slice)
+        for endpoint_slice in candidates
+        if endpoint_slice.name not in bases
+        and any(endpoint.hints is not None for endpoint in endpoint_slice.slice.endpoints or ())
     ]
     for draft in opened:
         draft.endpoints[:] = map(without_hints, draft.endpoints)

@@ -123,11 +123,11 @@ def published_zones(
     slices of others.
     """
     found: dict[str, str] = {}
-    for piece in slices:
-        owner = owner_of(piece)
+    for endpoint_slice in slices:
+        owner = owner_of(endpoint_slice)
         if owner is None or owner.publish_not_ready_addresses:
             continue
-        for endpoint in piece.endpoints or ():
+        for endpoint in endpoint_slice.endpoints or ():
             name = endpoint.node_name
             if name and is_missing(name):
                 zone = endpoint.zone or ""

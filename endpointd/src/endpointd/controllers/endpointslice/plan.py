@@ -242,12 +242,12 @@ def _keep_a_placeholder(packing: _Packing, view: AddressTypeView, labels: Labels
 
 
 def _is_placeholder(observed: ObservedSlice, view: AddressTypeView, labels: Labels) -> bool:
-    piece = observed.slice
+    endpoint_slice = observed.slice
     return (
-        not piece.endpoints
-        and not piece.ports
-        and (piece.metadata.labels or {}) == labels
-        and is_owned_by(piece, view.service)
+        not endpoint_slice.endpoints
+        and not endpoint_slice.ports
+        and (endpoint_slice.metadata.labels or {}) == labels
+        and is_owned_by(endpoint_slice, view.service)
     )
 
 
@@ -322,11 +322,11 @@ def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> Endpoin
     """Return an existing slice with new endpoints and labels; the rest of its metadata stays (S-40, S-63)."""
     if draft.base is None:
         raise AssertionError("a draft without a slice is created, not updated")
-    piece = draft.base.slice
+    endpoint_slice = draft.base.slice
     return _with_trigger_time(
         msgspec.structs.replace(
-            piece,
-            metadata=msgspec.structs.replace(piece.metadata, labels=labels),
+            endpoint_slice,
+            metadata=msgspec.structs.replace(endpoint_slice.metadata, labels=labels),
             endpoints=tuple(draft.endpoints),
         ),
         trigger_time,
@@ -359,15 +359,16 @@ def _recycled(
     )
 
 
-def _with_trigger_time(piece: EndpointSlice, trigger_time: str | None) -> EndpointSlice:
-    annotations = piece.metadata.annotations or {}
+def _with_trigger_time(endpoint_slice: EndpointSlice, trigger_time: str | None) -> EndpointSlice:
+    annotations = endpoint_slice.metadata.annotations or {}
     if annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION) == trigger_time:
-        return piece
+        return endpoint_slice
     annotations = {
         name: value for name, value in annotations.items() if name != LAST_CHANGE_TRIGGER_TIME_ANNOTATION
     }
     if trigger_time is not None:
         annotations[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] = trigger_time
     return msgspec.structs.replace(
-        piece, metadata=msgspec.structs.replace(piece.metadata, annotations=annotations or None)
+        endpoint_slice,
+        metadata=msgspec.structs.replace(endpoint_slice.metadata, annotations=annotations or None),
     )

@@ -90,7 +90,7 @@ class ServiceState:
         """
         state = cls(service, zone_of, ratios_of)
         state.rejected.update(rejected or {})
-        run_at_once(state.fill(pods, sorted(slices, key=lambda piece: piece.metadata.name)))
+        run_at_once(state.fill(pods, sorted(slices, key=lambda endpoint_slice: endpoint_slice.metadata.name)))
         return state
 
     def fill(self, pods: Iterable[Pod], slices: Iterable[EndpointSlice]) -> Steps[None]:
@@ -104,9 +104,9 @@ class ServiceState:
             if steps >= STEPS_A_YIELD:
                 yield steps
                 steps = 0
-        for piece in slices:
-            self.observe(piece.metadata.name, piece)
-            steps += 1 + len(piece.endpoints or ())
+        for endpoint_slice in slices:
+            self.observe(endpoint_slice.metadata.name, endpoint_slice)
+            steps += 1 + len(endpoint_slice.endpoints or ())
             if steps >= STEPS_A_YIELD:
                 yield steps
                 steps = 0
@@ -195,20 +195,23 @@ class ServiceState:
             # Slices of ports that become wanted are looked at already: nobody wanted them.
             self._wanted_ports[key] = self._wanted_ports.get(key, 0) + 1
 
-    def observe(self, name: str, piece: EndpointSlice | None) -> None:
+    def observe(self, name: str, endpoint_slice: EndpointSlice | None) -> None:
         """Say how a slice of the service stands on the server: None when it is gone.
 
         One that is being deleted counts as gone (S-14), so that a finalizer of somebody's never holds the service up.
         """
-        if piece is not None and piece.metadata.deletion_timestamp is not None:
-            piece = None
+        if endpoint_slice is not None and endpoint_slice.metadata.deletion_timestamp is not None:
+            endpoint_slice = None
         self._strays.pop(name, None)
         for family in self._families.values():
             family.observe(
-                name, piece if piece is not None and piece.address_type == family.address_type else None
+                name,
+                endpoint_slice
+                if endpoint_slice is not None and endpoint_slice.address_type == family.address_type
+                else None,
             )
-        if piece is not None and piece.address_type not in self._families:
-            self._strays[name] = piece
+        if endpoint_slice is not None and endpoint_slice.address_type not in self._families:
+            self._strays[name] = endpoint_slice
 
     # ------------------------------------------------------------------------------------------- reading
 

@@ -127,8 +127,8 @@ class EndpointSliceMirroringController:
         self._endpoints.subscribe(self.endpoints_changed)
         self._slices.subscribe(self.slice_changed)
         for count, name in enumerate(self._slices.keys(), 1):
-            piece = self._slices.get(name)
-            key = mirrored_key(piece) if piece is not None else None
+            endpoint_slice = self._slices.get(name)
+            key = mirrored_key(endpoint_slice) if endpoint_slice is not None else None
             if key is not None:
                 self._mirror_of(key)
                 self._enqueue(key)
@@ -255,12 +255,18 @@ class EndpointSliceMirroringController:
         if state.rejected:
             mirrored = without(mirrored, state.rejected)
         slices = self._slices_of(key_of(item))
-        sent = {piece.metadata.name: sent for piece in slices if (sent := self._writes.sent_for(piece))}
+        sent = {
+            endpoint_slice.metadata.name: sent
+            for endpoint_slice in slices
+            if (sent := self._writes.sent_for(endpoint_slice))
+        }
         return mirrored, plan_mirror(item, mirrored, slices, sent)
 
     def _slices_of(self, key: ObjectKey) -> list[EndpointSlice]:
         return [
-            piece for piece in self._slices.by_index(SLICES_BY_SERVICE, key) if mirrored_key(piece) == key
+            endpoint_slice
+            for endpoint_slice in self._slices.by_index(SLICES_BY_SERVICE, key)
+            if mirrored_key(endpoint_slice) == key
         ]
 
     def _tell(self, item: Endpoints, mirrored: Mirrored, state: MirrorState) -> None:

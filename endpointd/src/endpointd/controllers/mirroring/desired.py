@@ -175,18 +175,18 @@ def is_same_endpoint(observed: Endpoint, desired: Endpoint) -> bool:
     return msgspec.structs.replace(observed, target_ref=target) == desired
 
 
-def group_key_of(piece: EndpointSlice) -> GroupKey:
+def group_key_of(endpoint_slice: EndpointSlice) -> GroupKey:
     """Return the group that a slice belongs to by its address type and ports."""
-    return GroupKey(piece.address_type, port_list_key(sort_ports_discovery(piece.ports)))
+    return GroupKey(endpoint_slice.address_type, port_list_key(sort_ports_discovery(endpoint_slice.ports)))
 
 
-def mirrored_key(piece: EndpointSlice) -> ObjectKey | None:
+def mirrored_key(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     """Return the Endpoints that a slice mirrors, None where it is not ours to look after (M-4)."""
-    labels = piece.metadata.labels
+    labels = endpoint_slice.metadata.labels
     if not labels or labels.get(discovery.MANAGED_BY_LABEL) != MANAGED_BY_MIRRORING_CONTROLLER:
         return None
     name = labels.get(SERVICE_NAME_LABEL)
-    return ObjectKey(piece.metadata.namespace, name) if name else None
+    return ObjectKey(endpoint_slice.metadata.namespace, name) if name else None
 
 
 def slice_labels(item: Endpoints) -> Labels:
@@ -236,9 +236,15 @@ def new_slice(item: Endpoints, group: Group) -> EndpointSlice:
     )
 
 
-def oldest_first(pieces: Iterable[EndpointSlice]) -> list[EndpointSlice]:
+def oldest_first(endpoint_slices: Iterable[EndpointSlice]) -> list[EndpointSlice]:
     """Return slices by the time they were created, then by name: which of several stays is no chance (M-31)."""
-    return sorted(pieces, key=lambda piece: (piece.metadata.creation_timestamp or "", piece.metadata.name))
+    return sorted(
+        endpoint_slices,
+        key=lambda endpoint_slice: (
+            endpoint_slice.metadata.creation_timestamp or "",
+            endpoint_slice.metadata.name,
+        ),
+    )
 
 
 def name_of(key: ObjectKey) -> str:

@@ -75,8 +75,8 @@ def plan_mirror(
     """
     observed: dict[GroupKey, list[EndpointSlice]] = defaultdict(list)
     alive = oldest_first(_alive(slices))
-    for piece in alive:
-        observed[group_key_of(_as_sent(piece, sent))].append(piece)
+    for endpoint_slice in alive:
+        observed[group_key_of(_as_sent(endpoint_slice, sent))].append(endpoint_slice)
     create: list[EndpointSlice] = []
     update: list[EndpointSlice] = []
     delete: list[EndpointSlice] = []
@@ -102,7 +102,7 @@ def plan_mirror(
             update.append(_in_place_of(first, wanted))
     for key in sorted(observed):  # M-30: no group, no slice
         delete += observed[key]
-        removed += sum(len(piece.endpoints or ()) for piece in observed[key])
+        removed += sum(len(endpoint_slice.endpoints or ()) for endpoint_slice in observed[key])
     create, recycled, delete = _recycle(create, delete)
     if item.metadata.deletion_timestamp is not None:  # M-41
         create = []
@@ -149,12 +149,12 @@ def problems_of(mirrored: Mirrored, max_addresses: int) -> tuple[Problem, ...]:
 
 
 def _alive(slices: Iterable[EndpointSlice]) -> Iterable[EndpointSlice]:
-    return (piece for piece in slices if piece.metadata.deletion_timestamp is None)
+    return (endpoint_slice for endpoint_slice in slices if endpoint_slice.metadata.deletion_timestamp is None)
 
 
-def _as_sent(piece: EndpointSlice, sent: Mapping[str, EndpointSlice] | None) -> EndpointSlice:
+def _as_sent(endpoint_slice: EndpointSlice, sent: Mapping[str, EndpointSlice] | None) -> EndpointSlice:
     """Return what a slice counts as: what we sent, where it is what the server made of that."""
-    return sent.get(piece.metadata.name, piece) if sent else piece
+    return sent.get(endpoint_slice.metadata.name, endpoint_slice) if sent else endpoint_slice
 
 
 def _compare(seen: EndpointSlice, group: Group) -> tuple[int, int, int]:
@@ -170,9 +170,9 @@ def _compare(seen: EndpointSlice, group: Group) -> tuple[int, int, int]:
     return len(missing), updated, removed
 
 
-def _metadata(piece: EndpointSlice) -> tuple[object, object, object]:
+def _metadata(endpoint_slice: EndpointSlice) -> tuple[object, object, object]:
     """Return what of a slice's metadata is mirrored (M-32)."""
-    metadata = piece.metadata
+    metadata = endpoint_slice.metadata
     return metadata.labels or None, metadata.annotations or None, metadata.owner_references
 
 
@@ -203,16 +203,20 @@ def _recycle(
     left: list[EndpointSlice] = []
     recycled: list[EndpointSlice] = []
     for wanted in create:
-        candidates = [piece for piece in to_delete if piece.address_type == wanted.address_type]
+        candidates = [
+            endpoint_slice
+            for endpoint_slice in to_delete
+            if endpoint_slice.address_type == wanted.address_type
+        ]
         if not candidates:
             left.append(wanted)
             continue
         moving = _addresses(wanted)
-        old = max(candidates, key=lambda piece: len(moving & _addresses(piece)))
-        to_delete = [piece for piece in to_delete if piece is not old]
+        old = max(candidates, key=lambda endpoint_slice: len(moving & _addresses(endpoint_slice)))
+        to_delete = [endpoint_slice for endpoint_slice in to_delete if endpoint_slice is not old]
         recycled.append(_in_place_of(old, wanted))
     return left, recycled, to_delete
 
 
-def _addresses(piece: EndpointSlice) -> set[tuple[str, ...]]:
-    return {endpoint.addresses for endpoint in piece.endpoints or ()}
+def _addresses(endpoint_slice: EndpointSlice) -> set[tuple[str, ...]]:
+    return {endpoint.addresses for endpoint in endpoint_slice.endpoints or ()}

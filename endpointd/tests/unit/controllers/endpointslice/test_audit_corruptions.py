@@ -187,8 +187,8 @@ async def test_a_listener_that_raises_hides_a_change_from_no_other() -> None:
     world.put(make_service(labels={"a": "b"}))
     await settle(world)
     assert world.published() == RIGHT
-    (piece,) = world.slices_of()
-    assert (piece.metadata.labels or {}).get("a") == "b"
+    (endpoint_slice,) = world.slices_of()
+    assert (endpoint_slice.metadata.labels or {}).get("a") == "b"
     assert world.membership.listener_failures == 2
 
 

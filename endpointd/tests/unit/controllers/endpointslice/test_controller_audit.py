@@ -88,8 +88,10 @@ async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_
 
 async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
     world = await world_at_rest()
-    (piece,) = world.slices_of()
-    world.server.update_foreign(ENDPOINT_SLICES, edited(piece, endpoints=(piece.endpoints or ())[:1] * 2))
+    (endpoint_slice,) = world.slices_of()
+    world.server.update_foreign(
+        ENDPOINT_SLICES, edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[:1] * 2)
+    )
     world.watch()
     (family,) = world.controller._states[WEB].families()
     family._dirty.clear()
@@ -97,9 +99,9 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
     assert world.controller.audit(WEB) == "IPv4 endpoints without a slice"
     await world.settle()
     assert world.published() == {"pod-00001": True, "pod-00002": True, "pod-00003": True}
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(
-        ENDPOINT_SLICES, edited(piece, labels={**(piece.metadata.labels or {}), "a": "b"})
+        ENDPOINT_SLICES, edited(endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "a": "b"})
     )
     world.watch()
     family = next(iter(world.controller._states[WEB].families()))

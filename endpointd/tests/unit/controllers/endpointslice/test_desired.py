@@ -340,10 +340,10 @@ def test_a_new_slice_is_named_after_its_service_and_goes_with_it() -> None:
     """S-61."""
     service = make_service(labels={"a": "b"})
     endpoint = make_endpoint(make_pod())
-    piece = new_slice(service, "IPv4", make_port_set((EndpointPort(port=1),)), (endpoint,))
-    assert (piece.metadata.name, piece.metadata.generate_name) == ("", "web-")
-    assert piece.metadata.namespace == "default"
-    assert piece.metadata.owner_references == (
+    endpoint_slice = new_slice(service, "IPv4", make_port_set((EndpointPort(port=1),)), (endpoint,))
+    assert (endpoint_slice.metadata.name, endpoint_slice.metadata.generate_name) == ("", "web-")
+    assert endpoint_slice.metadata.namespace == "default"
+    assert endpoint_slice.metadata.owner_references == (
         OwnerReference(
             api_version="v1",
             kind="Service",
@@ -353,9 +353,9 @@ def test_a_new_slice_is_named_after_its_service_and_goes_with_it() -> None:
             block_owner_deletion=True,
         ),
     )
-    assert piece.metadata.labels == slice_labels(service)
-    assert piece.metadata.annotations is None
-    assert (piece.address_type, piece.endpoints, piece.ports) == (
+    assert endpoint_slice.metadata.labels == slice_labels(service)
+    assert endpoint_slice.metadata.annotations is None
+    assert (endpoint_slice.address_type, endpoint_slice.endpoints, endpoint_slice.ports) == (
         "IPv4",
         (endpoint,),
         (EndpointPort(port=1),),
@@ -376,13 +376,14 @@ def test_a_slice_belongs_to_the_service_whose_uid_it_names(change: dict[str, obj
     """S-30: not to an earlier one of its name."""
     service = make_service()
     owner = msgspec.structs.replace(make_owner(service), **change)
-    piece = make_slice(service, owner=owner)
-    assert is_owned_by(piece, service) is expected
+    endpoint_slice = make_slice(service, owner=owner)
+    assert is_owned_by(endpoint_slice, service) is expected
     second = edited(
-        piece, owner_references=(OwnerReference(uid="x"), *(piece.metadata.owner_references or ()))
+        endpoint_slice,
+        owner_references=(OwnerReference(uid="x"), *(endpoint_slice.metadata.owner_references or ())),
     )
     assert is_owned_by(second, service) is expected
-    assert not is_owned_by(edited(piece, owner_references=None), service)
+    assert not is_owned_by(edited(endpoint_slice, owner_references=None), service)
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,17 @@ class Life:
     def sync(self) -> ServicePlan:
         plan = self.state.plan(self.max_endpoints, None)
         for _, family in plan.families:
-            written = [piece.metadata.name for piece in family.update]
+            written = [endpoint_slice.metadata.name for endpoint_slice in family.update]
             assert len({*written}) == len(written), "a slice is written twice"
-            for piece in (*family.create, *family.update):
+            for endpoint_slice in (*family.create, *family.update):
                 self.numbers += 1
-                name = piece.metadata.name or f"web-{self.numbers:04}"
-                metadata = msgspec.structs.replace(piece.metadata, name=name)
-                self.slices[name] = msgspec.structs.replace(piece, metadata=metadata)
+                name = endpoint_slice.metadata.name or f"web-{self.numbers:04}"
+                metadata = msgspec.structs.replace(endpoint_slice.metadata, name=name)
+                self.slices[name] = msgspec.structs.replace(endpoint_slice, metadata=metadata)
                 self.state.observe(name, self.slices[name])
-            for piece in family.delete:
-                del self.slices[piece.metadata.name]
-                self.state.observe(piece.metadata.name, None)
+            for endpoint_slice in family.delete:
+                del self.slices[endpoint_slice.metadata.name]
+                self.state.observe(endpoint_slice.metadata.name, None)
             if family.hint_allocation is not None:
                 told = {zone: count for zone, count in family.hint_allocation.hinted.items() if count}
                 assert told == self.hints, "what is told of hints is not what is published"
@@ -71,8 +71,8 @@ class Life:
     def hints(self) -> Counter[str]:
         return Counter(
             zone.name
-            for piece in self.slices.values()
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in self.slices.values()
+            for endpoint in endpoint_slice.endpoints or ()
             for zone in (endpoint.hints.for_zones if endpoint.hints else None) or ()
         )
 

@@ -74,25 +74,25 @@ class Cluster:
         self.events += [(event.type, event.reason, event.message) for event in self.state.hint_events(plan)]
         self.written = []
         for _, family in plan.families:
-            for piece in (*family.create, *family.update):
-                name = piece.metadata.name or f"web-{len(self.slices):03d}"
+            for endpoint_slice in (*family.create, *family.update):
+                name = endpoint_slice.metadata.name or f"web-{len(self.slices):03d}"
                 self._store(
                     msgspec.structs.replace(
-                        piece, metadata=msgspec.structs.replace(piece.metadata, name=name)
+                        endpoint_slice, metadata=msgspec.structs.replace(endpoint_slice.metadata, name=name)
                     )
                 )
                 self.written.append(name)
-            for piece in family.delete:
-                del self.slices[piece.metadata.name]
-                self.state.observe(piece.metadata.name, None)
+            for endpoint_slice in family.delete:
+                del self.slices[endpoint_slice.metadata.name]
+                self.state.observe(endpoint_slice.metadata.name, None)
         return plan
 
-    def _store(self, piece: EndpointSlice) -> None:
-        self.slices[piece.metadata.name] = piece
-        self.state.observe(piece.metadata.name, piece)
+    def _store(self, endpoint_slice: EndpointSlice) -> None:
+        self.slices[endpoint_slice.metadata.name] = endpoint_slice
+        self.state.observe(endpoint_slice.metadata.name, endpoint_slice)
 
-    def observe(self, piece: EndpointSlice) -> None:
-        self._store(piece)
+    def observe(self, endpoint_slice: EndpointSlice) -> None:
+        self._store(endpoint_slice)
 
     def endpoints(self) -> list[Endpoint]:
         return [endpoint for name in sorted(self.slices) for endpoint in self.slices[name].endpoints or ()]
@@ -367,9 +367,9 @@ def test_hints_that_somebody_took_away_come_back() -> None:
         cluster.add_pods(1, f"node-{zone}")
     cluster.sync()
     (name,) = cluster.slices
-    piece = cluster.slices[name]
-    bare = tuple(msgspec.structs.replace(endpoint, hints=None) for endpoint in piece.endpoints or ())
-    cluster.observe(msgspec.structs.replace(piece, endpoints=bare))
+    endpoint_slice = cluster.slices[name]
+    bare = tuple(msgspec.structs.replace(endpoint, hints=None) for endpoint in endpoint_slice.endpoints or ())
+    cluster.observe(msgspec.structs.replace(endpoint_slice, endpoints=bare))
     cluster.sync()
     assert cluster.hinted_zones() == {"zone-a": 1, "zone-b": 1, "zone-c": 1}
 
@@ -380,10 +380,12 @@ def test_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
     cluster.add_pods(2, "node-a")
     cluster.sync()
     (name,) = cluster.slices
-    piece = cluster.slices[name]
+    endpoint_slice = cluster.slices[name]
     hints = EndpointHints(for_zones=(ForZone("zone-b"),))
-    given = tuple(msgspec.structs.replace(endpoint, hints=hints) for endpoint in piece.endpoints or ())
-    cluster.observe(msgspec.structs.replace(piece, endpoints=given))
+    given = tuple(
+        msgspec.structs.replace(endpoint, hints=hints) for endpoint in endpoint_slice.endpoints or ()
+    )
+    cluster.observe(msgspec.structs.replace(endpoint_slice, endpoints=given))
     cluster.sync()
     assert cluster.hinted_zones() == {}
 

@@ -68,15 +68,17 @@ def filled(
 
 
 def sizes(slices: tuple[EndpointSlice, ...]) -> list[int]:
-    return [len(piece.endpoints or ()) for piece in slices]
+    return [len(endpoint_slice.endpoints or ()) for endpoint_slice in slices]
 
 
 def names(slices: tuple[EndpointSlice, ...]) -> list[str]:
-    return [piece.metadata.name for piece in slices]
+    return [endpoint_slice.metadata.name for endpoint_slice in slices]
 
 
-def pods_in(piece: EndpointSlice) -> list[str]:
-    return [endpoint.target_ref.name or "" for endpoint in piece.endpoints or () if endpoint.target_ref]
+def pods_in(endpoint_slice: EndpointSlice) -> list[str]:
+    return [
+        endpoint.target_ref.name or "" for endpoint in endpoint_slice.endpoints or () if endpoint.target_ref
+    ]
 
 
 # ------------------------------------------------------------------------------- the vectors of S-47
@@ -98,7 +100,7 @@ def test_new_endpoints_fill_slices_up_to_the_limit(limit: int, expected: list[in
     made = plan(make_pods(250), [], limit=limit)
     assert sizes(made.create) == expected
     assert (made.update, made.delete, made.added, made.removed) == ((), (), 250, 0)
-    assert sorted(pod for piece in made.create for pod in pods_in(piece)) == [
+    assert sorted(pod for endpoint_slice in made.create for pod in pods_in(endpoint_slice)) == [
         pod.metadata.name for pod in make_pods(250)
     ]
 
@@ -154,8 +156,14 @@ def test_a_named_port_of_five_numbers_makes_five_groups() -> None:
     ]
     made = plan(pods, [], service=service)
     assert sizes(made.create) == [60] * 5
-    assert sorted((piece.ports or ())[0].port or 0 for piece in made.create) == [8080, 8081, 8082, 8083, 8084]
-    assert {(piece.ports or ())[0].name for piece in made.create} == {""}
+    assert sorted((endpoint_slice.ports or ())[0].port or 0 for endpoint_slice in made.create) == [
+        8080,
+        8081,
+        8082,
+        8083,
+        8084,
+    ]
+    assert {(endpoint_slice.ports or ())[0].name for endpoint_slice in made.create} == {""}
 
 
 def test_a_target_port_that_changes_rewrites_every_slice_in_place() -> None:
@@ -183,7 +191,7 @@ def test_kept_endpoints_keep_their_order_and_new_ones_are_appended() -> None:
     pods = make_pods(5)
     stored = filled("web-a", [pods[3], pods[1], make_pod("gone", "10.9.9.9"), pods[0]])
     made = plan(pods, [stored])
-    assert [pods_in(piece) for piece in made.update] == [
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [
         ["pod-00004", "pod-00002", "pod-00001", "pod-00003", "pod-00005"]
     ]
     assert (made.added, made.removed) == (2, 1)
@@ -193,7 +201,10 @@ def test_an_endpoint_that_stands_twice_is_kept_once() -> None:
     """S-40: in one slice, or in two."""
     pods = make_pods(3)
     made = plan(pods, [filled("web-a", [pods[0], pods[0], pods[1]]), filled("web-b", [pods[1], pods[2]])])
-    assert [pods_in(piece) for piece in made.update] == [["pod-00001", "pod-00002"], ["pod-00003"]]
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [
+        ["pod-00001", "pod-00002"],
+        ["pod-00003"],
+    ]
     assert (made.added, made.removed) == (0, 2)
 
 
@@ -215,7 +226,7 @@ def test_an_endpoint_of_no_pod_or_of_another_namespace_is_nobodys() -> None:
         make_endpoint(pod),
     ]
     made = plan([pod], [make_slice(SERVICE, "web-a", strangers)])
-    assert [pods_in(piece) for piece in made.update] == [["pod-00001"]]
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [["pod-00001"]]
     assert made.removed == 2
 
 
@@ -227,8 +238,8 @@ def test_a_changed_endpoint_is_computed_anew_in_its_place() -> None:
     )
     unready = make_endpoint(pods[1], ready=False, serving=False)
     made = plan(pods, [make_slice(SERVICE, "web-a", [hinted, unready, make_endpoint(pods[2])])])
-    (piece,) = made.update
-    assert piece.endpoints == tuple(make_endpoint(pod) for pod in pods)
+    (endpoint_slice,) = made.update
+    assert endpoint_slice.endpoints == tuple(make_endpoint(pod) for pod in pods)
     assert (made.added, made.removed) == (0, 0)
 
 
@@ -252,8 +263,14 @@ def test_a_label_of_the_service_reaches_every_slice() -> None:
     pods = make_pods(3)
     slices = [filled("web-a", pods[:1]), filled("web-b", pods[1:])]
     made = plan(pods, slices, service=make_service(labels={"tier": "front"}))
-    assert [(piece.metadata.labels or {})["tier"] for piece in made.update] == ["front", "front"]
-    assert [pods_in(piece) for piece in made.update] == [["pod-00001"], ["pod-00002", "pod-00003"]]
+    assert [(endpoint_slice.metadata.labels or {})["tier"] for endpoint_slice in made.update] == [
+        "front",
+        "front",
+    ]
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [
+        ["pod-00001"],
+        ["pod-00002", "pod-00003"],
+    ]
     assert plan(
         pods, slices, service=make_service(labels={HEADLESS_LABEL: "x", MANAGED_BY_LABEL: "x"})
     ).is_empty
@@ -270,7 +287,9 @@ def test_a_label_that_does_not_belong_is_taken_off_the_headless_one_too(labels: 
     """S-60 compares the reserved ones not at all, so that a wrong headless label stays; here it does not."""
     (pod,) = make_pods(1)
     made = plan([pod], [edited(filled("web-a", [pod]), labels=labels)])
-    assert [piece.metadata.labels for piece in made.update] == [make_slice(SERVICE).metadata.labels]
+    assert [endpoint_slice.metadata.labels for endpoint_slice in made.update] == [
+        make_slice(SERVICE).metadata.labels
+    ]
 
 
 def test_an_empty_slice_of_a_wanted_port_set_stays_and_is_filled() -> None:
@@ -279,7 +298,7 @@ def test_an_empty_slice_of_a_wanted_port_set_stays_and_is_filled() -> None:
     (pod,) = make_pods(1)
     empty = make_slice(service, "web-a", ports=())
     made = plan([pod], [empty], service=service)
-    assert [pods_in(piece) for piece in made.update] == [["pod-00001"]]
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [["pod-00001"]]
     held = filled("web-b", [pod], service=service, ports=())
     assert plan([pod], [empty, held], service=service).is_empty
     assert plan([pod], [edited(held, ports=())], service=service).is_empty
@@ -338,9 +357,9 @@ def test_slices_of_an_unwanted_port_set_go_and_their_names_are_used_again() -> N
 def test_a_service_without_endpoints_has_one_empty_slice() -> None:
     """S-50, S-53."""
     made = plan([], [])
-    (piece,) = made.create
-    assert (piece.endpoints, piece.ports) == ((), ())
-    assert piece.metadata.labels == make_slice(SERVICE).metadata.labels
+    (endpoint_slice,) = made.create
+    assert (endpoint_slice.endpoints, endpoint_slice.ports) == ((), ())
+    assert endpoint_slice.metadata.labels == make_slice(SERVICE).metadata.labels
 
 
 @pytest.mark.parametrize("emptiness", [None, ()])
@@ -366,8 +385,8 @@ def test_a_last_slice_that_is_no_placeholder_becomes_one_in_place(change: dict[s
     """S-50, S-52."""
     made = plan([], [edited(make_slice(SERVICE, "web-a", ports=()), **change)])
     assert (made.create, made.delete) == ((), ())
-    (piece,) = made.update
-    assert (piece.metadata.name, piece.endpoints, piece.ports) == ("web-a", (), ())
+    (endpoint_slice,) = made.update
+    assert (endpoint_slice.metadata.name, endpoint_slice.endpoints, endpoint_slice.ports) == ("web-a", (), ())
 
 
 def test_of_several_slices_to_go_the_first_becomes_the_placeholder() -> None:
@@ -431,8 +450,8 @@ def test_names_of_slices_that_are_not_ours_are_not_used_again() -> None:
 # --------------------------------------------------------------------------------- what writes carry
 
 
-def annotations(piece: EndpointSlice) -> dict[str, str]:
-    return dict(piece.metadata.annotations or {})
+def annotations(endpoint_slice: EndpointSlice) -> dict[str, str]:
+    return dict(endpoint_slice.metadata.annotations or {})
 
 
 def test_every_slice_that_is_written_tells_the_time_and_loses_an_old_one() -> None:
@@ -445,11 +464,13 @@ def test_every_slice_that_is_written_tells_the_time_and_loses_an_old_one() -> No
     ]
     with_time = plan(pods, slices, time=TIME, limit=1)
     written = [*with_time.create, *with_time.update]
-    assert {annotations(piece)[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] for piece in written} == {TIME}
+    assert {
+        annotations(endpoint_slice)[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] for endpoint_slice in written
+    } == {TIME}
     assert "web-a" not in names(tuple(written))  # what is right is not touched for it
     without = plan(pods, slices, limit=3)
-    assert [annotations(piece) for piece in without.update] == [{"mine": "kept"}]
-    assert [annotations(piece) for piece in plan(pods, []).create] == [{}]
+    assert [annotations(endpoint_slice) for endpoint_slice in without.update] == [{"mine": "kept"}]
+    assert [annotations(endpoint_slice) for endpoint_slice in plan(pods, []).create] == [{}]
 
 
 def test_an_update_keeps_what_others_put_on_a_slice_and_its_version() -> None:
@@ -461,8 +482,8 @@ def test_an_update_keeps_what_others_put_on_a_slice_and_its_version() -> None:
         finalizers=("example.com/f",),
         resource_version="77",
     )
-    (piece,) = plan(pods, [stored]).update
-    assert piece.metadata == stored.metadata
+    (endpoint_slice,) = plan(pods, [stored]).update
+    assert endpoint_slice.metadata == stored.metadata
 
 
 def test_a_recycled_slice_is_new_but_for_its_name_and_never_overwrites_what_was_not_seen() -> None:
@@ -474,8 +495,8 @@ def test_a_recycled_slice_is_new_but_for_its_name_and_never_overwrites_what_was_
         finalizers=("example.com/f",),
         resource_version="77",
     )
-    (piece,) = plan(pods, [stored]).update
-    metadata = piece.metadata
+    (endpoint_slice,) = plan(pods, [stored]).update
+    metadata = endpoint_slice.metadata
     assert (metadata.name, metadata.uid, metadata.resource_version) == ("web-a", "web-a-uid", "77")
     assert (metadata.annotations, metadata.finalizers, metadata.generate_name) == (None, None, "web-")
     assert metadata.owner_references == (make_owner(SERVICE),)
@@ -499,10 +520,10 @@ def test_a_pod_on_an_unknown_node_is_taken_out_and_its_last_slice_becomes_the_pl
     lost = [make_pod(f"pod-{number}", f"10.0.0.{number}", node_name="gone") for number in (1, 2)]
     known = make_pod("pod-3", "10.0.0.3")
     made = plan([*lost, known], [filled("web-a", [*lost, known])])
-    assert [pods_in(piece) for piece in made.update] == [["pod-3"]]
+    assert [pods_in(endpoint_slice) for endpoint_slice in made.update] == [["pod-3"]]
     made = plan(lost, [filled("web-a", lost)])
     assert (made.create, made.delete, made.removed) == ((), (), 2)
-    assert [(piece.endpoints, piece.ports) for piece in made.update] == [((), ())]
+    assert [(endpoint_slice.endpoints, endpoint_slice.ports) for endpoint_slice in made.update] == [((), ())]
     publishing = make_service(publish_not_ready_addresses=True)
     kept = [make_endpoint(pod, zone=None) for pod in lost]
     assert plan(lost, [make_slice(publishing, "web-a", kept)], service=publishing).is_empty
@@ -519,7 +540,7 @@ def test_slices_of_types_that_are_not_wanted_are_deleted_and_never_recycled() ->
     made = plan_service(pods, old)
     (family,) = [family_plan for _, family_plan in made.families]
     assert (sizes(family.create), family.update, family.delete) == ([100, 30], (), ())
-    assert [piece.metadata.name for piece in made.strays] == ["web-a", "web-b", "web-c"]
+    assert [endpoint_slice.metadata.name for endpoint_slice in made.strays] == ["web-a", "web-b", "web-c"]
 
 
 def test_plans_are_the_same_whatever_the_order_of_pods_and_slices() -> None:

@@ -34,11 +34,15 @@ def written(plan: ServicePlan) -> dict[str, list[str]]:
     """Return what a plan writes: verb and name to the pods that are then in it."""
     found = {}
     for _, family in plan.families:
-        for verb, pieces in (("create", family.create), ("update", family.update), ("delete", family.delete)):
-            for piece in pieces:
-                found[f"{verb} {piece.metadata.name}".strip()] = [
+        for verb, endpoint_slices in (
+            ("create", family.create),
+            ("update", family.update),
+            ("delete", family.delete),
+        ):
+            for endpoint_slice in endpoint_slices:
+                found[f"{verb} {endpoint_slice.metadata.name}".strip()] = [
                     (endpoint.target_ref.name if endpoint.target_ref is not None else None) or ""
-                    for endpoint in piece.endpoints or ()
+                    for endpoint in endpoint_slice.endpoints or ()
                 ]
     return found
 
@@ -146,7 +150,7 @@ def test_a_slice_that_changes_its_address_type_is_looked_at_in_its_new_place() -
     state = state_of(pods, [holding("web-a", pods)])
     state.observe("web-a", edited(holding("web-a", pods), address_type="FQDN"))
     plan = state.plan(100, None)
-    assert [piece.metadata.name for piece in plan.strays] == ["web-a"]
+    assert [endpoint_slice.metadata.name for endpoint_slice in plan.strays] == ["web-a"]
     assert written(plan) == {"create": ["pod-00001"]}
     state.observe("web-a", None)
     state.observe("web-b", holding("web-b", pods))

@@ -64,9 +64,9 @@ async def test_an_endpoints_of_a_service_without_a_selector_is_mirrored() -> Non
     world.put(make_endpoints(ONE))
     await world.settle()
     assert world.writes() == ["create"]
-    (piece,) = world.slices_of()
-    assert piece.metadata.name.startswith("web-")
-    assert [e.addresses for e in members(piece)] == [("10.0.0.1",)]
+    (endpoint_slice,) = world.slices_of()
+    assert endpoint_slice.metadata.name.startswith("web-")
+    assert [e.addresses for e in members(endpoint_slice)] == [("10.0.0.1",)]
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,14 @@ async def test_an_endpoints_of_a_service_with_a_selector_is_not_mirrored_and_not
 async def test_slices_of_other_managers_services_and_namespaces_are_left_alone() -> None:
     """TestEndpointSlicesMirroredForService."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     others = [
-        change(piece, name="other-manager", labels={SERVICE_NAME: "web", MANAGED_BY: "somebody"}),
-        change(piece, name="no-manager", labels={SERVICE_NAME: "web"}),
-        change(piece, name="no-service", labels={MANAGED_BY: OURS}),
-        change(piece, name="other-namespace", namespace="elsewhere", labels=labels_of(piece)),
+        change(endpoint_slice, name="other-manager", labels={SERVICE_NAME: "web", MANAGED_BY: "somebody"}),
+        change(endpoint_slice, name="no-manager", labels={SERVICE_NAME: "web"}),
+        change(endpoint_slice, name="no-service", labels={MANAGED_BY: OURS}),
+        change(
+            endpoint_slice, name="other-namespace", namespace="elsewhere", labels=labels_of(endpoint_slice)
+        ),
     ]
     for other in others:
         world.put(change(other, uid="", resource_version=""))
@@ -181,19 +183,19 @@ async def test_an_endpoints_is_looked_at_where_it_is_mirrorable_or_was() -> None
 async def test_slices_of_others_wake_nobody() -> None:
     """M-4."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(change(piece, name="x", uid="", labels={SERVICE_NAME: "web", MANAGED_BY: "somebody"}))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, name="x", uid="", labels={SERVICE_NAME: "web", MANAGED_BY: "somebody"}))
     assert await world.work() == []
 
 
 async def test_a_change_of_a_slice_waits_for_the_batch_period_and_that_of_an_endpoints_does_not() -> None:
     """M-4: a window that the first change opens."""
     world = await mirrored_world(ONE, settings=MirroringSettings(batch_period_seconds=5.0))
-    (piece,) = world.slices_of()
-    world.put(change(piece, endpoints=None))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, endpoints=None))
     world.clock.now += 3.0
-    (piece,) = world.slices_of()
-    world.put(change(piece, labels={**labels_of(piece), "a": "b"}))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), "a": "b"}))
     assert await world.work() == []
     world.clock.now += 2.0
     await world.settle()
@@ -263,8 +265,8 @@ async def test_the_slices_of_what_is_not_mirrored_any_more_are_deleted(reason: s
 async def test_an_owner_makes_no_difference_to_a_clean_up() -> None:
     """M-10."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(change(piece, owner_references=None))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, owner_references=None))
     world.put(make_endpoints(labels={SKIP: "true"}))
     await world.rest()
     assert world.slices_of() == []
@@ -273,9 +275,9 @@ async def test_an_owner_makes_no_difference_to_a_clean_up() -> None:
 async def test_slices_that_garbage_collection_took_first_are_no_failure() -> None:
     """M-10: upstream counts a 404 as an error."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.remove(make_endpoints())
-    world.remove(piece, seen=False)
+    world.remove(endpoint_slice, seen=False)
     await world.settle()
     assert world.failures == []
     assert world.slices_of() == []
@@ -299,8 +301,8 @@ async def test_a_clean_up_that_fails_tells_how_many_and_why_and_is_tried_again()
 async def test_a_slice_that_a_finalizer_holds_is_deleted_once_and_not_waited_for() -> None:
     """M-11, M-42: upstream holds the key to be stale for as long as it stands there; k/k#108267."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(change(piece, finalizers=("example.com/hold",)))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, finalizers=("example.com/hold",)))
     await world.rest()
     world.writes()
     world.put(make_endpoints())
@@ -428,8 +430,8 @@ async def test_what_the_server_asks_to_wait_is_handed_on() -> None:
 async def test_a_conflict_is_planned_anew_at_once_and_quietly() -> None:
     """k/k#92928: conflicts told after every rollout."""
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(change(piece, labels={**labels_of(piece), "a": "b"}), seen=False)
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), "a": "b"}), seen=False)
     world.put(make_endpoints(subset("10.0.0.2")), seen=False)
     world.server.feed(ENDPOINTS, world.endpoints)
     await world.work()
@@ -440,8 +442,8 @@ async def test_a_conflict_is_planned_anew_at_once_and_quietly() -> None:
 
 async def test_an_update_of_a_slice_that_has_gone_creates_another_at_once() -> None:
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.remove(piece, seen=False)
+    (endpoint_slice,) = world.slices_of()
+    world.remove(endpoint_slice, seen=False)
     world.put(make_endpoints(subset("10.0.0.2")), seen=False)
     world.server.feed(ENDPOINTS, world.endpoints)
     await world.work()
@@ -628,9 +630,9 @@ async def test_an_audit_finds_nothing_where_all_is_right() -> None:
 
 async def test_an_audit_finds_what_nobody_was_told_of() -> None:
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
+    (endpoint_slice,) = world.slices_of()
     world.controller._writes.under_way = True  # as if a change had been taken for our own
-    world.put(change(piece, endpoints=None))
+    world.put(change(endpoint_slice, endpoints=None))
     world.controller._writes.under_way = False
     assert world.controller.audit(WEB) == "the slices"
     await world.settle()
@@ -661,8 +663,8 @@ async def test_an_audit_looks_at_slices_of_what_does_not_want_mirroring_too() ->
 
 async def test_an_audit_finds_nothing_wrong_with_a_slice_that_is_held() -> None:
     world = await mirrored_world(ONE)
-    (piece,) = world.slices_of()
-    world.put(change(piece, finalizers=("example.com/hold",)))
+    (endpoint_slice,) = world.slices_of()
+    world.put(change(endpoint_slice, finalizers=("example.com/hold",)))
     world.put(make_endpoints(labels={SKIP: "true"}))
     await world.rest()
     assert len(world.slices_of()) == 1

@@ -99,8 +99,8 @@ def test_only_slices_with_our_label_and_the_name_of_an_endpoints_are_ours(
     labels: dict[str, str] | None, expected: ObjectKey | None
 ) -> None:
     """M-4, S-112."""
-    piece = EndpointSlice(metadata=ObjectMeta(name="x", namespace="default", labels=labels))
-    assert mirrored_key(piece) == expected
+    endpoint_slice = EndpointSlice(metadata=ObjectMeta(name="x", namespace="default", labels=labels))
+    assert mirrored_key(endpoint_slice) == expected
 
 
 # ------------------------------------------------------------------------------------- groups
@@ -406,24 +406,29 @@ def test_a_new_slice_is_named_after_its_endpoints_and_owned_by_it() -> None:
     """M-33; TestNewEndpointSlice."""
     item = make_endpoints(subset("10.0.0.1"), uid="e-7", annotations={"note": "x"})
     (group,) = mirror(item, 1000).groups
-    piece = new_slice(item, group)
-    assert piece.metadata.name == ""
-    assert piece.metadata.generate_name == "web-"
-    assert piece.metadata.namespace == "default"
-    (owner,) = piece.metadata.owner_references or ()
+    endpoint_slice = new_slice(item, group)
+    assert endpoint_slice.metadata.name == ""
+    assert endpoint_slice.metadata.generate_name == "web-"
+    assert endpoint_slice.metadata.namespace == "default"
+    (owner,) = endpoint_slice.metadata.owner_references or ()
     assert (owner.api_version, owner.kind, owner.name, owner.uid) == ("v1", "Endpoints", "web", "e-7")
     assert owner.controller is True
     assert owner.block_owner_deletion is True
-    assert piece.address_type == "IPv4"
-    assert (piece.ports, piece.endpoints) == (group.ports, group.endpoints)
-    assert group_key_of(piece) == group.key
+    assert endpoint_slice.address_type == "IPv4"
+    assert (endpoint_slice.ports, endpoint_slice.endpoints) == (group.ports, group.endpoints)
+    assert group_key_of(endpoint_slice) == group.key
 
 
 def test_slices_are_put_in_order_by_age_and_then_by_name() -> None:
     """M-31."""
 
-    def piece(name: str, created: str | None) -> EndpointSlice:
+    def endpoint_slice(name: str, created: str | None) -> EndpointSlice:
         return EndpointSlice(metadata=ObjectMeta(name=name, creation_timestamp=created))
 
-    pieces = [piece("b", "2026-01-02"), piece("c", "2026-01-01"), piece("a", "2026-01-02"), piece("d", None)]
-    assert [p.metadata.name for p in oldest_first(pieces)] == ["d", "c", "a", "b"]
+    endpoint_slices = [
+        endpoint_slice("b", "2026-01-02"),
+        endpoint_slice("c", "2026-01-01"),
+        endpoint_slice("a", "2026-01-02"),
+        endpoint_slice("d", None),
+    ]
+    assert [p.metadata.name for p in oldest_first(endpoint_slices)] == ["d", "c", "a", "b"]

@@ -33,16 +33,18 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
-def stored(piece: EndpointSlice, name: str, *, created: str = "2026-01-01T00:00:00Z") -> EndpointSlice:
+def stored(
+    endpoint_slice: EndpointSlice, name: str, *, created: str = "2026-01-01T00:00:00Z"
+) -> EndpointSlice:
     """Return a slice as the server would have it."""
     return change(
-        piece,
+        endpoint_slice,
         name=name,
         uid=f"{name}-uid",
         resource_version="5",
         creation_timestamp=created,
-        endpoints=piece.endpoints or None,
-        ports=piece.ports or None,
+        endpoints=endpoint_slice.endpoints or None,
+        ports=endpoint_slice.ports or None,
     )
 
 
@@ -60,16 +62,25 @@ def requests(made: MirrorPlan) -> tuple[int, int, int]:
     return len(made.create), len(made.update), len(made.delete)
 
 
-def ips(piece: EndpointSlice) -> list[str]:
-    return [endpoint.addresses[0] for endpoint in members(piece)]
+def ips(endpoint_slice: EndpointSlice) -> list[str]:
+    return [endpoint.addresses[0] for endpoint in members(endpoint_slice)]
 
 
 def after(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
     """Return the slices once a plan has been carried out."""
-    gone = {piece.metadata.name for piece in made.delete}
-    anew = {piece.metadata.name: stored(piece, piece.metadata.name) for piece in made.update}
-    kept = [anew.get(piece.metadata.name, piece) for piece in slices if piece.metadata.name not in gone]
-    return kept + [stored(piece, f"web-new-{number}") for number, piece in enumerate(made.create)]
+    gone = {endpoint_slice.metadata.name for endpoint_slice in made.delete}
+    anew = {
+        endpoint_slice.metadata.name: stored(endpoint_slice, endpoint_slice.metadata.name)
+        for endpoint_slice in made.update
+    }
+    kept = [
+        anew.get(endpoint_slice.metadata.name, endpoint_slice)
+        for endpoint_slice in slices
+        if endpoint_slice.metadata.name not in gone
+    ]
+    return kept + [
+        stored(endpoint_slice, f"web-new-{number}") for number, endpoint_slice in enumerate(made.create)
+    ]
 
 
 # ------------------------------------------------------------------------------------- one slice a group
@@ -104,7 +115,7 @@ def test_each_group_that_has_endpoints_gets_one_slice(
     """TestReconcile, without slices before."""
     made = plan(make_endpoints(*subsets))
     assert requests(made) == (created, 0, 0)
-    assert sum(len(members(piece)) for piece in made.create) == endpoints
+    assert sum(len(members(endpoint_slice)) for endpoint_slice in made.create) == endpoints
     assert made.counts.added == made.counts.endpoints == endpoints
     assert made.counts.slices_desired == made.counts.slices_actual == created
 
@@ -121,9 +132,11 @@ def test_nothing_is_written_where_nothing_is_to_be_changed() -> None:
 def test_endpoints_and_ports_in_another_order_are_the_same() -> None:
     """M-32: a set; and what an older kube-controller-manager wrote is not rewritten."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2", ports=(HTTP, ADMIN)))
-    (piece,) = slices_for(item)
+    (endpoint_slice,) = slices_for(item)
     jumbled = change(
-        piece, endpoints=tuple(reversed(members(piece))), ports=tuple(reversed(piece.ports or ()))
+        endpoint_slice,
+        endpoints=tuple(reversed(members(endpoint_slice))),
+        ports=tuple(reversed(endpoint_slice.ports or ())),
     )
     assert plan(item, [jumbled]).is_empty
 
@@ -181,11 +194,11 @@ def test_ports_that_are_not_wanted_any_more_lose_their_slice() -> None:
 def test_the_oldest_of_several_slices_of_a_group_stays() -> None:
     """M-31: upstream leaves it to chance."""
     item = make_endpoints(subset("10.0.0.1"))
-    (piece,) = slices_for(item)
+    (endpoint_slice,) = slices_for(item)
     slices = [
-        stored(piece, "web-c", created="2026-01-02T00:00:00Z"),
-        stored(piece, "web-b", created="2026-01-01T00:00:00Z"),
-        stored(piece, "web-a", created="2026-01-02T00:00:00Z"),
+        stored(endpoint_slice, "web-c", created="2026-01-02T00:00:00Z"),
+        stored(endpoint_slice, "web-b", created="2026-01-01T00:00:00Z"),
+        stored(endpoint_slice, "web-a", created="2026-01-02T00:00:00Z"),
     ]
     made = plan(item, slices)
     assert (made.create, made.update) == ((), ())
@@ -195,11 +208,11 @@ def test_the_oldest_of_several_slices_of_a_group_stays() -> None:
 def test_slices_of_another_address_type_are_deleted() -> None:
     """M-30: FQDN, say, under our labels."""
     item = make_endpoints(subset("10.0.0.1"))
-    (piece,) = slices_for(item)
+    (endpoint_slice,) = slices_for(item)
     names = change(
-        piece, name="web-x", address_type="FQDN", endpoints=(Endpoint(addresses=("example.com",)),)
+        endpoint_slice, name="web-x", address_type="FQDN", endpoints=(Endpoint(addresses=("example.com",)),)
     )
-    made = plan(item, [piece, names])
+    made = plan(item, [endpoint_slice, names])
     assert (made.create, made.update) == ((), ())
     assert [p.metadata.name for p in made.delete] == ["web-x"]
 
@@ -218,11 +231,11 @@ def test_labels_and_annotations_that_change_are_written_to_every_slice() -> None
     ):
         made = plan(changed, slices)
         assert requests(made) == (0, 2, 0)
-        for piece in made.update:
-            assert {k: v for k, v in labels_of(piece).items() if k not in (SERVICE_NAME, MANAGED_BY)} == (
-                changed.metadata.labels or {}
-            )
-            assert piece.metadata.annotations == changed.metadata.annotations
+        for endpoint_slice in made.update:
+            assert {
+                k: v for k, v in labels_of(endpoint_slice).items() if k not in (SERVICE_NAME, MANAGED_BY)
+            } == (changed.metadata.labels or {})
+            assert endpoint_slice.metadata.annotations == changed.metadata.annotations
         assert (made.counts.added, made.counts.updated, made.counts.removed) == (0, 0, 0)
 
 
@@ -237,8 +250,8 @@ def test_annotations_that_are_not_mirrored_cause_no_write(annotation: str) -> No
 def test_annotations_that_a_slice_should_not_have_are_taken_off(annotation: str) -> None:
     """M-32; TestReconcile: a slice with an extra annotation, or with last-applied-configuration."""
     item = make_endpoints(subset("10.0.0.1"))
-    (piece,) = slices_for(item)
-    made = plan(item, [change(piece, annotations={annotation: "x"})])
+    (endpoint_slice,) = slices_for(item)
+    made = plan(item, [change(endpoint_slice, annotations={annotation: "x"})])
     assert requests(made) == (0, 1, 0)
     assert made.update[0].metadata.annotations is None
 
@@ -246,9 +259,9 @@ def test_annotations_that_a_slice_should_not_have_are_taken_off(annotation: str)
 def test_an_endpoints_with_the_labels_of_a_slice_is_not_written_over_and_over() -> None:
     """M-32: upstream rewrites it at every sync."""
     item = make_endpoints(subset("10.0.0.1"), labels={SERVICE_NAME: "other", MANAGED_BY: "other"})
-    (piece,) = slices_for(item)
-    assert labels_of(piece) == {SERVICE_NAME: "web", MANAGED_BY: OURS}
-    assert plan(item, [piece]).is_empty
+    (endpoint_slice,) = slices_for(item)
+    assert labels_of(endpoint_slice) == {SERVICE_NAME: "web", MANAGED_BY: OURS}
+    assert plan(item, [endpoint_slice]).is_empty
 
 
 def test_a_slice_of_an_earlier_endpoints_of_the_name_is_taken_over() -> None:
@@ -287,8 +300,8 @@ MEDDLING: dict[str, Meddle] = {
 def test_what_somebody_changed_in_a_slice_is_put_right_in_one_write(meddle: Meddle) -> None:
     """M-32, M-33; upstream leaves hints and owners as they are."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"), labels={"app": "db"})
-    (piece,) = slices_for(item)
-    made = plan(item, [meddle(piece)])
+    (endpoint_slice,) = slices_for(item)
+    made = plan(item, [meddle(endpoint_slice)])
     assert requests(made) == (0, 1, 0)
     (update,) = made.update
     assert plan(item, [stored(update, "web-0")]).is_empty
@@ -297,9 +310,11 @@ def test_what_somebody_changed_in_a_slice_is_put_right_in_one_write(meddle: Medd
 def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finalizers() -> None:
     """M-33; upstream writes over whatever there is, and takes finalizers off."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
-    (piece,) = slices_for(make_endpoints(subset("10.0.0.1")))
-    piece = change(piece, finalizers=("example.com/hold",), annotations={"a": "b"}, resource_version="77")
-    (update,) = plan(item, [piece]).update
+    (endpoint_slice,) = slices_for(make_endpoints(subset("10.0.0.1")))
+    endpoint_slice = change(
+        endpoint_slice, finalizers=("example.com/hold",), annotations={"a": "b"}, resource_version="77"
+    )
+    (update,) = plan(item, [endpoint_slice]).update
     assert update.metadata == msgspec.structs.replace(
         new_slice(item, mirror(item, 1000).groups[0]).metadata,
         generate_name=None,
@@ -368,10 +383,10 @@ def test_a_slice_to_be_deleted_becomes_one_to_be_created_of_its_family(
     """M-40; TestRecycleSlices."""
     made = recycled(creates, deletes)
     assert requests(made) == expected
-    for piece in made.update:
-        assert piece.metadata.name == f"old-{deletes.index(piece.address_type[-1])}"
-        assert piece.metadata.generate_name == "web-"
-        assert piece.metadata.resource_version == "3"
+    for endpoint_slice in made.update:
+        assert endpoint_slice.metadata.name == f"old-{deletes.index(endpoint_slice.address_type[-1])}"
+        assert endpoint_slice.metadata.generate_name == "web-"
+        assert endpoint_slice.metadata.resource_version == "3"
 
 
 def test_a_recycled_slice_is_taken_off_the_creates_and_no_other() -> None:
@@ -391,17 +406,19 @@ def test_of_several_slices_the_one_with_the_same_addresses_is_recycled() -> None
     for ports in (others, others[::-1]):
         now = make_endpoints(subset("10.0.0.1", ports=(ports[0],)), subset("10.0.0.2", ports=(ports[1],)))
         slices = slices_for(before)
-        names = {ips(piece)[0]: piece.metadata.name for piece in slices}
+        names = {ips(endpoint_slice)[0]: endpoint_slice.metadata.name for endpoint_slice in slices}
         made = plan(now, slices)
         assert requests(made) == (0, 2, 0)
-        assert {ips(piece)[0]: piece.metadata.name for piece in made.update} == names
+        assert {
+            ips(endpoint_slice)[0]: endpoint_slice.metadata.name for endpoint_slice in made.update
+        } == names
 
 
 def test_of_slices_with_nothing_in_common_the_oldest_is_recycled() -> None:
-    (piece,) = slices_for(make_endpoints(subset("10.0.0.9", ports=(ADMIN,))))
+    (endpoint_slice,) = slices_for(make_endpoints(subset("10.0.0.9", ports=(ADMIN,))))
     slices = [
-        stored(piece, "web-a", created="2026-01-02T00:00:00Z"),
-        stored(piece, "web-b", created="2026-01-01T00:00:00Z"),
+        stored(endpoint_slice, "web-a", created="2026-01-02T00:00:00Z"),
+        stored(endpoint_slice, "web-b", created="2026-01-01T00:00:00Z"),
     ]
     made = plan(make_endpoints(subset("10.0.0.1")), slices)
     assert [p.metadata.name for p in (*made.update, *made.delete)] == ["web-b", "web-a"]

@@ -299,19 +299,23 @@ class World:
         found = self.server.objects(ENDPOINT_SLICES).values()
         return sorted(
             (
-                piece
-                for piece in found
-                if labels_of(piece).get(SERVICE_NAME) == name and labels_of(piece).get(MANAGED_BY) == OURS
+                endpoint_slice
+                for endpoint_slice in found
+                if labels_of(endpoint_slice).get(SERVICE_NAME) == name
+                and labels_of(endpoint_slice).get(MANAGED_BY) == OURS
             ),
-            key=lambda piece: (piece.address_type, [port.port or 0 for port in piece.ports or ()]),
+            key=lambda endpoint_slice: (
+                endpoint_slice.address_type,
+                [port.port or 0 for port in endpoint_slice.ports or ()],
+            ),
         )
 
     def published(self, name: str = "web") -> dict[str, bool | None]:
         """Return the addresses in the slices of an Endpoints, and whether they are ready."""
         return {
             endpoint.addresses[0]: endpoint.conditions.ready
-            for piece in self.slices_of(name)
-            for endpoint in piece.endpoints or ()
+            for endpoint_slice in self.slices_of(name)
+            for endpoint in endpoint_slice.endpoints or ()
         }
 
     def writes(self) -> list[str]:
@@ -321,12 +325,12 @@ class World:
         return verbs
 
 
-def labels_of(piece: EndpointSlice) -> dict[str, str]:
-    return dict(piece.metadata.labels or {})
+def labels_of(endpoint_slice: EndpointSlice) -> dict[str, str]:
+    return dict(endpoint_slice.metadata.labels or {})
 
 
-def members(piece: EndpointSlice) -> tuple[Endpoint, ...]:
-    return piece.endpoints or ()
+def members(endpoint_slice: EndpointSlice) -> tuple[Endpoint, ...]:
+    return endpoint_slice.endpoints or ()
 
 
 async def mirrored_world(*subsets: EndpointSubset, settings: MirroringSettings | None = None) -> World:
