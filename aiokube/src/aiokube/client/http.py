@@ -29,9 +29,9 @@ from aiokube.client.errors import (
 )
 from aiokube.client.guard import Guard, GuardedBody
 from aiokube.client.network import HTTP_ERRORS, Peer, make_connector, timed_out, transport_error
-from aiokube.client.ratelimit import RateLimiter
 from aiokube.client.tls import TlsContexts
 from aiokube.clock import Clock
+from aiokube.token_bucket import TokenBucket
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Transport:
         config: ClusterConfig,
         *,
         clock: Clock,
-        limiter: RateLimiter | None = None,
+        limiter: TokenBucket | None = None,
         user_agent: str = USER_AGENT,
         retry: RetryPolicy | None = None,
         timeout_seconds: float = _TIMEOUT_DEFAULT_SECONDS,

@@ -15,10 +15,10 @@ from aiokube.client.errors import UnexpectedResponseError
 from aiokube.client.guard import Guard
 from aiokube.client.http import JSON, USER_AGENT, RetryPolicy, Transport
 from aiokube.client.liststream import ListStream
-from aiokube.client.ratelimit import RateLimiter
 from aiokube.client.resource_source import Batch, ResourceSource
 from aiokube.client.watch import UNDECODABLE, Watch, problem_of
 from aiokube.clock import Clock
+from aiokube.token_bucket import TokenBucket
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -79,7 +79,7 @@ class Client:
         config: ClusterConfig,
         *,
         clock: Clock,
-        limiter: RateLimiter | None = None,
+        limiter: TokenBucket | None = None,
         user_agent: str = USER_AGENT,
         retry: RetryPolicy | None = None,
         timeout_seconds: float = 60.0,

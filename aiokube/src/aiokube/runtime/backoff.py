@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from aiokube.clock import Clock
+from aiokube.token_bucket import TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 
@@ -55,44 +56,6 @@ class ExponentialBackoff(msgspec.Struct, frozen=True, kw_only=True):
         if self.jitter and rng is not None:
             delay *= 1.0 - self.jitter * rng.random()
         return delay
-
-
-class TokenBucket:
-    """Turns at a steady rate after a burst: ``per_second`` tokens flow in, at most ``burst`` lie ready.
-
-    A turn can be reserved ahead (the bucket goes into debt, and everybody after waits longer) or taken only
-    if it is there now.
-    """
-
-    def __init__(self, *, per_second: float, burst: int, clock: Clock) -> None:
-        if per_second <= 0 or burst < 1:
-            raise ValueError(
-                f"a token bucket needs per_second > 0 and burst >= 1, got {per_second} and {burst}"
-            )
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._clock = clock
-        self._tokens = float(burst)
-        self._counted_at = clock.monotonic()
-
-    def reserve(self) -> float:
-        """Take a turn, now or later, and return how many seconds it lies ahead (0 for now)."""
-        self._flow()
-        self._tokens -= 1.0
-        return 0.0 if self._tokens >= 0 else -self._tokens / self._per_second
-
-    def take(self) -> bool:
-        """Take a turn if there is one now; tell whether there was."""
-        self._flow()
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
-
-    def _flow(self) -> None:
-        now = self._clock.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
-        self._counted_at = now
 
 
 class RetryLimiter(Generic[K]):

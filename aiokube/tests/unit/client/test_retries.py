@@ -21,9 +21,9 @@ from aiokube.client.errors import (
     UnauthorizedError,
     UnexpectedResponseError,
 )
-from aiokube.client.ratelimit import RateLimiter
 from aiokube.client.rest import Client
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.token_bucket import TokenBucket
 
 KEY = ObjectKey("default", "a")
 STORED = '{"metadata":{"name":"a","namespace":"default","resourceVersion":"7"}}'
@@ -246,7 +246,7 @@ async def test_an_open_watch_has_no_end_of_its_own(
 async def test_a_rate_limit_spaces_requests_and_leaves_watches_alone(
     server: Server, clock: ManualClock
 ) -> None:
-    limiter = RateLimiter(per_second=10, burst=1, clock=clock)
+    limiter = TokenBucket(per_second=10, burst=1, clock=clock)
     async with Client.from_config(ClusterConfig(server.url), clock=clock, limiter=limiter) as client:
         await client.list_page(PODS)
         await client.list_page(PODS)

@@ -10,12 +10,12 @@ from aiokube.client.config import ClusterConfig
 from aiokube.client.errors import ConfigError
 from aiokube.client.http import RetryPolicy
 from aiokube.client.load_config import load_config
-from aiokube.client.ratelimit import RateLimiter
 from aiokube.client.rest import Client
 from aiokube.clock import Clock, SystemClock
 from aiokube.runtime.leader_election import LeaseLostError, request_seconds
 from aiokube.runtime.manager import PartFailedError
 from aiokube.runtime.shutdown import stop_on_signals
+from aiokube.token_bucket import TokenBucket
 from endpointd import __version__
 from endpointd.cli.assembly import Assembly
 from endpointd.cli.assembly_parts import Outlets
@@ -58,7 +58,7 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outle
     limiter = None
     if settings.qps > 0:
         burst = settings.burst or max(int(settings.qps * 1.5), 1)
-        limiter = RateLimiter(per_second=settings.qps, burst=burst, clock=clock)
+        limiter = TokenBucket(per_second=settings.qps, burst=burst, clock=clock)
     stop = asyncio.Event()
     agent = f"endpointd/{__version__}"
     async with contextlib.AsyncExitStack() as stack:

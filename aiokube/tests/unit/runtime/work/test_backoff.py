@@ -7,7 +7,6 @@ import pytest
 from aiokube.runtime.backoff import (
     ExponentialBackoff,
     RetryLimiter,
-    TokenBucket,
     default_retry_limiter,
 )
 from aiokube.testing.virtual_time import ManualClock
@@ -59,37 +58,6 @@ def test_the_same_seed_gives_the_same_jitter() -> None:
 def test_a_backoff_that_makes_no_sense_is_refused(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="a backoff needs"):
         ExponentialBackoff(**values)
-
-
-def test_a_bucket_gives_its_burst_at_once_and_then_a_turn_at_a_time() -> None:
-    bucket = TokenBucket(per_second=10.0, burst=3, clock=ManualClock())
-    assert [bucket.reserve() for _ in range(6)] == pytest.approx([0, 0, 0, 0.1, 0.2, 0.3])
-
-
-def test_a_bucket_fills_up_again_but_never_over_its_burst() -> None:
-    clock = ManualClock()
-    bucket = TokenBucket(per_second=1.0, burst=2, clock=clock)
-    assert [bucket.take() for _ in range(3)] == [True, True, False]
-    clock.advance(1.0)
-    assert [bucket.take() for _ in range(2)] == [True, False]
-    clock.advance(3600.0)
-    assert [bucket.take() for _ in range(3)] == [True, True, False]
-
-
-def test_a_turn_that_could_not_be_taken_costs_nothing() -> None:
-    clock = ManualClock()
-    bucket = TokenBucket(per_second=1.0, burst=1, clock=clock)
-    assert bucket.take()
-    for _ in range(100):
-        assert not bucket.take()
-    clock.advance(1.0)
-    assert bucket.take()
-
-
-@pytest.mark.parametrize(("per_second", "burst"), [(0.0, 1), (1.0, 0)])
-def test_a_bucket_that_would_never_give_is_refused(per_second: float, burst: int) -> None:
-    with pytest.raises(ValueError, match="a token bucket needs"):
-        TokenBucket(per_second=per_second, burst=burst, clock=ManualClock())
 
 
 def test_each_key_has_its_own_backoff_until_it_is_forgotten() -> None:

@@ -1,22 +1,27 @@
-"""The token bucket."""
+"""A burst at once, then a turn at a time, and nothing lost when a caller gives up."""
 
 import asyncio
 
 import pytest
 
-from aiokube.client.ratelimit import RateLimiter
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.token_bucket import TokenBucket
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(clock: ManualClock) -> None:
-    limiter = RateLimiter(per_second=10, burst=3, clock=clock)
+    limiter = TokenBucket(per_second=10, burst=3, clock=clock)
     for _ in range(5):
         await limiter.acquire()
     assert clock.slept == [pytest.approx(0.1), pytest.approx(0.1)]
 
 
 def test_callers_who_wait_together_are_spaced_in_their_order(clock: ManualClock) -> None:
-    limiter = RateLimiter(per_second=10, burst=1, clock=clock)
+    limiter = TokenBucket(per_second=10, burst=1, clock=clock)
     assert [limiter.reserve() for _ in range(4)] == [
         0.0,
         pytest.approx(0.1),
@@ -26,9 +31,29 @@ def test_callers_who_wait_together_are_spaced_in_their_order(clock: ManualClock)
 
 
 def test_what_is_not_used_is_saved_up_to_the_burst_only(clock: ManualClock) -> None:
-    limiter = RateLimiter(per_second=10, burst=2, clock=clock)
+    limiter = TokenBucket(per_second=10, burst=2, clock=clock)
     clock.advance(1000)
     assert [limiter.reserve() for _ in range(3)] == [0.0, 0.0, pytest.approx(0.1)]
+
+
+def test_a_bucket_fills_up_again_but_never_over_its_burst() -> None:
+    clock = ManualClock()
+    bucket = TokenBucket(per_second=1.0, burst=2, clock=clock)
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+    clock.advance(1.0)
+    assert [bucket.take() for _ in range(2)] == [True, False]
+    clock.advance(3600.0)
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+
+
+def test_a_turn_that_could_not_be_taken_costs_nothing() -> None:
+    clock = ManualClock()
+    bucket = TokenBucket(per_second=1.0, burst=1, clock=clock)
+    assert bucket.take()
+    for _ in range(100):
+        assert not bucket.take()
+    clock.advance(1.0)
+    assert bucket.take()
 
 
 async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock) -> None:
@@ -37,7 +62,7 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock
             raise asyncio.CancelledError
 
     still = NeverWakes()
-    limiter = RateLimiter(per_second=1, burst=1, clock=still)
+    limiter = TokenBucket(per_second=1, burst=1, clock=still)
     await limiter.acquire()
     with pytest.raises(asyncio.CancelledError):
         await limiter.acquire()
@@ -47,4 +72,4 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock
 @pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (1, 0)])
 def test_a_limit_that_lets_nothing_through_is_refused(per_second: float, burst: int) -> None:
     with pytest.raises(ValueError, match="per_second > 0"):
-        RateLimiter(per_second=per_second, burst=burst, clock=ManualClock())
+        TokenBucket(per_second=per_second, burst=burst, clock=ManualClock())
