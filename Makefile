@@ -48,7 +48,7 @@ test: $(STAMP) ## unit, property, contract and scenario tests
 	$(BIN)/python -m pytest -q -m "not cluster"
 
 verdicts: $(STAMP) ## what explain and check say of 49 broken set-ups, with all rights, without nodes and from files
-	@$(BIN)/python -m tests.unit.diagnose.verdicts
+	@PYTHONPATH=endpointd $(BIN)/python -m tests.unit.diagnose.verdicts
 
 fuzz: $(STAMP) ## fuzz the embedded server's parsers and files for long (FUZZ_EXAMPLES, TINYKUBE_FUZZ_SEED)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/property/test_server_parsers.py

@@ -1,6 +1,5 @@
 """``tinykube serve``: the API server alone."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,7 +51,7 @@ def server_options(program: str) -> Callable[[F], F]:
 def serve_command(program: str) -> click.Command:
     """Return the command ``serve`` of a program; its name determines the default kubeconfig."""
 
-    @click.command("serve")
+    @click.command("serve", short_help="Serve the Kubernetes API alone.")
     @server_options(program)
     @click.option(
         "--bind-address", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
@@ -77,6 +76,8 @@ def serve_command(program: str) -> click.Command:
 
         Writes a kubeconfig for kubectl and any other client. No controllers and no nodes run: `up` adds simulated ones.
         """
+        import asyncio
+
         from aiokube.process.import_hooks import import_aiohttp
 
         import_aiohttp()

@@ -1,6 +1,5 @@
 """``tinykube up``: the API server with simulated nodes, workloads and pods."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -77,7 +76,7 @@ def cluster_options(program: str) -> Callable[[F], F]:
     return decorate
 
 
-@click.command()
+@click.command(short_help="Serve the Kubernetes API with simulated nodes, workloads and pods.")
 @cluster_options("tinykube")
 @click.option(
     "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Log verbosity; 4 logs everything."
@@ -87,6 +86,8 @@ def up(verbosity: int, **values: Any) -> None:
 
     Applies the manifests, writes a kubeconfig and runs until Ctrl-C.
     """
+    import asyncio
+
     from aiokube.process import logs
     from tinykube.cli.embedded import starting
     from tinykube.cli.local_cluster import settings_from
