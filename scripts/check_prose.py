@@ -34,9 +34,9 @@ def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if len(node.value.split()) >= MIN_WORDS_OF_A_MESSAGE:
-                yield node.lineno, blanked(node.value, CODE_SPAN)
+        match node:
+            case ast.Constant(value=str() as text) if len(text.split()) >= MIN_WORDS_OF_A_MESSAGE:
+                yield node.lineno, blanked(text, CODE_SPAN)
 
 
 def texts_of(path: Path) -> Iterator[tuple[int, str]]:
