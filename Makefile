@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 RUN_STAMP := $(VENV)/.installed-run
+AUDIT_STAMP := $(VENV)-audit/.installed
 PROJECTS := aiokube/pyproject.toml tinykube/pyproject.toml endpointd/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
+.PHONY: help up audit sbom dist test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
 
 # What holds for the oldest version, too: reading and writing it, the rights, the first run, the differential.
 OLDEST_TESTS := tests/contract/runtime tests/contract/client tests/cluster/test_permissions.py \
@@ -55,6 +56,25 @@ fuzz: $(STAMP) ## fuzz the embedded server's parsers and files for long (FUZZ_EX
 	TINYKUBE_FUZZ_REQUESTS=$${FUZZ_REQUESTS:-50000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/http/test_fuzz.py
 	TINYKUBE_BIT_FLIPS=$${FUZZ_FLIPS:-2000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/storage/test_damage.py -k flipped
 
+$(AUDIT_STAMP): requirements/audit.lock
+	@test -x $(VENV)-audit/bin/python || $(PYTHON) -m venv $(VENV)-audit
+	@$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.lock
+	@touch $@
+
+audit: $(AUDIT_STAMP) ## check the locked dependencies against known advisories (AUDIT_REQUIRED=1: fail if that is impossible)
+	@$(VENV)-audit/bin/python scripts/audit.py
+
+sbom: $(AUDIT_STAMP) ## write dist/sbom-run.cdx.json and dist/sbom-dev.cdx.json, CycloneDX, from the lock files
+	@mkdir -p dist
+	@for lock in run dev; do $(VENV)-audit/bin/python -W ignore -m cyclonedx_py requirements requirements/$$lock.lock \
+		--pyproject endpointd/pyproject.toml --mc-type application --output-reproducible --of JSON -o dist/sbom-$$lock.cdx.json; done
+
+dist: $(STAMP) sbom ## build the wheels of a release, with checksums, SBOM and provenance, into dist
+	@rm -f dist/*.whl dist/SHA256SUMS dist/provenance.json
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --wheel-dir=dist ./aiokube ./tinykube ./endpointd
+	@$(BIN)/python scripts/provenance.py dist
+
 test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_ASSETS)
 	@$(BIN)/python -m pytest -q -m cluster || { \
 		code=$$?; [ $$code -eq 1 ] || exit $$code; \
@@ -81,6 +101,8 @@ lock: ## update requirements/*.lock from the pyproject.toml of the packages
 		../$(VENV)-lock/bin/uv pip compile $(addprefix ../,$(PROJECTS)) --group ../pyproject.toml:$$([ $$lock = dev ] && echo dev || echo build) \
 		--universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet \
 		--no-emit-package aiokube --no-emit-package tinykube -o $$lock.lock; done
+	cd requirements && ../$(VENV)-lock/bin/uv pip compile --group ../pyproject.toml:audit --universal --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet -o audit.lock
 
 clean: ## remove what make has set up
-	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

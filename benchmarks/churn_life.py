@@ -345,5 +345,5 @@ def _service(name: str, selector: dict[str, str] | None, namespace: str = NAMESP
 def _assembly(server: ChurnServer, listener: socket.socket) -> Assembly:
     """Return what ``endpointd run`` runs, metrics and all, on this server."""
     settings = RunSettings(kubeconfig="", controllers=(endpoints.NAME, slices.NAME, mirroring.NAME))
-    outlets = Outlets(listener, ServingSecrets(ServingFiles()))
+    outlets = Outlets(listener=listener, secrets=ServingSecrets(ServingFiles()))
     return Assembly(settings, cast("Client", server), FakeClock(), outlets)

@@ -224,7 +224,7 @@ class Comparison:
         for item in snapshot.endpoints:
             service = services.get(key_of(item))
             if service is not None and wants_mirroring(service) and is_mirrorable(item):
-                for problem in problems_of(mirror(item, self._most), self._most):
+                for problem in problems_of(item, mirror(item, self._most), self._most):
                     due.add((f"Endpoints {key_of(item)}", "Warning", problem.reason, problem.message))
         self.problems += len(due)
         for _ in range(50 if due else 0):

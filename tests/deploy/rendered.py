@@ -15,7 +15,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart"
 MANIFESTS = DEPLOY / "manifests"
 GOLDEN = Path(__file__).parent / "golden"
-DIGEST = "f9faa6d415afe8af4f0c8c380dc333649a673f1394dc77b2a2fd12ed624edd79"
+DIGEST = "85519c9caa5405d7bd93b2fe8ed15921bedb7c6b45422c80dc34bba9fea1bfc1"
 BOTH: dict[str, Any] = {"serviceMonitor": {"enabled": True}, "dashboard": {"enabled": True}}
 OTHERWISE: dict[str, Any] = {
     "image": {"digest": f"sha256:{'0' * 64}"},

@@ -62,6 +62,7 @@ def values_in(given: dict[str, Any], path: str = ".Values") -> Iterator[str]:
             "image",
             "serving",
             "networkPolicy",
+            "apiServer",
             "serviceMonitor",
             "dashboard",
         ):
@@ -115,6 +116,8 @@ def test_the_configuration_is_one_that_endpointd_reads(
     path.write_text(items["ConfigMap", release]["data"]["config.yaml"])
     read = read_config_file(path)
     assert read["metrics_bind_address"] == ":10260"
+    assert read["healthz_bind_address"] == ":10261"
+    assert read["kube_api_qps"] == 200
     assert read["logging_format"] == "json"
     if given.get("shadow"):
         assert read["shadow"] is True
@@ -142,7 +145,7 @@ def test_the_files_of_the_configuration_are_where_the_volumes_are(tmp_path: Path
     assert "metrics_allow_remote" not in read
     assert f"--config={mounts['config']}/config.yaml" in container["args"]
     probes = [container["livenessProbe"], container["readinessProbe"]]
-    assert {probe["httpGet"]["scheme"] for probe in probes} == {"HTTPS"}
+    assert {probe["httpGet"]["port"] for probe in probes} == {"health"}
     assert container["image"] == f"endpointd@sha256:{'0' * 64}"
 
 
@@ -162,8 +165,19 @@ def test_a_pod_may_do_nothing_that_it_need_not() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert not any("emptyDir" in volume or "hostPath" in volume for volume in pod["volumes"])
-    assert container["ports"] == [{"name": "metrics", "containerPort": 10260}]
+    assert container["ports"] == [
+        {"name": "metrics", "containerPort": 10260},
+        {"name": "health", "containerPort": 10261},
+    ]
     assert "cpu" not in container["resources"]["limits"]
+
+
+def test_the_network_policy_lets_the_pods_connect_to_the_api_server_alone() -> None:
+    for release in ("endpointd", "endpointd-shadow"):
+        (policy,) = (item for item in documents(release) if item["kind"] == "NetworkPolicy")
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        ports = [{"port": port, "protocol": "TCP"} for port in (443, 6443)]
+        assert policy["spec"]["egress"] == [{"ports": ports}]
 
 
 def test_a_single_replica_has_no_budget_that_keeps_its_node_from_being_drained() -> None:
@@ -221,7 +235,7 @@ def test_the_schema_takes_what_is_right(given: dict[str, Any]) -> None:
         ({"shadow": "yes"}, ".shadow: has to be of type boolean"),
         ({"config": {"leaderElectResourceName": "x"}}, ".config.leaderElectResourceName: must not be that"),
         ({"config": {"shadow": True}}, ".config.shadow: must not be that"),
-        ({"serving": {"port": 80}}, ".serving.port: is out of range"),
+        ({"serving": {"port": 80, "healthPort": 10261}}, ".serving.port: is out of range"),
         ({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, ".image.pullPolicy: has to be one of"),
         ({"networkPolicy": {"enabled": True, "from": []}}, ".networkPolicy.from: has too few items"),
     ],

@@ -54,7 +54,9 @@ def test_it_runs_as_the_user_of_the_deployment() -> None:
 
 def test_both_stages_have_the_same_debian_and_python() -> None:
     """bookworm is Debian 12, whose Python, and so that of the image without a shell, is 3.11."""
-    build, image = (value.split()[0] for value in arguments("FROM"))
+    images = dict(value.split("=", 1) for value in arguments("ARG"))
+    assert [value.split()[0] for value in arguments("FROM")] == ["${BUILD_IMAGE}", "${RUNTIME_IMAGE}"]
+    build, image = images["BUILD_IMAGE"], images["RUNTIME_IMAGE"]
     assert "python:3.11-slim-bookworm" in build
     assert "python3-debian12" in image
 

@@ -25,6 +25,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 apiVersion: endpointd.dev/v1alpha1
 kind: EndpointdConfiguration
 metricsBindAddress: {{ printf ":%d" (int .Values.serving.port) | quote }}
+healthzBindAddress: {{ printf ":%d" (int .Values.serving.healthPort) | quote }}
 {{- if .Values.serving.secretName }}
 tlsCertFile: /etc/endpointd/serving/tls.crt
 tlsPrivateKeyFile: /etc/endpointd/serving/tls.key

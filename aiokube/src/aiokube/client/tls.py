@@ -13,6 +13,7 @@ from aiokube.client.config import TlsConfig
 from aiokube.client.credentials import CertificateData, CertificateFiles, ClientCertificate
 from aiokube.client.errors import ConfigError
 from aiokube.clock import Clock
+from aiokube.tls_policy import restrict
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,7 @@ def make_context(config: TlsConfig, certificate: ClientCertificate | None) -> ss
 
     An authority that is not a root of itself is trusted too, as Go's clients do.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.set_alpn_protocols(["http/1.1"])
     if config.insecure:
         context.check_hostname = False

@@ -33,7 +33,7 @@ from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
 from endpointd.cli.run_settings import ElectionSettings, RunSettings
 from endpointd.cli.serving import Server
-from endpointd.cli.serving_answers import Answers
+from endpointd.cli.serving_answers import Answers, HealthAnswers, RenderLimit
 from endpointd.cli.write_log import ChangeTimes, LoggingWriter, Stored, is_logged
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpoints import controller as endpoints
@@ -125,20 +125,21 @@ class Assembly:
         return manager
 
     def _services_that_tell(self) -> list[Runnable]:
-        listener, secrets, tracing = self._outlets
+        listener, healthz_listener, secrets, tracing = self._outlets
         parts: list[Runnable] = [] if tracing is None else [tracing]
-        if self._metrics is None or listener is None or secrets is None:
-            return parts
-        self._metrics.add_audit(self._auditor.statistics)
-        self._metrics.add_events(self._events.statistics)
-        answers = Answers(
-            live=self._health.live,
-            ready=self._health.ready,
-            metrics=self._metrics.render,
-            admits=secrets.admits,
-        )
-        server = Server(listener, answers.answer, secrets=secrets, clock=self._clock)
-        return [*parts, self._health.heartbeat, server]
+        if listener is not None or healthz_listener is not None:
+            parts.append(self._health.heartbeat)
+        live, ready = self._health.live, self._health.ready
+        if healthz_listener is not None:
+            health = HealthAnswers(live=live, ready=ready)
+            parts.append(Server(healthz_listener, health.answer, clock=self._clock, name="serving-healthz"))
+        if self._metrics is not None and listener is not None and secrets is not None:
+            self._metrics.add_audit(self._auditor.statistics)
+            self._metrics.add_events(self._events.statistics)
+            render = RenderLimit(self._metrics.render, self._clock)
+            answers = Answers(live=live, ready=ready, metrics=render, admits=secrets.admits)
+            parts.append(Server(listener, answers.answer, secrets=secrets, clock=self._clock))
+        return parts
 
     def _add_controllers(self) -> None:
         if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices

@@ -18,6 +18,7 @@ class Outlets(NamedTuple):
     """What tells others how the program is: nothing, unless asked for."""
 
     listener: socket.socket | None = None
+    healthz_listener: socket.socket | None = None
     secrets: ServingSecrets | None = None
     tracing: Tracing | None = None
 

@@ -335,6 +335,15 @@ SETTINGS: tuple[Setting, ...] = (
         "unless there are a certificate and a token.",
     ),
     Setting(
+        flag="healthz-bind-address",
+        kind="string",
+        default="",
+        metavar="HOST:PORT",
+        group=_SERVING,
+        help="Serve /livez, /readyz and /healthz on a listener of their own, for the kubelet: plain HTTP, without "
+        "metrics and without the causes of failed checks. Requests for metrics cannot delay it.",
+    ),
+    Setting(
         flag="metrics-allow-remote",
         kind="boolean",
         default=False,

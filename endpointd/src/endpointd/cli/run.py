@@ -80,6 +80,7 @@ def run(**values: Any) -> None:
         qps=values["kube_api_qps"],
         burst=values["kube_api_burst"],
         metrics_address=_address(values),
+        healthz_address=_healthz_address(values["healthz_bind_address"]),
         election=None if values["shadow"] else _election(values),
         shadow_grace_seconds=values["shadow_grace_period"] if values["shadow"] else None,
         serving_files=ServingFiles(
@@ -131,3 +132,13 @@ def _address(values: dict[str, Any]) -> "BindAddress | None":
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--metrics-bind-address'") from error
+
+
+def _healthz_address(text: str) -> "BindAddress | None":
+    """Return where to serve health by itself; other machines may ask, because the answers hold no causes."""
+    from endpointd.cli.serving_address import parse_bind_address
+
+    try:
+        return parse_bind_address(text, allow_remote=True) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--healthz-bind-address'") from error

@@ -42,16 +42,21 @@ def run_controllers(settings: RunSettings) -> int:
         return EXIT_UNUSABLE
     # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
     gc.set_threshold(50_000, 20, 100)
-    with contextlib.closing(outlets.listener) if outlets.listener is not None else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        for listener in filter(None, (outlets.listener, outlets.healthz_listener)):
+            stack.enter_context(contextlib.closing(listener))
         return asyncio.run(_run(settings, config, clock, outlets))
 
 
 def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
     tracing = open_tracing(settings.tracing, clock=clock) if settings.tracing is not None else None
-    if settings.metrics_address is None:
-        return Outlets(tracing=tracing)
-    secrets = ServingSecrets(settings.serving_files)
-    return Outlets(open_listener(settings.metrics_address), secrets, tracing)
+    listener = healthz_listener = secrets = None
+    if settings.metrics_address is not None:
+        secrets = ServingSecrets(settings.serving_files)
+        listener = open_listener(settings.metrics_address)
+    if settings.healthz_address is not None:
+        healthz_listener = open_listener(settings.healthz_address, "healthz")
+    return Outlets(listener, healthz_listener, secrets, tracing)
 
 
 async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outlets: Outlets) -> int:

@@ -39,6 +39,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     qps: float = 0.0
     burst: int = 0
     metrics_address: BindAddress | None = None
+    healthz_address: BindAddress | None = None
+    """Where health is served by itself, without metrics and over plain HTTP."""
     election: ElectionSettings | None = None
     """None writes without asking anybody."""
     serving_files: ServingFiles = ServingFiles()

@@ -39,23 +39,24 @@ class Server:
     It promises: no connection lives longer than ``connection_seconds``, whatever its client does or leaves undone; there
     are never more than ``connections``, and the oldest gives way to a new one once it has had half a second, so that a
     probe is answered whatever else connects; no more than 8 KiB of a request are read, and nothing of a body. Answers are made in the event loop: what they tell is one
-    moment of the program. Changed certificate and token files are taken over within 5 seconds.
+    moment of the program. With ``secrets``, changed
+    certificate and token files are taken over within 5 seconds; without, plain HTTP is served.
 
     The socket is closed when :meth:`run` ends. Nothing of a request reaches the log.
     """
-
-    name = "serving"
 
     def __init__(
         self,
         listener: socket.socket,
         answer: Callable[[Request], Answer],
         *,
-        secrets: ServingSecrets,
+        secrets: ServingSecrets | None = None,
         clock: Clock,
+        name: str = "serving",
         connections: int = CONNECTIONS,
         connection_seconds: float = CONNECTION_SECONDS,
     ) -> None:
+        self.name = name
         self._listener = listener
         self._answer = answer
         self._secrets = secrets
@@ -68,21 +69,22 @@ class Server:
 
     async def run(self) -> NoReturn:
         """Serve until cancelled."""
-        context = self._secrets.server_context()
+        context = self._secrets.server_context() if self._secrets is not None else None
         host, port = self._listener.getsockname()[:2]
         url = f"{'http' if context is None else 'https'}://{BindAddress(host, port)}"
-        logger.info("serving metrics and health: url=%s", url)
+        logger.info("%s: url=%s", self.name, url)
         self._listener.setblocking(False)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._follow_files(), name="serving-files")
+                if self._secrets is not None:
+                    group.create_task(self._follow_files(self._secrets), name=f"{self.name}-files")
                 while True:
                     connection = await self._accept()
                     if len(self._open) >= self._connections:
                         await self._close_oldest()
                     self._number += 1
                     number = self._number
-                    task = group.create_task(self._serve(connection, context), name=f"serving-{number}")
+                    task = group.create_task(self._serve(connection, context), name=f"{self.name}-{number}")
                     self._open[number] = _Open(task, self._clock.monotonic())
                     task.add_done_callback(partial(self._closed, number))
                     # A full backlog is accepted without suspending: those accepted before must get their turn.
@@ -117,11 +119,11 @@ class Server:
         self._open.pop(number, None)
         self._leaving.discard(number)
 
-    async def _follow_files(self) -> NoReturn:
+    async def _follow_files(self, secrets: ServingSecrets) -> NoReturn:
         while True:
             await self._clock.sleep(FILES_LOOK_SECONDS)
             try:
-                if self._secrets.refresh():
+                if secrets.refresh():
                     logger.info("changed certificate and token files are in use")
             except ServingFileError as error:
                 logger.warning("changed files not used, going on as before: error=%s", error)

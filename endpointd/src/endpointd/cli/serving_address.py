@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import socket
+from typing import Literal
 
 import msgspec
 
@@ -55,8 +56,8 @@ def parse_bind_address(text: str, *, allow_remote: bool, is_protected: bool = Fa
     return BindAddress(host, int(digits))
 
 
-def open_listener(address: BindAddress) -> socket.socket:
-    """Return a socket that listens. Raises :class:`ListenError`."""
+def open_listener(address: BindAddress, purpose: Literal["metrics", "healthz"] = "metrics") -> socket.socket:
+    """Return a socket that listens. Raises :class:`ListenError`, which names the flag of this purpose."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(
@@ -65,6 +66,6 @@ def open_listener(address: BindAddress) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ListenError(
-            f"cannot serve metrics on {address}: {reason} (choose another --metrics-bind-address, or end what "
+            f"cannot serve {purpose} on {address}: {reason} (choose another --{purpose}-bind-address, or end what "
             "listens there)"
         ) from error

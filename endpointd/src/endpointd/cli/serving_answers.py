@@ -1,14 +1,18 @@
 """What is answered to a request for metrics or health: bytes in, bytes out."""
 
+import math
 from collections.abc import Callable
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from aiokube.clock import Clock
 from aiokube.runtime.exposition import CONTENT_TYPE
 from aiokube.runtime.health import CheckResult, Checks
 
 _METHODS = (b"GET", b"HEAD")
+_RENDER_PAUSE_FACTOR = 10
+_QUERY_FIELDS = 100
 _TEXT = "text/plain; charset=utf-8"
 _REASONS = {
     200: "OK",
@@ -73,11 +77,58 @@ def parse_head(head: bytes) -> Request | None:
         if name.strip().lower() == b"authorization":
             authorization = value.strip()
     try:
-        target = urlsplit(words[1].decode("ascii"))
-        query = parse_qs(target.query, keep_blank_values=True)
+        # Not urlsplit: it takes the x of //x/metrics for a host.
+        path, _, query_text = words[1].decode("ascii").partition("?")
+        query = parse_qs(query_text, keep_blank_values=True, max_num_fields=_QUERY_FIELDS)
     except ValueError:
         return None
-    return Request(words[0], unquote(target.path), query, authorization)
+    return Request(words[0], unquote(path), query, authorization)
+
+
+class RenderLimit:
+    """Metrics rendered in at most a tenth of the event loop's time.
+
+    A text is served again until ten times as long has passed as it took to render. A scrape every few seconds always
+    gets a new one; a flood of scrapes costs no more than sending bytes.
+    """
+
+    def __init__(self, render: Callable[[], bytes], clock: Clock) -> None:
+        self._render = render
+        self._clock = clock
+        self._text = b""
+        self._fresh_until = -math.inf
+
+    def __call__(self) -> bytes:
+        """Return the metrics in Prometheus's text format."""
+        begun = self._clock.monotonic()
+        if begun >= self._fresh_until:
+            self._text = self._render()
+            ended = self._clock.monotonic()
+            self._fresh_until = ended + _RENDER_PAUSE_FACTOR * (ended - begun)
+        return self._text
+
+
+class HealthAnswers:
+    """Answers ``/livez``, ``/readyz`` and ``/healthz`` to anyone, without the causes of failed checks."""
+
+    def __init__(self, *, live: Checks, ready: Checks) -> None:
+        self._checks = {"livez": live, "readyz": ready, "healthz": live}
+
+    def answer(self, request: Request) -> Answer:
+        """Answer with the present health of the program."""
+        if request.method not in _METHODS:
+            return Answer(405, b"only GET and HEAD are answered\n", headers=(("Allow", "GET, HEAD"),))
+        return self.health(request, with_causes=False) or plain(404, "there are /livez, /readyz and /healthz")
+
+    def health(self, request: Request, *, with_causes: bool) -> Answer | None:
+        """Return the answer to a request for health, None for any other path."""
+        parts = request.path.removeprefix("/").removesuffix("/").split("/")
+        checks = self._checks.get(parts[0])
+        if checks is None or len(parts) > 2 or (len(parts) == 2 and not parts[1]):
+            return None
+        if len(parts) == 2:
+            return _one(checks, parts[1], is_told=with_causes)
+        return _all(parts[0], checks, request.query, is_told=with_causes)
 
 
 class Answers:
@@ -95,26 +146,21 @@ class Answers:
         metrics: Callable[[], bytes],
         admits: Callable[[bytes], bool],
     ) -> None:
-        self._health = {"livez": live, "readyz": ready, "healthz": live}
+        self._health = HealthAnswers(live=live, ready=ready)
         self._metrics = metrics
         self._admits = admits
 
     def answer(self, request: Request) -> Answer:
-        """Return what to say; it looks at the program as it is at this moment."""
+        """Answer with the present state of the program."""
         if request.method not in _METHODS:
             return Answer(405, b"only GET and HEAD are answered\n", headers=(("Allow", "GET, HEAD"),))
-        kind, _, name = request.path.strip("/").partition("/")
+        is_admitted = self._admits(request.authorization)
         if request.path == "/metrics":
-            if not self._admits(request.authorization):
+            if not is_admitted:
                 return Answer(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
             return Answer(200, self._metrics(), CONTENT_TYPE)
-        checks = self._health.get(kind)
-        if checks is None or "//" in request.path:
-            return plain(404, "there are /livez, /readyz, /healthz and /metrics")
-        is_told = self._admits(request.authorization)
-        if name:
-            return _one(checks, name, is_told=is_told)
-        return _all(kind, checks, request.query, is_told=is_told)
+        answer = self._health.health(request, with_causes=is_admitted)
+        return answer or plain(404, "there are /livez, /readyz, /healthz and /metrics")
 
 
 def _one(checks: Checks, name: str, *, is_told: bool) -> Answer:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from aiokube.tls_policy import restrict
+
 # What the files look like from outside; it changes with their content.
 _Signature = tuple[tuple[int, int, int], ...]
 
@@ -89,8 +91,7 @@ class ServingSecrets:
         files = self._files
         if not files.certificate:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         try:
             # A key under a password would have OpenSSL ask for it on the terminal.
             context.load_cert_chain(files.certificate, files.private_key, password=lambda: "")

@@ -12,9 +12,18 @@ import pytest
 
 from aiokube.clock import SystemClock
 from aiokube.runtime.health import Checks
+from aiokube.testing.virtual_time import ManualClock
 from endpointd.cli.serving import Server
 from endpointd.cli.serving_address import BindAddress, open_listener, parse_bind_address
-from endpointd.cli.serving_answers import Answers, parse_head
+from endpointd.cli.serving_answers import (
+    Answer,
+    Answers,
+    HealthAnswers,
+    RenderLimit,
+    Request,
+    parse_head,
+    plain,
+)
 from endpointd.cli.serving_secrets import ServingFileError, ServingFiles, ServingSecrets
 from tinykube.server.certificates.authority import CertificateAuthority
 
@@ -218,6 +227,107 @@ async def test_bursts_of_bare_connections_do_not_starve_a_probe_that_came_with_t
                 assert probe.result() == (200, "ok\n")
         for connection in bare:
             connection.close()
+
+
+class Backlog:
+    """A loop's sock_accept over sockets that connected long ago: it never suspends, as with a full backlog."""
+
+    def __init__(self, waiting: list[socket.socket]) -> None:
+        self.waiting = waiting
+
+    async def accept(self, _listener: socket.socket) -> tuple[socket.socket, object]:
+        if not self.waiting:
+            await asyncio.get_running_loop().create_future()
+        return self.waiting.pop(0), None
+
+
+async def test_every_accepted_connection_gets_a_turn_before_the_next_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [socket.socketpair() for _ in range(200)]
+    backlog = Backlog([server for _, server in pairs])
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_accept", backlog.accept)
+    backlog_at_answer: list[int] = []
+    all_answered = asyncio.Event()
+
+    def answer(_: Request) -> Answer:
+        backlog_at_answer.append(len(backlog.waiting))
+        if len(backlog_at_answer) == len(pairs[::20]):
+            all_answered.set()
+        return plain(200, "ok")
+
+    listener = open_listener(BindAddress("127.0.0.1", 0))
+    server = Server(listener, answer, clock=SystemClock(), connections=256)
+    for client, _ in pairs[::20]:
+        client.sendall(b"GET /livez HTTP/1.1\r\n\r\n")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server.run(), name="server")
+        await all_answered.wait()
+        task.cancel()
+    for client, server_side in pairs:
+        client.close()
+        server_side.close()
+    # Each was answered while those behind it were still waiting: a few turns of the loop after its own turn came.
+    for number, waiting in enumerate(backlog_at_answer):
+        assert waiting >= len(pairs) - 20 * number - 20
+
+
+async def test_health_on_its_own_listener_has_no_metrics_and_no_causes() -> None:
+    ready = Checks()
+    ready.add("watch-pods", lambda: "forbidden for user x")
+    listener = open_listener(BindAddress("127.0.0.1", 0), "healthz")
+    answers = HealthAnswers(live=Checks(), ready=ready)
+    server = Server(listener, answers.answer, clock=SystemClock(), name="serving-healthz")
+    port: int = listener.getsockname()[1]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server.run(), name="server")
+        assert await ask(port, "/livez") == (200, "ok\n")
+        status, text = await ask(port, "/readyz?verbose")
+        assert (status, "[-]watch-pods failed" in text, "forbidden" in text) == (500, True, False)
+        assert (await ask(port, "/metrics"))[0] == 404
+        task.cancel()
+
+
+def test_a_flood_of_scrapes_renders_in_at_most_a_tenth_of_the_time() -> None:
+    clock = ManualClock()
+    rendered = []
+
+    def render() -> bytes:
+        rendered.append(clock.monotonic())
+        clock.advance(0.05)
+        return b"up %d\n" % len(rendered)
+
+    limit = RenderLimit(render, clock)
+    began = clock.monotonic()
+    for _ in range(10_000):
+        limit()
+        clock.advance(0.001)
+    assert len(rendered) * 0.05 <= 0.1 * (clock.monotonic() - began)
+    clock.advance(1.0)
+    count = len(rendered)
+    assert limit() == b"up %d\n" % (count + 1)
+
+
+@pytest.mark.parametrize(
+    "path", ["//x/metrics", "//metrics", "/metrics/", "/metrics//", "/livez//", "//livez", "/livez/x/y"]
+)
+async def test_only_the_exact_path_is_answered(path: str) -> None:
+    async with Program().served() as port:
+        assert (await ask(port, path))[0] == 404
+
+
+async def test_tls_1_2_without_authenticated_encryption_is_refused(tmp_path: Path) -> None:
+    async with Program(write_pair(tmp_path, "localhost")).served() as port:
+        modern = trusting()
+        modern.maximum_version = ssl.TLSVersion.TLSv1_2
+        assert await ask(port, "/livez", tls=modern) == (200, "ok\n")
+        cbc = trusting()
+        cbc.maximum_version = ssl.TLSVersion.TLSv1_2
+        cbc.set_ciphers(
+            "ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-SHA:ECDHE-RSA-AES256-SHA384@SECLEVEL=0"
+        )
+        with pytest.raises((ssl.SSLError, ConnectionResetError)):
+            await ask(port, "/livez", tls=cbc)
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ class EndpointSliceMirroringController:
 
     def _tell(self, item: Endpoints, mirrored: Mirrored, state: MirrorState) -> None:
         """Have Events written of what is not mirrored, where that is news (M-25 repeats them at every sync)."""
-        problems = problems_of(mirrored, self._settings.max_endpoints_per_subset)
+        problems = problems_of(item, mirrored, self._settings.max_endpoints_per_subset)
         for problem in state.news(item.metadata.uid, problems):
             self._recorder.event(reference(ENDPOINTS, item), "Warning", problem.reason, problem.message)
 

@@ -1,6 +1,6 @@
 """What of an Endpoints is mirrored, and what its slices should hold: pure functions (behaviour 3.1, 3.4, 3.5)."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -189,6 +189,51 @@ def mirrored_key(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     return ObjectKey(endpoint_slice.metadata.namespace, name) if name else None
 
 
+COPIED_METADATA_BYTES = 1024 * 1024
+"""The labels and annotations of one Endpoints that are written, over all of its slices together."""
+
+
+class CopiedMetadata(msgspec.Struct, frozen=True, gc=False):
+    """The labels and annotations that every slice of one Endpoints gets, and how many of its own are left out."""
+
+    labels: Labels
+    annotations: dict[str, str] | None
+    left_out: int = 0
+
+
+def copied_metadata(item: Endpoints, slices: int, limit_bytes: int = COPIED_METADATA_BYTES) -> CopiedMetadata:
+    """Return what each of so many slices gets of an Endpoints' labels and annotations (M-33).
+
+    All of them, as long as the copies together have at most ``limit_bytes``. Beyond that the largest are left out, and
+    annotations before labels: one Endpoints has any number of slices, and each would carry its 256 KiB of annotations.
+    """
+    labels, annotations = slice_labels(item), slice_annotations(item) or {}
+    limit = limit_bytes // max(slices, 1)
+    if _byte_count(labels) + _byte_count(annotations) <= limit:
+        return CopiedMetadata(labels, annotations or None)
+    own = {name: labels[name] for name in (SERVICE_NAME_LABEL, discovery.MANAGED_BY_LABEL)}
+    others = {name: value for name, value in labels.items() if name not in own}
+    kept_labels = {**_smallest(others, limit - _byte_count(own)), **own}
+    kept_annotations = _smallest(annotations, limit - _byte_count(kept_labels))
+    left_out = len(labels) + len(annotations) - len(kept_labels) - len(kept_annotations)
+    return CopiedMetadata(kept_labels, kept_annotations or None, left_out)
+
+
+def _byte_count(texts: Mapping[str, str]) -> int:
+    return sum(len(name.encode()) + len(value.encode()) for name, value in texts.items())
+
+
+def _smallest(texts: Mapping[str, str], limit: int) -> dict[str, str]:
+    """Return as many entries as fit, the smallest first, then by name."""
+    kept: dict[str, str] = {}
+    for name, value in sorted(texts.items(), key=lambda entry: (_byte_count(dict((entry,))), entry[0])):
+        limit -= _byte_count({name: value})
+        if limit < 0:
+            break
+        kept[name] = value
+    return kept
+
+
 def slice_labels(item: Endpoints) -> Labels:
     """Return the labels of every slice of an Endpoints: all of its own, and whose they are (M-33)."""
     return {
@@ -220,14 +265,15 @@ def owner_reference(item: Endpoints) -> OwnerReference:
     )
 
 
-def new_slice(item: Endpoints, group: Group) -> EndpointSlice:
+def new_slice(item: Endpoints, group: Group, copied: CopiedMetadata | None = None) -> EndpointSlice:
     """Return the slice of a group as it should be; the server names it after the Endpoints (M-33)."""
+    copied = copied or copied_metadata(item, 1)
     return EndpointSlice(
         metadata=ObjectMeta(
             generate_name=f"{item.metadata.name}-",
             namespace=item.metadata.namespace,
-            labels=slice_labels(item),
-            annotations=slice_annotations(item),
+            labels=copied.labels,
+            annotations=copied.annotations,
             owner_references=(owner_reference(item),),
         ),
         address_type=group.key.address_type,

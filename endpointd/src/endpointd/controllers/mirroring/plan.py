@@ -12,15 +12,19 @@ import msgspec
 from aiokube.api.discovery import EndpointSlice
 from aiokube.api.endpoints import Endpoints
 from endpointd.controllers.mirroring.desired import (
+    COPIED_METADATA_BYTES,
     Group,
     GroupKey,
     Mirrored,
+    copied_metadata,
     group_key_of,
     identity_of,
     is_same_endpoint,
     new_slice,
     oldest_first,
 )
+
+_COMPARED_SLICES = 100
 
 
 class MirrorCounts(msgspec.Struct, frozen=True, gc=False):
@@ -81,8 +85,9 @@ def plan_mirror(
     update: list[EndpointSlice] = []
     delete: list[EndpointSlice] = []
     added = updated = removed = 0
+    copied = copied_metadata(item, len(mirrored.groups))
     for group in mirrored.groups:
-        wanted = new_slice(item, group)
+        wanted = new_slice(item, group, copied)
         found = observed.pop(group.key, [])
         if not found:
             create.append(wanted)
@@ -127,8 +132,8 @@ def plan_clean_up(slices: Iterable[EndpointSlice]) -> tuple[EndpointSlice, ...]:
     return tuple(oldest_first(_alive(slices)))
 
 
-def problems_of(mirrored: Mirrored, max_addresses: int) -> tuple[Problem, ...]:
-    """Return what people should be told of (M-25)."""
+def problems_of(item: Endpoints, mirrored: Mirrored, max_addresses: int) -> tuple[Problem, ...]:
+    """Return the problems of one Endpoints that are reported as Events (M-25, and metadata that is not copied)."""
     problems: list[Problem] = []
     if mirrored.invalid:
         problems.append(
@@ -143,6 +148,16 @@ def problems_of(mirrored: Mirrored, max_addresses: int) -> tuple[Problem, ...]:
                 "TooManyAddressesToMirror",
                 f"A max of {max_addresses} addresses can be mirrored to EndpointSlices per Endpoints subset."
                 f" {mirrored.skipped} addresses were skipped",
+            )
+        )
+    slices = len(mirrored.groups)
+    left_out = copied_metadata(item, slices).left_out
+    if left_out:
+        problems.append(
+            Problem(
+                "TooMuchMetadataToMirror",
+                f"Skipped the {left_out} largest labels and annotations: copied to {slices} EndpointSlices they would"
+                f" exceed {COPIED_METADATA_BYTES} bytes",
             )
         )
     return tuple(problems)
@@ -196,26 +211,25 @@ def _recycle(
 ) -> tuple[list[EndpointSlice], list[EndpointSlice], list[EndpointSlice]]:
     """Pair creates with deletes of the same address type; return what is left, with the pairs between (M-40).
 
-    Of several the one is taken that has most addresses in common, so that few are missing while they move; of equals
-    the oldest. (Upstream pairs by chance, and takes the wrong one off its list where both families have creates.)
+    Of the oldest hundred the one is taken that has most addresses in common, so that few are missing while they move;
+    of equals the oldest. Comparing each create with each delete would stall the loop for an Endpoints of many subsets. (Upstream pairs by chance, and takes the wrong one off its list where both families have creates.)
     """
-    to_delete = oldest_first(delete)
+    to_delete: dict[str, list[tuple[EndpointSlice, set[tuple[str, ...]]]]] = defaultdict(list)
+    for endpoint_slice in oldest_first(delete):
+        to_delete[endpoint_slice.address_type].append((endpoint_slice, _addresses(endpoint_slice)))
     left: list[EndpointSlice] = []
     recycled: list[EndpointSlice] = []
     for wanted in create:
-        candidates = [
-            endpoint_slice
-            for endpoint_slice in to_delete
-            if endpoint_slice.address_type == wanted.address_type
-        ]
+        candidates = to_delete[wanted.address_type]
         if not candidates:
             left.append(wanted)
             continue
         moving = _addresses(wanted)
-        old = max(candidates, key=lambda endpoint_slice: len(moving & _addresses(endpoint_slice)))
-        to_delete = [endpoint_slice for endpoint_slice in to_delete if endpoint_slice is not old]
+        window = range(min(len(candidates), _COMPARED_SLICES))
+        old, _ = candidates.pop(max(window, key=lambda index: len(moving & candidates[index][1])))
         recycled.append(_in_place_of(old, wanted))
-    return left, recycled, to_delete
+    rest = [endpoint_slice for candidates in to_delete.values() for endpoint_slice, _ in candidates]
+    return left, recycled, oldest_first(rest)
 
 
 def _addresses(endpoint_slice: EndpointSlice) -> set[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Which slices of an Endpoints are written, and which are not (behaviour 3.5, 3.6)."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -19,9 +20,10 @@ from tests.unit.controllers.mirroring.world import (
 )
 
 from aiokube.api.discovery import Endpoint, EndpointHints, EndpointSlice, ForZone
-from aiokube.api.endpoints import Endpoints, EndpointSubset
+from aiokube.api.endpoints import EndpointPort, Endpoints, EndpointSubset
 from aiokube.api.meta import ObjectMeta, OwnerReference
-from endpointd.controllers.mirroring.desired import mirror, new_slice
+from endpointd.controllers.mirroring import plan as plan_module
+from endpointd.controllers.mirroring.desired import COPIED_METADATA_BYTES, mirror, new_slice
 from endpointd.controllers.mirroring.plan import (
     MirrorPlan,
     plan_clean_up,
@@ -469,7 +471,7 @@ def test_people_are_told_of_what_is_not_mirrored() -> None:
     """M-25."""
 
     def told(item: Endpoints, most: int = 1000) -> list[tuple[str, str]]:
-        return [(p.reason, p.message) for p in problems_of(mirror(item, most), most)]
+        return [(p.reason, p.message) for p in problems_of(item, mirror(item, most), most)]
 
     def too_many(most: int, skipped: int) -> tuple[str, str]:
         return (
@@ -508,3 +510,83 @@ def test_a_plan_carried_out_leaves_nothing_to_do(limit: int) -> None:
     again = plan(item, after(made, jumble), max=limit)
     assert again.is_empty
     assert again.counts.slices_actual == again.counts.slices_desired
+
+
+def wide(subsets: int, **annotations: str) -> Endpoints:
+    """Return an Endpoints that is mirrored to one slice for each subset."""
+    return make_endpoints(
+        *(
+            subset(*addresses(1, start=number), ports=(EndpointPort(name=f"p{number}", port=1000 + number),))
+            for number in range(subsets)
+        ),
+        annotations=annotations or None,
+    )
+
+
+def copied_bytes(made: MirrorPlan) -> int:
+    return sum(
+        len(name) + len(value)
+        for one in made.create
+        for texts in (one.metadata.labels, one.metadata.annotations)
+        for name, value in (texts or {}).items()
+    )
+
+
+def test_one_endpoints_cannot_make_the_controller_write_many_times_its_size() -> None:
+    item = wide(200, small="1", large="x" * 250_000)
+    made = plan(item)
+    assert len(made.create) == 200
+    assert copied_bytes(made) <= COPIED_METADATA_BYTES
+    assert all(one.metadata.annotations == {"small": "1"} for one in made.create)
+    (problem,) = problems_of(item, mirror(item, 1000), 1000)
+    assert problem.reason == "TooMuchMetadataToMirror"
+    written = [stored(one, f"web-{number:03}") for number, one in enumerate(made.create)]
+    assert plan(item, written).is_empty
+
+
+def test_labels_are_bounded_too_and_ours_always_stay() -> None:
+    item = wide(200)
+    item = change(item, labels={f"label-{number}": "x" * 60 for number in range(2_000)})
+    made = plan(item)
+    assert copied_bytes(made) <= COPIED_METADATA_BYTES
+    for one in made.create:
+        labels = one.metadata.labels or {}
+        assert labels[SERVICE_NAME] == item.metadata.name
+        assert labels[MANAGED_BY] == OURS
+
+
+def test_all_that_an_object_may_carry_is_copied_to_four_slices() -> None:
+    item = wide(4, large="x" * 250_000)
+    assert {one.metadata.annotations["large"] for one in plan(item).create if one.metadata.annotations} == {
+        "x" * 250_000
+    }
+    assert not problems_of(item, mirror(item, 1000), 1000)
+
+
+def test_replacing_all_ports_of_many_subsets_compares_each_slice_with_a_bounded_number() -> None:
+    compared: Counter[str] = Counter()
+
+    class CountingSet(set[tuple[str, ...]]):
+        def __and__(self, other: object) -> set[tuple[str, ...]]:
+            compared["slices"] += 1
+            return set()
+
+    def comparisons(subsets: int) -> int:
+        old = wide(subsets)
+        written = [stored(one, f"web-{number:04}") for number, one in enumerate(plan(old).create)]
+        item = make_endpoints(
+            *(
+                subset(*addresses(1, start=number), ports=(EndpointPort(name=f"q{number}", port=9000),))
+                for number in range(subsets)
+            )
+        )
+        compared.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                plan_module, "_addresses", lambda one: CountingSet(e.addresses for e in one.endpoints or ())
+            )
+            made = plan(item, written)
+        assert (len(made.create), len(made.update), len(made.delete)) == (0, subsets, 0)
+        return compared["slices"]
+
+    assert comparisons(800) <= 2.5 * comparisons(400)

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from aiokube.clock import Clock
+from aiokube.tls_policy import restrict
 
 _AUTHORITY = "tinykube"
 _LIFETIME = timedelta(days=365)
@@ -34,8 +35,7 @@ class ServingCertificate(msgspec.Struct, frozen=True):
 
     def context(self) -> ssl.SSLContext:
         """Return a server's TLS context: TLS 1.2 or later."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         # The ssl module loads key pairs from files only; this one is 0600 and removed at once.
         with tempfile.NamedTemporaryFile() as file:
             file.write(self.certificate.encode() + self.private_key.encode())
