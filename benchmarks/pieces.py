@@ -15,8 +15,8 @@ from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.api.resource import WatchEvent
 from aiokube.clock import SystemClock
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
+from aiokube.work_queue import WorkQueue
 from benchmarks.objects import Workload, service_body
 from benchmarks.sizes import Size
 from benchmarks.stopwatch import Step

@@ -22,6 +22,7 @@ from aiokube.api.discovery import ENDPOINT_SLICES, SERVICE_NAME_LABEL, EndpointS
 from aiokube.api.endpoints import HEADLESS_LABEL
 from aiokube.api.meta import ObjectKey, version_number
 from aiokube.api.resource import Bookmark, WatchError, WatchEvent
+from aiokube.backoff import ExponentialBackoff
 from aiokube.client.rest import Client
 from aiokube.clock import SystemClock
 from aiokube.discovery import (
@@ -32,7 +33,6 @@ from aiokube.discovery import (
     watch_service,
     watch_services,
 )
-from aiokube.runtime.backoff import ExponentialBackoff
 from aiokube.runtime.reflector_settings import NotSyncedError, ReflectorSettings
 from docs.guide.examples import consumer_changes
 from tests.differential.cluster_under_test import (

@@ -182,7 +182,7 @@ _MODULES = {
     "Store": "runtime.store",
     "Lister": "runtime.lister",
     "wait_all_synced": "runtime.informer",
-    "WorkQueue": "runtime.queue",
+    "WorkQueue": "work_queue",
     "enqueue": "runtime.handlers",
     "Controller": "runtime.controller",
     "RequeueAfter": "runtime.controller",
@@ -300,9 +300,9 @@ if TYPE_CHECKING:
         run,
         run_controllers,
     )
-    from aiokube.runtime.queue import WorkQueue
     from aiokube.runtime.shutdown import stop_on_signals
     from aiokube.runtime.store import Store
+    from aiokube.work_queue import WorkQueue
 
 
 def __getattr__(name: str) -> object:

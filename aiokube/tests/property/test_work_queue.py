@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
-from aiokube.runtime.queue import QueueClosed, WorkQueue
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import QueueClosed, WorkQueue
 
 KEYS = st.sampled_from("abcde")
 # Whole numbers, so that deadlines coincide often and no rounding blurs the model.

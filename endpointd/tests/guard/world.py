@@ -15,11 +15,11 @@ from aiokube.api.endpoints import ENDPOINTS, Endpoints
 from aiokube.api.meta import ObjectKey, ObjectReference
 from aiokube.api.resource import Resource, WatchError
 from aiokube.client.watchlines import LineSplitter
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.builders import address_number
 from aiokube.testing.memory_server import MemoryServer
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.endpoints.controller import EndpointsController, EndpointsSettings
 from endpointd.controllers.endpointslice.controller import EndpointSliceController, EndpointSliceSettings
 from endpointd.controllers.membership import Membership

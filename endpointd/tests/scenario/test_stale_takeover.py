@@ -15,10 +15,10 @@ from aiokube.runtime.controller import Controller
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.manager import Manager
 from aiokube.runtime.pacing import LoopPacer, Steps
-from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.builders import edited, make_endpoint, make_node, make_pod, make_service, make_slice
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, run_virtual
+from aiokube.work_queue import WorkQueue
 from endpointd.cli.assembly import FOLLOWING
 from endpointd.cli.assembly_parts import Begin, Workers
 from endpointd.controllers.endpointslice import controller as slices

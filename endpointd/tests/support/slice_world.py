@@ -14,10 +14,10 @@ from aiokube.api.core import Node, Pod, Service
 from aiokube.api.discovery import ENDPOINT_SLICES, EndpointSlice
 from aiokube.api.meta import ObjectKey, ObjectReference
 from aiokube.api.resource import WatchEvent
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.memory_server import Call, MemoryServer
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.endpointslice.controller import (
     EndpointSliceController,
     EndpointSliceSettings,

@@ -19,8 +19,8 @@ from aiokube.runtime.errors import (
 )
 from aiokube.runtime.pacing import LoopPacer
 from aiokube.runtime.permissions import with_hint
-from aiokube.runtime.queue import QueueClosed, WorkQueue
 from aiokube.runtime.reachability import Reachability
+from aiokube.work_queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 

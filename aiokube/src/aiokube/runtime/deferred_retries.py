@@ -5,8 +5,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reachability import Reachability
+from aiokube.work_queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from aiokube.api.meta import KubernetesObject, ObjectKey
 from aiokube.api.resource import Resource
 from aiokube.runtime.handler_registry import Handler
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 
 T = TypeVar("T", bound=KubernetesObject)
 K = TypeVar("K", bound=Hashable)

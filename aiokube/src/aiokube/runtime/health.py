@@ -17,8 +17,8 @@ from aiokube.clock import Clock
 from aiokube.runtime.controller import ControllerStatistics
 from aiokube.runtime.errors import describe
 from aiokube.runtime.permissions import missing_right, with_hint
-from aiokube.runtime.queue import QueueStatistics
 from aiokube.runtime.reflector_settings import ReflectorSettings, ReflectorStatistics
+from aiokube.work_queue import QueueStatistics
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from aiokube.runtime.events import EventStatistics
 from aiokube.runtime.exposition import Family, Histogram, Labels, Sample, exponential_bounds
 from aiokube.runtime.informer import InformerStatistics
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 
 DEFAULT_PREFIX = "aiokube"
 QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
 
 
 class QueueTimes:
-    """Histograms of waiting and work times of a queue. Implements :class:`aiokube.runtime.queue.QueueObserver`."""
+    """Histograms of waiting and work times of a queue. Implements :class:`aiokube.work_queue.QueueObserver`."""
 
     __slots__ = ("waited", "worked")
 

@@ -30,9 +30,9 @@ from aiokube.runtime.leader_election import LeaderElector
 from aiokube.runtime.leader_election_fence import Fence
 from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.manager import Manager, NotReadyError, PartFailedError
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.shutdown import stop_on_signals
 from aiokube.runtime.store import Store
+from aiokube.work_queue import WorkQueue
 
 T = TypeVar("T", bound=KubernetesObject)
 

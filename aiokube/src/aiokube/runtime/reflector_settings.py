@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from aiokube.runtime.backoff import ExponentialBackoff
+from aiokube.backoff import ExponentialBackoff
 from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.watch_states import WatchRules
 

@@ -10,9 +10,9 @@ from aiokube.api.discovery import ENDPOINT_SLICES
 from aiokube.api.endpoints import ENDPOINTS
 from aiokube.api.meta import KubernetesObject, ObjectKey
 from aiokube.api.resource import Resource
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.client.rest import Client
 from aiokube.clock import Clock
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.runtime.controller import Controller, Reconcile
 from aiokube.runtime.events import ClientEventSink, EventWriter
 from aiokube.runtime.health import ElectorPulse
@@ -23,11 +23,11 @@ from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.manager import Manager, Runnable
 from aiokube.runtime.metrics import QueueTimes
 from aiokube.runtime.pacing import LoopPacer, Steps
-from aiokube.runtime.queue import QueueObserver, WorkQueue
 from aiokube.runtime.reachability import Reachability
 from aiokube.runtime.reflector_settings import ReflectorSettings
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.writer import Writer
+from aiokube.work_queue import QueueObserver, WorkQueue
 from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers, in_one_step
 from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics

@@ -12,7 +12,7 @@ from aiokube.runtime.events import EventStatistics
 from aiokube.runtime.exposition import Family, Sample, exposition
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from endpointd import __version__
 from endpointd.controllers.audit import AuditStatistics
 from endpointd.controllers.rejections import Rejections, rejection_families

@@ -27,8 +27,8 @@ from aiokube.api.meta import KubernetesObject, ObjectKey
 from aiokube.api.resource import Resource
 from aiokube.clock import Clock
 from aiokube.runtime.errors import describe
-from aiokube.runtime.queue import QueueObserver
 from aiokube.runtime.writer import Writer
+from aiokube.work_queue import QueueObserver
 from endpointd import __version__
 
 T = TypeVar("T", bound=KubernetesObject)

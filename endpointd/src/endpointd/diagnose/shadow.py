@@ -16,8 +16,8 @@ from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.clock import Clock
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.endpointslice.desired import service_of
 from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.topology import ZoneTable

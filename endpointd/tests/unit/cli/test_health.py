@@ -21,9 +21,9 @@ from aiokube.runtime.health import (
     watch_ready,
 )
 from aiokube.runtime.permissions import MissingRight, advice, missing_right, with_hint
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reflector_settings import Phase, ReflectorSettings, ReflectorStatistics
 from aiokube.testing.virtual_time import ManualClock, VirtualTimeLoop, run_virtual
+from aiokube.work_queue import WorkQueue
 
 FORBIDDEN = (
     'pods is forbidden: User "system:serviceaccount:kube-system:endpointd" cannot list resource "pods" '

@@ -9,9 +9,9 @@ from aiokube.api.endpoints import ENDPOINTS, LAST_CHANGE_TRIGGER_TIME_ANNOTATION
 from aiokube.api.meta import ObjectKey, ObjectMeta
 from aiokube.runtime.controller import Controller
 from aiokube.runtime.errors import ReconcileError
-from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.memory_server import MemoryServer
 from aiokube.testing.virtual_time import EPOCH, FakeClock, run_virtual
+from aiokube.work_queue import WorkQueue
 from endpointd.cli.tracing import Tracing, TracingSettings, TracingUnavailableError, open_tracing
 
 KEY = ObjectKey("shop", "web")

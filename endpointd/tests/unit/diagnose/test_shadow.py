@@ -16,10 +16,10 @@ from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey, ObjectMeta, key_of
 from aiokube.api.resource import WatchEvent
 from aiokube.runtime.controller import Controller
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.builders import edited, make_endpoint, make_node, make_pod, make_service, make_slice
 from aiokube.testing.virtual_time import FakeClock, VirtualTimeLoop, run_virtual
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.membership import Membership
 from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.shadow import (

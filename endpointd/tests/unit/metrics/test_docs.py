@@ -14,9 +14,9 @@ from aiokube.runtime.leader_election import LeaderElector
 from aiokube.runtime.leader_election_fence import Fence
 from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
-from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.memory_server import MemoryServer
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.cli.metrics import PREFIX, audit_families, lag_families, process_families
 from endpointd.controllers.audit import AuditCounts, AuditStatistics
 from endpointd.controllers.endpointslice.metrics import SliceMetrics

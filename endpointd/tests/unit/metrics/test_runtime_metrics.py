@@ -5,10 +5,10 @@ from aiokube.runtime.events import EventStatistics
 from aiokube.runtime.exposition import Family, exposition
 from aiokube.runtime.informer import InformerStatistics
 from aiokube.runtime.metrics import QueueTimes, event_families, informer_families, queue_families
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reflector_settings import ReflectorStatistics
 from aiokube.runtime.store import Store
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from tests.differential.metrics_text import Metric, parse_metrics
 
 MAIN = (("name", "main"),)

@@ -4,8 +4,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aiokube.runtime.exposition import Family, Sample, exposition
 from aiokube.runtime.metrics import QueueTimes
-from aiokube.runtime.queue import WorkQueue
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.cli.metrics import Metrics
 from endpointd.controllers.audit import Auditor
 from endpointd.controllers.endpointslice.metrics import SliceMetrics

@@ -8,7 +8,7 @@ from aiokube.api.apps import DAEMON_SETS, DaemonSet
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.client.errors import ForbiddenError, is_namespace_terminating
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.daemonset_plan import REVISION_LABEL, TOLERATIONS, plan_daemon_set
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pods import pod_of_template

@@ -10,7 +10,7 @@ from aiokube.client.errors import (
     is_namespace_terminating,
 )
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.deployment_plan import (
     REVISION,

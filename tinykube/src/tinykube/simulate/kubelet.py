@@ -10,7 +10,7 @@ from aiokube.client.errors import ConflictError, NotFoundError
 from aiokube.client.rest import STRATEGIC_MERGE_PATCH
 from aiokube.runtime.controller import RequeueAfter
 from aiokube.runtime.errors import ReconcileError
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.addresses import Addresses, AddressesExhaustedError
 from tinykube.simulate.annotations import annotation_overrides
 from tinykube.simulate.container_lifecycle import StartPlan

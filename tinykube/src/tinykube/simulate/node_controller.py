@@ -5,7 +5,7 @@ import msgspec
 from aiokube.api.meta import ObjectKey
 from aiokube.client.errors import AlreadyExistsError
 from aiokube.client.rest import STRATEGIC_MERGE_PATCH
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.nodes import (
     NOT_READY_TAINT,

@@ -5,7 +5,7 @@ from functools import partial
 from aiokube.api.apps import REPLICA_SETS, ReplicaSet
 from aiokube.api.meta import ObjectKey
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.pods import pod_of_template
 from tinykube.simulate.replicaset_plan import ReplicaSetPlan, plan_replica_set
 from tinykube.simulate.simulation_state import SimulationState

@@ -3,7 +3,7 @@
 from aiokube.api.apps import DEPLOYMENTS, Deployment
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.annotations import RESTART, RESTART_EVERY, annotation, seconds
 from tinykube.simulate.api import merge
 from tinykube.simulate.simulation_state import SimulationState

@@ -5,7 +5,7 @@ import msgspec
 from aiokube.api.meta import ObjectKey, key_of
 from aiokube.client.errors import ConflictError, NotFoundError
 from aiokube.client.rest import STRATEGIC_MERGE_PATCH
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pod_events import PodEvent
 from tinykube.simulate.pods import (

@@ -11,8 +11,8 @@ from aiokube.runtime.controller import Controller, ControllerStop, RequeueAfter
 from aiokube.runtime.events import ClientEventSink, EventWriter
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.manager import Manager, ManagerReport
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.runnables import Runnable
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate import (
     daemonset_controller,
     deployment_controller,

@@ -6,7 +6,7 @@ from aiokube.api.apps import STATEFUL_SETS, StatefulSet
 from aiokube.api.meta import ObjectKey
 from aiokube.client.errors import ForbiddenError, is_namespace_terminating
 from aiokube.runtime.controller import RequeueAfter
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.pods import SimulatedPod
 from tinykube.simulate.revision_plan import template_of
 from tinykube.simulate.revisions import Revisions

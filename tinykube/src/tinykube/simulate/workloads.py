@@ -16,8 +16,8 @@ from aiokube.client.errors import (
     NotFoundError,
     is_namespace_terminating,
 )
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
+from aiokube.work_queue import WorkQueue
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.pods import SIMULATED_PODS, SimulatedPod, controller_of
 from tinykube.simulate.simulation_state import SimulationState

@@ -9,12 +9,12 @@ import pytest
 from tests.unit.runtime.work.virtual import now, settle, virtually
 
 from aiokube.api.status import Status, StatusDetails
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.client.errors import ConnectionFailedError, api_error
 from aiokube.clock import SystemClock
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.runtime.controller import Controller, ControllerStop, RequeueAfter
 from aiokube.runtime.errors import ReconcileError
-from aiokube.runtime.queue import WorkQueue
+from aiokube.work_queue import WorkQueue
 
 Reconcile = Callable[[str], Awaitable[RequeueAfter | None]]
 

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.unit.runtime.work.virtual import now, settle, virtually
 
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.client.errors import ClientError, ConnectionFailedError, RequestTimedOutError
 from aiokube.clock import SystemClock
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.runtime.controller import Controller, RequeueAfter
 from aiokube.runtime.errors import ReconcileError, is_unavailable
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.reachability import Reachability
 from aiokube.testing.api_errors import status_error
+from aiokube.work_queue import WorkQueue
 
 REFUSED = ConnectionFailedError("localhost:6443: connection refused")
 UNAVAILABLE = status_error(503, "ServiceUnavailable", "no backend")

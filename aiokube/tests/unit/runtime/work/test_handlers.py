@@ -6,9 +6,9 @@ from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectMeta
 from aiokube.api.resource import WatchEvent
 from aiokube.runtime.handlers import enqueue
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 
 
 def owned(owner: str | None, version: int) -> Endpoints:

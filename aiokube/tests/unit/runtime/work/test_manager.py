@@ -16,9 +16,9 @@ from aiokube.runtime.controller import Controller, ControllerStop
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.manager import Manager, NotReadyError, PartFailedError, Runnable
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.runnables import InformerRunnable
 from aiokube.testing.fake_source import FakeSource
+from aiokube.work_queue import WorkQueue
 
 Story = list[tuple[float, str]]
 

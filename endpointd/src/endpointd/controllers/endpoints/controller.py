@@ -11,15 +11,15 @@ import msgspec
 from aiokube.api.core import Pod, Service
 from aiokube.api.endpoints import Endpoints
 from aiokube.api.meta import ObjectKey, key_of
+from aiokube.backoff import ExponentialBackoff
 from aiokube.clock import Clock
-from aiokube.runtime.backoff import ExponentialBackoff
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.events import EventRecorder
 from aiokube.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.store import Store
 from aiokube.runtime.writer import Writer
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.audit import differences
 from endpointd.controllers.endpoints.apply import EndpointsApplier, WriteFailure
 from endpointd.controllers.endpoints.plan import Nothing, is_published, plan_without_service

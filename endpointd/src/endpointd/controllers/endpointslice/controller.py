@@ -12,15 +12,15 @@ import msgspec
 from aiokube.api.core import SERVICES, Node, Pod, Service
 from aiokube.api.discovery import EndpointSlice
 from aiokube.api.meta import ObjectKey, key_of
+from aiokube.backoff import ExponentialBackoff
 from aiokube.clock import Clock
-from aiokube.runtime.backoff import ExponentialBackoff
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.events import EventRecorder, reference
 from aiokube.runtime.pacing import STEPS_A_YIELD, LoopPacer, Steps, run_at_once
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.store import Store
 from aiokube.runtime.writer import Writer
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.audit import differences
 from endpointd.controllers.endpointslice.apply import SliceApplier
 from endpointd.controllers.endpointslice.desired import service_of

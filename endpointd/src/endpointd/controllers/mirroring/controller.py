@@ -9,16 +9,16 @@ from aiokube.api.discovery import EndpointSlice
 from aiokube.api.endpoints import ENDPOINTS, Endpoints
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of
 from aiokube.api.resource import Resource
+from aiokube.backoff import ExponentialBackoff
 from aiokube.client.errors import ApiError, ClientError, is_gone
 from aiokube.clock import Clock
-from aiokube.runtime.backoff import ExponentialBackoff
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.events import EventRecorder, reference
 from aiokube.runtime.pacing import STEPS_A_YIELD, Steps, run_at_once
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.store import Store
 from aiokube.runtime.writer import Writer
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.indexes import SLICES_BY_SERVICE, service_names_of
 from endpointd.controllers.mirroring.desired import (
     Mirrored,

@@ -9,13 +9,13 @@ from aiokube.api.core import Pod, Service
 from aiokube.api.endpoints import ENDPOINTS, Endpoints
 from aiokube.api.meta import ObjectKey, ObjectReference
 from aiokube.api.resource import WatchEvent
-from aiokube.runtime.backoff import RetryLimiter
+from aiokube.backoff import RetryLimiter
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.events import EventType
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.memory_server import MemoryServer
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.endpoints.controller import RETRY_BACKOFF, EndpointsController, EndpointsSettings
 from endpointd.controllers.membership import Membership
 

@@ -13,15 +13,15 @@ from aiokube.api.endpoints import ENDPOINTS, EndpointAddress, EndpointPort, Endp
 from aiokube.api.meta import KubernetesObject, ObjectKey, ObjectMeta, ObjectReference, key_of
 from aiokube.api.resource import Resource, WatchEvent
 from aiokube.api.status import Status, StatusDetails
+from aiokube.backoff import RetryLimiter
 from aiokube.client.errors import ApiError, api_error
-from aiokube.runtime.backoff import RetryLimiter
 from aiokube.runtime.errors import ReconcileError
 from aiokube.runtime.events import EventType
-from aiokube.runtime.queue import WorkQueue
 from aiokube.runtime.store import Store
 from aiokube.testing.builders import make_service
 from aiokube.testing.memory_server import Call, MemoryServer
 from aiokube.testing.virtual_time import ManualClock
+from aiokube.work_queue import WorkQueue
 from endpointd.controllers.mirroring.controller import (
     QUEUE_NAME,
     RETRY_BACKOFF,

@@ -4,6 +4,7 @@ import asyncio
 
 from aiokube.api.times import format_time
 from aiokube.clock import Clock
+from aiokube.work_queue import WorkQueue
 from tinykube.server.custom.crd_definitions import resource_of
 from tinykube.server.custom.customresourcedefinitions import CLEANUP
 from tinykube.server.custom.kinds import CRDS, CustomKinds
@@ -17,8 +18,8 @@ from tinykube.server.custom.names import (
 )
 from tinykube.server.errors import StatusError
 from tinykube.server.json_access import get_list, get_object, get_str
-from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
+from tinykube.server.lifecycle.workers import lifecycle_queue, run_workers
 from tinykube.server.objects import JsonObject, StorageKey, metadata_of
 from tinykube.server.storage.model import Storage, StoredObject
 
@@ -37,12 +38,12 @@ class CrdController:
         self._clock = clock
         self._delete = delete
         self._update = update
-        self._queue: DelayQueue[str] = DelayQueue("custom resource definitions", clock)
+        self._queue: WorkQueue[str] = lifecycle_queue("custom resource definitions", clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.work(self.look), name="custom resource definitions")
+            group.create_task(run_workers(self._queue, self.look), name="custom resource definitions")
             group.create_task(self._follow(), name="custom resource definitions, followed")
 
     async def _follow(self) -> None:
@@ -60,7 +61,7 @@ class CrdController:
     def _look_at_all(self) -> None:
         """There are few of them, and what one lets go of another may be waiting for."""
         for stored in self._storage.heads_in(CRDS):
-            self._queue.put(stored.key.name)
+            self._queue.add(stored.key.name)
 
     async def look(self, name: str) -> None:
         """Bring one definition as far as it goes now. Raises StatusError where a deletion was refused."""
@@ -99,7 +100,7 @@ class CrdController:
         if refused:
             raise refused[0]
         if any(True for _ in self._storage.heads_in(resource)):
-            self._queue.put(stored.key.name, _LOOK_AGAIN_SECONDS)  # finalizers hold some of them
+            self._queue.add_after(stored.key.name, _LOOK_AGAIN_SECONDS)  # finalizers hold some of them
             return
         await self._release(stored, "InstanceDeletionCompleted", "removed all instances")
 

@@ -7,9 +7,10 @@ import msgspec
 
 from aiokube.api.times import parse_time
 from aiokube.clock import Clock
+from aiokube.work_queue import WorkQueue
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter
+from tinykube.server.lifecycle.workers import lifecycle_queue, run_workers
 from tinykube.server.objects import GroupResource, StorageKey
 from tinykube.server.registry.definition import Registry
 from tinykube.server.storage.model import Change, Storage, StoredObject
@@ -60,7 +61,7 @@ class Expiry:
         self._clock = clock
         self._delete = delete
         self._due: dict[StorageKey, float] = {}
-        self._queue: DelayQueue[StorageKey] = DelayQueue("expiry", clock)
+        self._queue: WorkQueue[StorageKey] = lifecycle_queue("expiry", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
@@ -93,15 +94,15 @@ class Expiry:
 
     def _set(self, key: StorageKey, delay_seconds: float) -> None:
         self._due[key] = self._clock.monotonic() + delay_seconds
-        self._queue.put(key, delay_seconds)
+        self._queue.add_after(key, delay_seconds)
 
     def _forget(self, key: StorageKey) -> None:
         self._due.pop(key, None)
-        self._queue.discard(key)
+        self._queue.forget(key)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._queue.work(self.look)
+        await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Delete an object whose time has come; one that was written since comes again when its new time has."""
@@ -111,7 +112,7 @@ class Expiry:
             return
         left_seconds = due - self._clock.monotonic()
         if left_seconds > 0:
-            self._queue.put(key, left_seconds)
+            self._queue.add_after(key, left_seconds)
             return
         try:
             await self._delete(key, stored.uid)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from aiokube.clock import Clock
+from aiokube.work_queue import WorkQueue
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.garbage_plan import (
     DeleteOwned,
     DropFinalizer,
@@ -17,6 +17,7 @@ from tinykube.server.lifecycle.garbage_plan import (
 from tinykube.server.lifecycle.interfaces import Deleter, Updater
 from tinykube.server.lifecycle.owners import OwnerGraph
 from tinykube.server.lifecycle.ownership import OwnerReference, OwnershipInfo, ownership_of
+from tinykube.server.lifecycle.workers import lifecycle_queue, run_workers
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Definition, Registry
 from tinykube.server.storage.model import Change, Storage, StoredObject
@@ -40,7 +41,7 @@ class GarbageCollector:
         self._delete = delete
         self._update = update
         self._graph = OwnerGraph()
-        self._queue: DelayQueue[StorageKey] = DelayQueue("garbage", clock)
+        self._queue: WorkQueue[StorageKey] = lifecycle_queue("garbage", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
@@ -62,11 +63,11 @@ class GarbageCollector:
 
     def _put(self, keys: Iterable[StorageKey]) -> None:
         for key in keys:
-            self._queue.put(key)
+            self._queue.add(key)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._queue.work(self.look)
+        await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Judge one object and do what is to be done about it."""

@@ -6,11 +6,12 @@ import msgspec
 
 from aiokube.api.times import parse_time
 from aiokube.clock import Clock
+from aiokube.work_queue import WorkQueue
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter
 from tinykube.server.lifecycle.namespace_plan import PODS
 from tinykube.server.lifecycle.ownership import ownership_of
+from tinykube.server.lifecycle.workers import lifecycle_queue, run_workers
 from tinykube.server.objects import GroupResource, StorageKey
 from tinykube.server.storage.model import Change, Storage, StoredObject
 
@@ -43,7 +44,7 @@ class GracefulDeletion:
         self._deleting: dict[str, set[StorageKey]] = {}
         """By node, the pods that are being deleted: a node that goes brings them here again."""
         self._node_of: dict[StorageKey, str] = {}
-        self._queue: DelayQueue[StorageKey] = DelayQueue("graceful", clock)
+        self._queue: WorkQueue[StorageKey] = lifecycle_queue("graceful", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
@@ -54,7 +55,7 @@ class GracefulDeletion:
                 self._note(stored)
         elif resource == NODES:
             for key in self._node_of:
-                self._queue.put(key)
+                self._queue.add(key)
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Take changes of one collection."""
@@ -67,7 +68,7 @@ class GracefulDeletion:
                     self._note(change.after)
             elif key.resource == NODES and change.type == "DELETED":
                 for pod in self._deleting.get(key.name, ()):
-                    self._queue.put(pod)
+                    self._queue.add(pod)
 
     def _note(self, stored: StoredObject) -> None:
         info = ownership_of(stored)
@@ -77,7 +78,7 @@ class GracefulDeletion:
         node = _DECODER.decode(stored.encoded).spec.node_name
         self._node_of[stored.key] = node
         self._deleting.setdefault(node, set()).add(stored.key)
-        self._queue.put(stored.key, self._left_seconds(info.deletion_timestamp))
+        self._queue.add_after(stored.key, self._left_seconds(info.deletion_timestamp))
 
     def _forget(self, key: StorageKey) -> None:
         node = self._node_of.pop(key, None)
@@ -87,7 +88,7 @@ class GracefulDeletion:
         pods.discard(key)
         if not pods:
             del self._deleting[node]
-        self._queue.discard(key)
+        self._queue.forget(key)
 
     def _left_seconds(self, deletion_timestamp: str) -> float:
         moment = parse_time(deletion_timestamp)
@@ -95,7 +96,7 @@ class GracefulDeletion:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._queue.work(self.look)
+        await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
         """Remove a pod whose grace period is over, if there is nobody else to."""
@@ -108,7 +109,7 @@ class GracefulDeletion:
             return  # another pod of the same name
         left_seconds = self._left_seconds(info.deletion_timestamp)
         if left_seconds > 0:
-            self._queue.put(key, left_seconds)
+            self._queue.add_after(key, left_seconds)
             return
         if not self._finish_all and self._storage.get(StorageKey(NODES, "", node)) is not None:
             return

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from aiokube.clock import Clock
+from aiokube.work_queue import WorkQueue
 from tinykube.server.errors import StatusError
-from tinykube.server.lifecycle.delay_queue import DelayQueue
 from tinykube.server.lifecycle.interfaces import Deleter, Make, Updater
 from tinykube.server.lifecycle.namespace_plan import plan_namespace, with_conditions
 from tinykube.server.lifecycle.ownership import OwnershipInfo, ownership_of
+from tinykube.server.lifecycle.workers import lifecycle_queue, run_workers
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.registry.definition import Registry
 from tinykube.server.storage.model import Change, Storage, StoredObject
@@ -34,7 +35,7 @@ class NamespaceCleaner:
         self._delete = delete
         self._update = update
         self._terminating: set[str] = set()
-        self._queue: DelayQueue[str] = DelayQueue("namespaces", clock)
+        self._queue: WorkQueue[str] = lifecycle_queue("namespaces", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
         """Take the whole of a collection."""
@@ -45,7 +46,7 @@ class NamespaceCleaner:
         else:
             # What is in these may have gone unseen.
             for name in self._terminating:
-                self._queue.put(name)
+                self._queue.add(name)
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Take changes of one collection."""
@@ -54,20 +55,20 @@ class NamespaceCleaner:
             if key.resource == NAMESPACES:
                 if change.type == "DELETED":
                     self._terminating.discard(key.name)
-                    self._queue.discard(key.name)
+                    self._queue.forget(key.name)
                 else:
                     self._note(change.after)
             elif key.namespace in self._terminating and change.type != "MODIFIED":
-                self._queue.put(key.namespace)
+                self._queue.add(key.namespace)
 
     def _note(self, stored: StoredObject) -> None:
         if ownership_of(stored).is_deleting:
             self._terminating.add(stored.key.name)
-            self._queue.put(stored.key.name)
+            self._queue.add(stored.key.name)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._queue.work(self.look)
+        await run_workers(self._queue, self.look)
 
     async def look(self, name: str) -> None:
         """Bring one namespace's deletion as far as it goes now. Raises StatusError where a deletion was refused."""

@@ -13,8 +13,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from aiokube.backoff import RetryLimiter, default_retry_limiter
 from aiokube.clock import Clock
-from aiokube.runtime.backoff import RetryLimiter, default_retry_limiter
 
 K = TypeVar("K", bound=Hashable)
 

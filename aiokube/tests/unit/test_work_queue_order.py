@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
-from aiokube.runtime.queue import QueueClosed, QueueObserver, WorkQueue
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.testing.virtual_time import ManualClock
 from aiokube.token_bucket import TokenBucket
+from aiokube.work_queue import QueueClosed, QueueObserver, WorkQueue
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from tests.unit.runtime.work.virtual import now, settle, virtually
 
+from aiokube.backoff import ExponentialBackoff, RetryLimiter
 from aiokube.clock import SystemClock
-from aiokube.runtime.backoff import ExponentialBackoff, RetryLimiter
-from aiokube.runtime.queue import QueueClosed, WorkQueue
+from aiokube.work_queue import QueueClosed, WorkQueue
 
 
 def new_queue() -> WorkQueue[str]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from aiokube.runtime.backoff import (
+from aiokube.backoff import (
     ExponentialBackoff,
     RetryLimiter,
     default_retry_limiter,
