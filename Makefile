@@ -9,7 +9,7 @@ AUDIT_STAMP := $(VENV)-audit/.installed
 PROJECTS := aiokube/pyproject.toml tinykube/pyproject.toml endpointd/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up audit sbom dist test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
+.PHONY: help up docs audit sbom dist test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
 
 # What holds for the oldest version, too: reading and writing it, the rights, the first run, the differential.
 OLDEST_TESTS := tests/contract/runtime tests/contract/client tests/cluster/test_permissions.py \
@@ -44,6 +44,11 @@ check: $(STAMP) ## format, lint, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+docs: $(STAMP) ## the documentation site in docs/_build/html: warnings are errors; examples and internal links are checked
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --quiet -b doctest -d docs/_build/doctrees docs docs/_build/doctest
+	$(BIN)/python scripts/check_site.py docs/_build/html
 
 test: $(STAMP) ## unit, property, contract and scenario tests
 	$(BIN)/python -m pytest -q -m "not cluster"
@@ -105,4 +110,4 @@ lock: ## update requirements/*.lock from the pyproject.toml of the packages
 		--no-emit-index-url --no-header --no-annotate --python-version 3.11 --quiet -o audit.lock
 
 clean: ## remove what make has set up
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
