@@ -68,7 +68,7 @@ class ChurnServer:
             EVENTS.full_name: self.events,
         }
 
-    def terse(self) -> Self:
+    def metadata_only(self) -> Self:
         """Return itself: here an answer costs nothing."""
         return self
 

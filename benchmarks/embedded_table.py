@@ -41,7 +41,7 @@ class Goal(msgspec.Struct, frozen=True):
         return f"{sign} {self.bound:.3g}x" if self.of == "theirs" else f"{sign} {self.bound:g}"
 
     def is_met(self, ours: Spread, ratio: Spread | None) -> bool | None:
-        """Tell whether the median shows it; None where that cannot be told."""
+        """Return whether the median shows it; None where that cannot be told."""
         shown = ratio if self.of == "theirs" else ours
         if shown is None:
             return None

@@ -69,6 +69,6 @@ def goal_of(row: Row) -> Goal | None:
 
 
 def is_met(row: Row, goal: Goal) -> bool | None:
-    """Tell whether a row shows what it is to, by the median of the runs; None where it cannot be told."""
+    """Return whether a row shows what it is to, by the median of the runs; None where it cannot be told."""
     shown = row.ratio if goal.of == "theirs" else row.ours
     return shown.median <= goal.at_most if shown is not None else None

@@ -176,19 +176,19 @@ class Judge:
     # ------------------------------------------------------------------------------------- the verdict
 
     def is_pod_right(self, pod: ObjectKey) -> bool:
-        """Tell whether the slices publish a pod as expected, once."""
+        """Return whether the slices publish a pod as expected, once."""
         return pod not in self._wrong_pods
 
     def are_slices_right(self) -> bool:
-        """Tell whether all slices are as they should be."""
+        """Return whether all slices are as they should be."""
         return not self._wrong_pods and not self._wrong_slices
 
     def are_endpoints_right(self) -> bool:
-        """Tell whether all Endpoints are as they should be; always, where they are not judged."""
+        """Return whether all Endpoints are as they should be; always, where they are not judged."""
         return not self.judge_endpoints or not self._wrong_endpoints
 
     def is_empty(self) -> bool:
-        """Tell whether nothing is published at all, no empty object either."""
+        """Return whether nothing is published at all, no empty object either."""
         return not self._slices and not self._endpoints
 
     def complaint(self) -> str:

@@ -1,13 +1,14 @@
-"""Write tinykube/src/tinykube/server/schema/types/*.types: what upstream's types are, a line a field.
+"""Generate tinykube/src/tinykube/server/schema/types/*.types: upstream's types, one line per field.
 
-Names, numbers, pointers and patch keys are read from the Go types, what clients are told (list types, enums, published
-defaults, what is required) from the OpenAPI v3 documents of a running kube-apiserver. The defaults that a server fills
-in are functions upstream; those that need nothing but the absence of a field are listed below. No descriptions are read:
-those (types/*.about) are written by hand, and tinykube/tests/unit/server/schema/test_descriptions.py tells what they lack.
+Names, numbers, pointers and patch keys come from the Go types; list types, enums, published defaults and
+required fields come from the OpenAPI v3 documents of a running kube-apiserver. The server's defaults are
+functions upstream; those that depend only on the absence of a field are listed below. Descriptions are not
+read: they are written by hand (types/*.about), and tinykube/tests/unit/server/schema/test_descriptions.py
+lists the missing ones.
 
     python scripts/generate_types.py --go-modules "$(go env GOMODCACHE)/k8s.io" --openapi DIRECTORY
 
-DIRECTORY holds the answers to /openapi/v3/<path> as <path with __ for each slash>.json.
+DIRECTORY has the response to each /openapi/v3/<path> in <path with __ for each slash>.json.
 """
 
 import argparse
@@ -23,7 +24,7 @@ OUT = Path(__file__).parent.parent / "tinykube/src/tinykube/server/schema/types"
 
 @dataclass(frozen=True)
 class Source:
-    """A Go package, and the kinds of it that are described, with all they are made of."""
+    """A Go package, and the kinds in it to describe, with all types they use."""
 
     module: str
     folder: str
@@ -160,7 +161,8 @@ SPECIAL = {
 }
 BASIC = {"string", "bool", "int32", "int64", "float64"}
 
-# What a server fills in where nothing is given: <type>.<field>, and where it depends on a sibling, what that has to be.
+# Defaults that the server sets on absent fields: <type>.<field>, and the required value of a sibling if it
+# depends on one.
 DEFAULTS: dict[str, Any] = {
     "core_v1.PodSpec.dnsPolicy": "ClusterFirst",
     "core_v1.PodSpec.restartPolicy": "Always",
@@ -251,7 +253,7 @@ DEEP = {"core_v1.Pod": {"spec.enableServiceLinks": True}}
 
 @dataclass
 class GoField:
-    """A field as its Go line says it."""
+    """A JSON field of a Go struct."""
 
     go_type: str
     tags: dict[str, str]
@@ -260,7 +262,7 @@ class GoField:
 
 @dataclass
 class GoPackage:
-    """What a package's types.go declares."""
+    """The type declarations of a package's types.go."""
 
     imports: dict[str, str]
     structs: dict[str, list[GoField]] = field(default_factory=dict)
@@ -268,7 +270,7 @@ class GoPackage:
 
 
 def module_folder(root: Path, module: str) -> Path:
-    """Return the folder of a module, whatever its version; the newest of several."""
+    """Return the folder of a module; the newest version if there are several."""
     found = sorted(root.glob(f"{module}@v*"))
     if not found:
         sys.exit(f"generate_types: {root} has no module {module}: run go mod download")
@@ -276,7 +278,7 @@ def module_folder(root: Path, module: str) -> Path:
 
 
 def read_go(folder: Path) -> GoPackage:
-    """Read the type declarations of a package."""
+    """Parse the type declarations of a package."""
     package = GoPackage({})
     files = [path for path in sorted(folder.glob("*.go")) if path.name.startswith(("types", "watch.go"))]
     for path in files:
@@ -296,7 +298,7 @@ def read_go(folder: Path) -> GoPackage:
 
 
 def go_field(line: str) -> GoField | None:
-    """Read one line of a struct; ``None`` for one that declares no JSON field."""
+    """Parse one line of a struct; ``None`` if it declares no JSON field."""
     match = re.match(r"^\t(?:(\w+)\s+)?([\w.*\[\]]+)\s+`(.*)`", line)
     if match is None:
         return None
@@ -307,7 +309,7 @@ def go_field(line: str) -> GoField | None:
 
 
 class Writer:
-    """Turns what was read into lines."""
+    """Emits the lines of the description files."""
 
     def __init__(self, packages: dict[str, GoPackage], schemas: dict[str, dict[str, Any]]) -> None:
         self.packages = packages
@@ -316,13 +318,13 @@ class Writer:
         self.used_defaults: set[str] = set()
 
     def want(self, package: str, name: str) -> None:
-        """Ask for a type, once."""
+        """Request a type; repeated requests are ignored."""
         if name not in self.wanted[package]:
             self.wanted[package].append(name)
-            self.describe(package, name)  # asks for what it is made of
+            self.describe(package, name)  # requests its field types
 
     def resolve(self, package: str, go_type: str) -> str:
-        """Return the name with its package, ``core_v1.PodSpec``; or of no described package, ``types.UID``."""
+        """Return the qualified name, ``core_v1.PodSpec``, or an undescribed type such as ``types.UID``."""
         if "." not in go_type:
             return f"{package}.{go_type}"
         alias, name = go_type.split(".")
@@ -330,7 +332,7 @@ class Writer:
         return f"{target}.{name}" if target else go_type
 
     def type_text(self, package: str, go_type: str, home: str) -> str:
-        """Return a type in the notation of the files."""
+        """Return a type in the notation of the description files."""
         if go_type in SPECIAL:
             return SPECIAL[go_type]
         if go_type.startswith("*"):
@@ -357,7 +359,7 @@ class Writer:
     def describe(self, package: str, name: str) -> list[str]:
         """Return the lines of a type."""
         full = f"{package}.{name}"
-        # A type that is only ever inlined is not published: its fields are, with those of the type it is part of.
+        # A type that is only inlined is not published; its fields are published as those of its host.
         host = INLINED_IN.get(full, name)
         schema = self.schemas.get(f"{SOURCES[package].openapi}.{host}", {})
         kinds = schema.get("x-kubernetes-group-version-kind", [])
@@ -384,7 +386,7 @@ class Writer:
         return lines
 
     def row(self, package: str, name: str, one: GoField, schema: dict[str, Any]) -> list[str] | None:
-        """Return the words of one field."""
+        """Return the words that describe one field."""
         if one.embedded and one.go_type.endswith("TypeMeta"):
             return None
         number = next(
@@ -402,7 +404,7 @@ class Writer:
             words.append("always")
         if "omitzero" in options:
             words.append("omitzero")
-        words += self.told(schema, json_name)
+        words += self.published_facts(schema, json_name)
         full = f"{package}.{name}.{json_name}"
         prop = schema.get("properties", {}).get(json_name, {})
         words += self.default(full, prop.get("default"), "always" in words, one.go_type.startswith("*"))
@@ -415,7 +417,7 @@ class Writer:
         return words
 
     def default(self, full: str, published: Any, always: bool, pointer: bool) -> list[str]:
-        """Return what a server fills in, and what it says it does where that is no zero of what is always written."""
+        """Return the server's default, and the published one if it differs and is always written."""
         words = []
         if full in DEFAULTS:
             self.used_defaults.add(full)
@@ -429,18 +431,18 @@ class Writer:
             and published != {}
             and not (always and not pointer and published in ("", 0, False))
         ):
-            # A zero that is no pointer's says nothing to a server: it is only told.
-            told_only = published in ("", 0, False) and not pointer
+            # A zero default of a field that is not a pointer has no effect in a server: it is only published.
+            published_only = published in ("", 0, False) and not pointer
             words += (
                 [f"published={json.dumps(published)}"]
-                if told_only
+                if published_only
                 else [f"default={json.dumps(published)}", "published"]
             )
         return words
 
     @staticmethod
-    def told(schema: dict[str, Any], json_name: str) -> list[str]:
-        """Return what OpenAPI says of a field."""
+    def published_facts(schema: dict[str, Any], json_name: str) -> list[str]:
+        """Return the properties of a field that OpenAPI publishes."""
         words = []
         prop = schema.get("properties", {}).get(json_name, {})
         if json_name in schema.get("required", ()):
@@ -450,7 +452,7 @@ class Writer:
             words.append(f"list={listed}" + (f":{keys}" if keys else ""))
         if mapped := prop.get("x-kubernetes-map-type"):
             words.append(f"map={mapped}")
-        # The enum may be that of the items of a list, or of the values of a map.
+        # The enum may apply to the items of a list or the values of a map.
         values = (
             prop.get("enum")
             or prop.get("items", {}).get("enum")
@@ -462,7 +464,7 @@ class Writer:
 
 
 def main() -> None:
-    """Read, and write one file a package."""
+    """Read the sources and write one file per package."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -484,8 +486,8 @@ def main() -> None:
     OUT.mkdir(exist_ok=True)
     for name, source in SOURCES.items():
         lines = [
-            f"# The types of {source.group or 'core'}/{source.version}: facts, a line a field. Written by",
-            "# scripts/generate_types.py; model.py says what the words mean.",
+            f"# The types of {source.group or 'core'}/{source.version}, one line per field. Generated by",
+            "# scripts/generate_types.py; model.py explains the notation.",
             f"package {name} group={source.group} version={source.version} openapi={source.openapi}",
         ]
         for type_name in sorted(writer.wanted[name]):

@@ -1,14 +1,14 @@
 """A Kubernetes client and controller runtime for asyncio.
 
-Everything that a controller needs is imported from here; what this module does not list is private. Each name is
-loaded when it is first used, so that ``import aiokube`` costs nothing.
+Everything that a controller needs is imported from here; every name that this module does not list is
+private. Names are loaded on first use, so ``import aiokube`` itself is cheap.
 """
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "__version__",
-    # A controller as a function, and a program of one call.
+    # Controllers as functions, and programs in one call.
     "controller",
     "run",
     "Context",
@@ -27,7 +27,7 @@ __all__ = [
     "Client",
     "load_config",
     "ClusterConfig",
-    # Objects: what they have in common, and how a type of yours is tied to a kind.
+    # Objects: common types, and the binding of your own types to kinds.
     "Resource",
     "ObjectKey",
     "ObjectMeta",
@@ -35,7 +35,7 @@ __all__ = [
     "ObjectReference",
     "LabelSelector",
     "key_of",
-    # The usual kinds; PodSpec, Container and all other parts of these are in aiokube.api.kinds.
+    # Common kinds; PodSpec, Container and their other types are in aiokube.api.kinds.
     "Pod",
     "PODS",
     "Service",
@@ -72,28 +72,28 @@ __all__ = [
     "LEASES",
     "Event",
     "EVENTS",
-    # Caches: the objects of one resource, kept up to date.
+    # Caches: up-to-date copies of the objects of one resource.
     "Informer",
     "Store",
     "Lister",
     "wait_all_synced",
-    # The parts that run() is made of, to assemble a program of your own.
+    # The building blocks of run(), for programs with custom wiring.
     "WorkQueue",
     "enqueue",
     "enqueue_many",
     "Controller",
     "Manager",
     "stop_on_signals",
-    # Kubernetes Events, which people see in kubectl describe.
+    # Kubernetes Events, as shown by kubectl describe.
     "EventRecorder",
     "EventWriter",
     "ClientEventSink",
     "reference",
-    # Several replicas, one of which writes.
+    # Leader election: several replicas, of which one writes.
     "LeaderElector",
     "Fence",
     "FencedWriter",
-    # Errors: the server refused, no proper answer came, the configuration is wrong.
+    # Errors: refused requests, failed connections, invalid configuration.
     "ClientError",
     "ApiError",
     "NotFoundError",
@@ -109,7 +109,7 @@ __all__ = [
     "ConfigError",
     "PartialTypeError",
     "is_namespace_terminating",
-    # Time, injected.
+    # Injected time.
     "Clock",
     "SystemClock",
     # Media types of Client.patch.
@@ -218,7 +218,7 @@ _MODULES = {
     "STRATEGIC_MERGE_PATCH": "client.rest",
 }
 
-TYPE_CHECKING = False  # typing's own would have to be imported
+TYPE_CHECKING = False  # importing typing's would cost start-up time
 if TYPE_CHECKING:
     from aiokube.api.config import CONFIG_MAPS, SECRETS, ConfigMap, Secret
     from aiokube.api.coordination import LEASES, Lease
@@ -306,7 +306,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first used."""
+    """Load a public name on first use."""
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'aiokube' has no attribute {name!r}")
@@ -318,5 +318,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, for completion."""
+    """Return the public names, for tab completion."""
     return __all__

@@ -1,6 +1,6 @@
-"""The one clock and the one source of chance, injected from the top.
+"""The one clock and the one random source, both injected by the caller.
 
-Nothing below the command line reads time or chance by itself (the linter holds it), so a test can run a
+No other module reads the time or a random number directly (the linter enforces this), so a test can run a
 day of backoff in a millisecond and replay any jitter from its seed.
 """
 
@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time as the program sees it."""
+    """A source of time: monotonic seconds, wall-clock time and sleep."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for every timer and every lag. The origin means nothing."""
+        """Return seconds that never go back, for timers and latencies; the origin is arbitrary."""
         ...
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC, timezone-aware: for what people and other machines read."""
+        """Return the current time in UTC, timezone-aware, for people and other machines."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -27,17 +27,17 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the running event loop: virtual where the loop is, as in tests."""
+    """The clock of the running event loop; virtual if the loop's time is virtual, as in tests."""
 
     def monotonic(self) -> float:
-        """Return the loop's time inside a loop, the system's outside of one (both monotonic)."""
+        """Return the loop's time inside a loop and the system's outside of one; both are monotonic."""
         try:
             return asyncio.get_running_loop().time()
         except RuntimeError:
             return time.monotonic()  # noqa: TID251 - the one place
 
     def wall(self) -> datetime:
-        """Return the system's time of day in UTC."""
+        """Return the system's current time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:

@@ -1,13 +1,13 @@
-"""A rate limit with a burst, for requests of a client and for retries of a queue."""
+"""A rate limit with a burst, for client requests and for queue retries."""
 
 from aiokube.clock import Clock
 
 
 class TokenBucket:
-    """Turns at a steady rate after a burst: ``per_second`` tokens flow in, at most ``burst`` are ready.
+    """A token bucket: refills at ``per_second`` up to ``burst`` tokens.
 
-    First come, first served. A turn can be reserved ahead (later callers then wait longer), taken only if it is
-    ready now, or awaited. Raises ValueError for a rate or a burst that is not positive.
+    Callers are served in order. A token can be reserved ahead of time (later callers then wait longer),
+    taken only if one is available, or awaited. Raises ValueError if the rate or the burst is not positive.
     """
 
     def __init__(self, *, per_second: float, burst: int, clock: Clock) -> None:
@@ -22,13 +22,13 @@ class TokenBucket:
         self._counted_at = clock.monotonic()
 
     def reserve(self) -> float:
-        """Take a turn, now or later, and return how many seconds ahead it is (0 for now)."""
+        """Reserve a token and return the seconds until it is available (0 if it is available now)."""
         self._flow()
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self.per_second)
 
     def take(self) -> bool:
-        """Take a turn if one is ready; return whether there was one."""
+        """Take a token if one is available; return whether it was."""
         self._flow()
         if self._tokens < 1.0:
             return False
@@ -36,7 +36,7 @@ class TokenBucket:
         return True
 
     async def acquire(self) -> None:
-        """Return when it is the caller's turn. A cancelled caller gives its turn back to later callers."""
+        """Wait for a token. A cancelled caller returns its token for later callers."""
         delay_seconds = self.reserve()
         if delay_seconds <= 0.0:
             return

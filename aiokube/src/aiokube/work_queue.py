@@ -268,7 +268,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def closed(self) -> bool:
-        """Tell whether :meth:`close` was called."""
+        """Return whether :meth:`close` was called."""
         return self._closed
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""YAML as kubectl and kube-apiserver read it: the values that Go's library gives it, as JSON has them.
+"""YAML as kubectl and kube-apiserver read it: the values of Go's YAML library, as JSON.
 
-``y`` and ``yes`` are true, ``0777`` is 511, ``1_000.5`` is a number; dates, times of day and ``=`` are texts; keys are texts;
-``.inf`` has no JSON and is refused. Depth, size and the growth by aliases are bounded, whatever the text: nothing here
-recurses over the input.
+``y`` and ``yes`` are true, ``0777`` is 511, ``1_000.5`` is a number; dates, times of day and ``=`` are
+strings; keys are strings; ``.inf`` is refused because JSON cannot represent it. Depth, size and alias
+expansion are bounded for any input, and no code here recurses over the input.
 """
 
 import base64
@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"([-+]?)(?:0[bB]([01]+)|0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+
 _BASES = (2, 16, 8, 10)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _LONGEST_INTEGER = 70
-"""Characters of the longest number that can have 64 bits: in binary, with a sign and a prefix."""
+"""Length of the longest 64-bit number: in binary, with a sign and a prefix."""
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = object()
@@ -39,24 +39,24 @@ _UNSET = object()
 
 
 class YamlError(ValueError):
-    """A text that is no YAML, is out of bounds, or holds what JSON cannot say; in one line that quotes no value."""
+    """Invalid YAML, exceeded limits, or a value that JSON cannot represent; one line that quotes no value."""
 
     def __init__(self, problem: str, line: int | None = None, *, context: str = "") -> None:
         self.reason = problem
-        """What is wrong, without what the parser was doing."""
+        """The problem without the parser's context."""
         self.problem = f"{context} {problem}" if context else problem
         self.line = line
         super().__init__(self.problem if line is None else f"line {line}: {self.problem}")
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How much a text may ask for."""
+    """Limits on the size and complexity of a document."""
 
     max_bytes: int = 128 * 1024 * 1024
     max_depth: int = 300
     max_written_values: int = 20_000_000
     max_values_from_aliases: int = 100_000
-    """How many values aliases may add to those that are written out: aliases of aliases grow without end."""
+    """Values that aliases may add to the literal ones; nested aliases grow exponentially."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -68,15 +68,15 @@ class Document(msgspec.Struct, frozen=True):
     line: int
     value: Any
     duplicates: tuple[tuple[int, str], ...] = ()
-    """Keys that are there twice in one mapping, with the line of the second; the last value counts. At most 100."""
+    """Duplicate keys of a mapping, with the line of the second; the last value wins. At most 100."""
     key_lines: dict[str, int] = {}
-    """The lines of the keys of the outermost mapping."""
+    """The line of each key of the top-level mapping."""
 
 
 def read_documents(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Iterator[Document]:
-    """Read the documents of a stream, one by one; an empty one has the value None.
+    """Read the documents of a stream one by one; the value of an empty document is None.
 
-    Raises :class:`YamlError` where the next one cannot be read.
+    Raises :class:`YamlError` if the next document is invalid.
     """
     if len(text) > limits.max_bytes:
         raise YamlError(f"this is larger than {limits.max_bytes} bytes")
@@ -85,7 +85,7 @@ def read_documents(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Iterat
         loader = _Loader(text)
         while loader.check_event():
             if isinstance(loader.get_event(), yaml.DocumentStartEvent):
-                yield _Reading(limits).document(loader)
+                yield _DocumentReader(limits).document(loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
@@ -100,7 +100,7 @@ def read_documents(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Iterat
 
 
 def read_document(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Document:
-    """Read the first document of a stream; its value is None where there is none. Raises :class:`YamlError`."""
+    """Read the first document of a stream, None if it is empty. Raises :class:`YamlError`."""
     documents = read_documents(text, limits)
     try:
         return next(documents, Document(1, None))
@@ -109,7 +109,7 @@ def read_document(text: bytes | str, limits: Limits = DEFAULT_LIMITS) -> Documen
 
 
 class _Frame:
-    """A collection that is being read."""
+    """A collection under construction."""
 
     __slots__ = ("anchor", "count", "depth", "key", "line", "own", "value")
 
@@ -121,31 +121,31 @@ class _Frame:
         self.key: Any = _UNSET
         self.line = 0
         self.own: dict[str, int] = {}
-        """The lines of the keys that are written here, not merged."""
+        """The lines of the literal keys, without merged ones."""
 
 
 class _Anchored(msgspec.Struct, frozen=True):
-    """A value that aliases stand for: with how many values it has, and how deep they are nested."""
+    """The value of an anchor, with its number of values and its depth."""
 
     value: Any
     count: int
     depth: int
 
 
-class _Reading:
-    """One document, from its events."""
+class _DocumentReader:
+    """Builds one document from parser events."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._written = 0
         self._from_aliases = 0
         self._anchors: dict[str, _Anchored | None] = {}
-        """None while the value is being read."""
+        """None while the value of the anchor is being read."""
         self._duplicates: list[tuple[int, str]] = []
         self._key_lines: dict[str, int] = {}
 
     def document(self, loader: Any) -> Document:
-        """Return the document whose start has been read."""
+        """Return the document whose start event has been consumed."""
         stack: list[_Frame] = []
         line = 0
         while True:
@@ -163,7 +163,7 @@ class _Reading:
                 if len(stack) >= self._limits.max_depth:
                     raise YamlError("exceeded max depth", at)
                 if stack and isinstance(stack[-1].value, dict) and stack[-1].key is _UNSET:
-                    raise YamlError("a key must be a text", at)
+                    raise YamlError("a key must be a string", at)
                 is_mapping = isinstance(event, yaml.MappingStartEvent)
                 stack.append(_Frame({} if is_mapping else [], event.anchor))
                 if event.anchor is not None:
@@ -221,7 +221,7 @@ class _Reading:
 
 
 def _merge(into: dict[str, Any], value: Any, line: int) -> None:
-    """Merge as Go's library does: at its place, so that a later key wins; of a list, the first mapping wins."""
+    """Merge like Go's library: in place, so that a later key wins; in a list, the first mapping wins."""
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, dict) for part in parts):
         raise YamlError("map merge requires map or sequence of maps as the value", line)
@@ -230,7 +230,7 @@ def _merge(into: dict[str, Any], value: Any, line: int) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """Copy a value, so that nothing is shared between places; it is nested no deeper than allowed."""
+    """Copy a value, so that two places never share it; the depth is within the limit."""
     if isinstance(value, dict):
         made = {}
         for key, item in value.items():
@@ -254,7 +254,7 @@ def _key_text(key: Any, line: int) -> str:
     if isinstance(key, float):
         special = {math.inf: ".inf", -math.inf: "-.inf"}.get(key, ".nan" if math.isnan(key) else "")
         return special or repr(key).removesuffix(".0")
-    raise YamlError("a key must be a text", line)
+    raise YamlError("a key must be a string", line)
 
 
 def _scalar(event: Any, line: int, *, is_key: bool) -> Any:
@@ -292,7 +292,7 @@ _CHECKS: dict[str, Any] = {
 
 
 def _plain(text: str) -> Any:
-    """Return what a text without quotes and tag stands for."""
+    """Return the value of an untagged plain scalar."""
     if text in _NULLS:
         return None
     if text in _BOOLEANS:

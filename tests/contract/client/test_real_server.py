@@ -365,7 +365,7 @@ async def test_a_client_outlives_the_server_and_too_old_a_watch_is_told(
             client.watch(ENDPOINTS, resource_version=first.resource_version)
         )
         await asyncio.to_thread(control_plane.kill_apiserver)
-        with pytest.raises(TransportError, match="broke inside the answer"):
+        with pytest.raises(TransportError, match="broke within the response"):
             await drain(batches)
     with pytest.raises(ConnectionFailedError, match="Connection refused"):
         await client.get(ENDPOINTS, first.key)

@@ -1,1 +1,1 @@
-"""What is on the wire: msgspec types, one module an API group; selectors, quantities, canonical order."""
+"""Wire types: one module of msgspec types per API group, plus selectors, quantities and addresses."""

@@ -1,8 +1,8 @@
-"""IP addresses as the controllers read and print them (behaviour 0.4).
+"""Parsing and printing of IP addresses (behaviour 0.4).
 
-Reading is lenient, because addresses with leading zeros are stored in old clusters and mean decimal there;
-printing is canonical, because consumers compare text. Both follow what Kubernetes does for the same text, which
-``ipaddress`` does not: that refuses leading zeros and prints mapped addresses as IPv6.
+Parsing is lenient, because old clusters store addresses with leading zeros, which are decimal there;
+printing is canonical, because clients compare strings. Both match Kubernetes. ``ipaddress`` does not: it
+refuses leading zeros and prints IPv4-mapped addresses as IPv6.
 """
 
 import re
@@ -20,11 +20,11 @@ _GROUPS = 8
 
 
 def canonical_ip(text: str) -> str | None:
-    """Return an address in its one canonical form, None where the text is no address.
+    """Return an address in its canonical form, None if the text is not an address.
 
-    IPv4 loses leading zeros (which are decimal, never octal). IPv6 is lower-case, its longest run of two or
-    more zero groups (the first of equals) is ``::``. An IPv4-mapped address (``::ffff:1.2.3.4``) is the IPv4
-    address. Zones (``%eth0``), prefixes and surrounding spaces make it no address.
+    IPv4 loses leading zeros (which are decimal, never octal). IPv6 is lower-case, and its longest run of two
+    or more zero groups (the first of equals) becomes ``::``. An IPv4-mapped address (``::ffff:1.2.3.4``)
+    becomes IPv4. Text with a zone (``%eth0``), a prefix length or surrounding spaces is not an address.
     """
     if _is_canonical_ipv4(text) is not None:
         return text
@@ -32,7 +32,7 @@ def canonical_ip(text: str) -> str | None:
 
 
 def ip_family(text: str) -> Family | None:
-    """Return the family of an address, None where the text is no address. IPv4-mapped counts as IPv4."""
+    """Return the family of an address, None if the text is not an address. IPv4-mapped counts as IPv4."""
     if _is_canonical_ipv4(text) is not None:
         return "IPv4"
     canonical = _parse_and_print(text)
@@ -42,17 +42,17 @@ def ip_family(text: str) -> Family | None:
 
 
 def rejected_range(canonical: str) -> str | None:
-    """Return the range of a canonical address in which the API server accepts no endpoint, None where it does.
+    """Return the range because of which the API server refuses an endpoint address, None if it accepts it.
 
-    The rule is the server's own, for Endpoints and EndpointSlices alike: an endpoint is not unspecified, loopback,
-    link-local or link-local multicast.
+    The rule is the server's, for Endpoints and EndpointSlices alike: unspecified, loopback, link-local and
+    link-local multicast addresses are refused.
     """
     if canonical.startswith(_SUSPECT):
         return _rejected_range(canonical)
     return None
 
 
-_SUSPECT = ("127.", "169.254.", "224.0.0.", "0.0.0.0", "::", "fe", "ff")  # noqa: S104 - not to listen on
+_SUSPECT = ("127.", "169.254.", "224.0.0.", "0.0.0.0", "::", "fe", "ff")  # noqa: S104 - compared, never bound
 
 
 def _rejected_range(canonical: str) -> str | None:
@@ -118,7 +118,7 @@ def _parse_ipv6(text: str) -> bytes | None:
 
 
 def _parse_groups(text: str, *, may_end_in_ipv4: bool) -> bytes | None:
-    """Return the bytes of ``a:b:c``, or of ``a:b:1.2.3.4`` where an address may end so."""
+    """Return the bytes of ``a:b:c``, or of ``a:b:1.2.3.4`` if the address may end in IPv4 notation."""
     if not text:
         return b""
     packed = bytearray()

@@ -1,7 +1,7 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions (apps/v1), as far as controllers read them.
+"""Read-only projections of the workloads in apps/v1, and of ControllerRevisions.
 
-Projections, for reading only: specs are changed with patches. Statuses are complete in the counts and conditions that
-controllers write, and encode every field, so that a merge patch of one replaces what was there.
+Specs are changed with patches. Statuses have all counts and conditions that controllers write, and encode
+every field, so that a merge patch of a status replaces the previous values.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from aiokube.api.resource import Resource
 from aiokube.api.selectors import LabelSelector
 
 Template = dict[str, Any]
-"""A pod template as JSON: it is handed on whole, so nothing of it is left out."""
+"""A pod template as JSON; it is copied unchanged, so it keeps all fields."""
 
 IntOrPercent = int | str
 
@@ -33,7 +33,7 @@ class WorkloadCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class RollingUpdateDeployment(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a rolling update may go beyond and below the number of replicas."""
+    """Limits on the number of pods above and below ``replicas`` during a rolling update."""
 
     max_surge: IntOrPercent | None = None
     max_unavailable: IntOrPercent | None = None
@@ -47,7 +47,7 @@ class DeploymentStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Deployment asks for."""
+    """The desired state of a Deployment."""
 
     replicas: int = 1
     selector: LabelSelector | None = None
@@ -60,7 +60,7 @@ class DeploymentSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Deployment has come to."""
+    """The observed state of a Deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -83,7 +83,7 @@ class Deployment(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReplicaSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a ReplicaSet asks for."""
+    """The desired state of a ReplicaSet."""
 
     replicas: int = 1
     selector: LabelSelector | None = None
@@ -92,7 +92,7 @@ class ReplicaSetSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReplicaSetStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a ReplicaSet has come to."""
+    """The observed state of a ReplicaSet."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -113,7 +113,7 @@ class ReplicaSet(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RollingUpdateStatefulSet(msgspec.Struct, frozen=True, rename="camel"):
-    """Pods with an ordinal below ``partition`` keep the revision they have."""
+    """The rolling update of a StatefulSet: pods below ``partition`` keep their revision."""
 
     partition: int = 0
 
@@ -126,13 +126,13 @@ class StatefulSetStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StatefulSetOrdinals(msgspec.Struct, frozen=True, rename="camel"):
-    """Where the numbers begin."""
+    """The first ordinal of a StatefulSet."""
 
     start: int = 0
 
 
 class StatefulSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a StatefulSet asks for."""
+    """The desired state of a StatefulSet."""
 
     replicas: int = 1
     selector: LabelSelector | None = None
@@ -147,7 +147,7 @@ class StatefulSetSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StatefulSetStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a StatefulSet has come to."""
+    """The observed state of a StatefulSet."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -171,7 +171,7 @@ class StatefulSet(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RollingUpdateDaemonSet(msgspec.Struct, frozen=True, rename="camel"):
-    """How many nodes may be without a pod, or have two, during an update."""
+    """Limits on the number of nodes with no pod, or with two, during an update."""
 
     max_unavailable: IntOrPercent | None = None
     max_surge: IntOrPercent | None = None
@@ -185,7 +185,7 @@ class DaemonSetStrategy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DaemonSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a DaemonSet asks for."""
+    """The desired state of a DaemonSet."""
 
     selector: LabelSelector | None = None
     template: Template = {}
@@ -195,7 +195,7 @@ class DaemonSetSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DaemonSetStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a DaemonSet has come to."""
+    """The observed state of a DaemonSet."""
 
     observed_generation: int = 0
     desired_number_scheduled: int = 0
@@ -216,7 +216,7 @@ class DaemonSet(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ControllerRevision(msgspec.Struct, frozen=True, rename="camel"):
-    """One state of a StatefulSet's or DaemonSet's template; ``data`` is the patch that brings it back."""
+    """A revision of a StatefulSet's or DaemonSet's template; ``data`` is the patch that restores it."""
 
     metadata: ObjectMeta
     revision: int = 0

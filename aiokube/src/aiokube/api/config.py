@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets (v1), complete: fields of a newer server are kept, too. Binary values are ``bytes``."""
+"""ConfigMaps and Secrets (v1) with all fields, also of newer servers. Binary values are ``bytes``."""
 
 import msgspec
 
@@ -17,11 +17,11 @@ class ConfigMap(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     kind: str | None = "ConfigMap"
     api_version: str | None = "v1"
     unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
-    """Fields that a newer server has and these types do not: they are sent back with an update."""
+    """Fields from a newer server that this type does not know; sent back with an update."""
 
 
 class Secret(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Confidential values by key: base64 in JSON, ``bytes`` here. ``string_data`` is only ever written."""
+    """Confidential values by key: base64 in JSON, ``bytes`` here. ``string_data`` is write-only."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, bytes] | None = None
@@ -31,10 +31,10 @@ class Secret(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     kind: str | None = "Secret"
     api_version: str | None = "v1"
     unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
-    """Fields that a newer server has and these types do not: they are sent back with an update."""
+    """Fields from a newer server that this type does not know; sent back with an update."""
 
     def __repr__(self) -> str:
-        """Return which secret it is, and none of its values."""
+        """Return the name and keys of the secret without its values."""
         return f"Secret({self.metadata.key}, keys={sorted(self.data or {})})"
 
 

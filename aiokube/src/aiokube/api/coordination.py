@@ -1,4 +1,4 @@
-"""Lease (coordination.k8s.io/v1), complete: it is written."""
+"""Lease (coordination.k8s.io/v1) with all fields, for reading and writing."""
 
 import msgspec
 
@@ -7,9 +7,10 @@ from aiokube.api.resource import Resource
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Who holds the lease, and since when. Times are RFC 3339 texts with exactly six digits of the second.
+    """The holder of a lease and its timestamps, RFC 3339 with exactly six fractional digits.
 
-    ``None`` and an absent field are the same; ``""`` as the holder is written, and means nobody.
+    ``None`` and an absent field are equivalent; a holder of ``""`` is written and means that the lease is
+    free.
     """
 
     holder_identity: str | None = None
@@ -22,12 +23,12 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
 
     @property
     def holder(self) -> str:
-        """The holder's identity, ``""`` where nobody holds it."""
+        """The holder's identity, ``""`` if the lease is free."""
         return self.holder_identity or ""
 
 
 class Lease(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A right that one at a time has, as long as it is renewed."""
+    """A lock that one client holds for as long as it renews it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()

@@ -1,7 +1,8 @@
 """Pods, Services and Nodes: narrow projections, for reading only.
 
-A projection keeps the dozen fields that decide what is published, so that a cached pod takes about a kilobyte
-and two versions that do not differ here end the work at once. The types with all fields are in :mod:`aiokube.api.kinds`.
+A projection has only the dozen fields that affect published endpoints, so a cached pod takes about a
+kilobyte, and an update that changes no such field needs no further work. The complete types are in
+:mod:`aiokube.api.kinds`.
 """
 
 import sys
@@ -24,7 +25,7 @@ Labels = dict[str, str]
 
 _V = TypeVar("_V")
 _EMPTY_LABELS: Labels = {}
-# More than a page of a list has workloads; what is asked for goes on being kept.
+# More than the number of workloads in one page of a list; values in use stay in the pool.
 _shared_values: InternPool[Any, Any] = InternPool(8192)
 _shared_labels: InternPool[frozenset[tuple[str, str]], Labels] = InternPool(8192)
 
@@ -40,7 +41,7 @@ def _share_labels(labels: Labels | None) -> Labels:
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
-    """How a part of an object stands in JSON: every field may be absent or null."""
+    """The JSON form of a part of an object: every field may be absent or null."""
 
 
 class _MetaWire(_Wire):
@@ -73,7 +74,7 @@ class _ConditionWire(_Wire):
 
 
 def _condition(conditions: tuple[_ConditionWire, ...] | None, kind: str) -> _ConditionWire | None:
-    """Return the first condition of a type: the one that counts (behaviour 0.4)."""
+    """Return the first condition of a type, which is the one that counts (behaviour 0.4)."""
     for condition in conditions or ():
         if condition.type == kind:
             return condition
@@ -84,7 +85,7 @@ def _condition(conditions: tuple[_ConditionWire, ...] | None, kind: str) -> _Con
 
 
 class NamedPort(NamedTuple):
-    """A container port that a service can find by name."""
+    """A container port that a service can refer to by name."""
 
     name: str
     protocol: str
@@ -92,11 +93,11 @@ class NamedPort(NamedTuple):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """What decides whether, where and how a pod is published.
+    """The fields that determine whether, where and how a pod is published.
 
-    ``named_ports`` are those of the containers in order, then those of the sidecars (init containers that
-    restart always), so that the first match is the right one (behaviour 0.4). ``ready_since`` is the last
-    transition of the Ready condition, RFC 3339, whatever its status.
+    ``named_ports`` lists the ports of the containers in order, then those of the sidecars (restartable init
+    containers), so the first match is the right one (behaviour 0.4). ``ready_since`` is the last transition
+    of the Ready condition in RFC 3339, whatever its status.
     """
 
     metadata: NarrowMeta
@@ -113,7 +114,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     named_ports: tuple[NamedPort, ...]
 
     def differs_from(self, other: "Pod") -> bool:
-        """Tell whether anything but the resource version differs."""
+        """Return whether any field except the resource version differs."""
         return (
             self.ready is not other.ready
             or self.terminating is not other.terminating
@@ -161,7 +162,7 @@ class _PodStatusWire(_Wire):
 
 
 class PodWire(_Wire):
-    """A pod in JSON, as far as it is read."""
+    """The JSON form of the pod fields that are read."""
 
     metadata: _MetaWire | None = None
     spec: _PodSpecWire | None = None
@@ -190,7 +191,7 @@ def _named_ports(spec: _PodSpecWire) -> tuple[NamedPort, ...]:
 
 
 def project_pod(wire: PodWire) -> Pod:
-    """Keep of a pod what decides whether, where and how it is published."""
+    """Reduce a pod to the fields that determine whether, where and how it is published."""
     meta = wire.metadata or _NO_META
     spec = wire.spec or _NO_POD_SPEC
     status = wire.status or _NO_POD_STATUS
@@ -225,7 +226,7 @@ class ServicePort(msgspec.Struct, frozen=True, gc=False):
 
 
 class Service(msgspec.Struct, frozen=True, gc=False):
-    """What a service says of its endpoints. ``selector`` is None where there is none (mirrored, not selected)."""
+    """The fields of a service that determine its endpoints; ``selector`` is None if it has none."""
 
     metadata: NarrowMeta
     labels: Labels
@@ -242,16 +243,16 @@ class Service(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_external_name(self) -> bool:
-        """Tell whether it is a DNS alias, for which nothing is published (E-11, S-11)."""
+        """Return whether the service is a DNS alias, which has no endpoints (E-11, S-11)."""
         return self.type == "ExternalName"
 
     @property
     def is_headless(self) -> bool:
-        """Tell whether clients are to find the pods themselves: clusterIP ``None`` or empty (E-20, S-60)."""
+        """Return whether clients resolve the pods directly: clusterIP ``None`` or empty (E-20, S-60)."""
         return self.cluster_ip in (HEADLESS, "")
 
     def differs_from(self, other: "Service") -> bool:
-        """Tell whether anything but the resource version differs."""
+        """Return whether any field except the resource version differs."""
         return (
             msgspec.structs.replace(
                 self,
@@ -282,7 +283,7 @@ class _ServiceSpecWire(_Wire):
 
 
 class ServiceWire(_Wire):
-    """A service in JSON, as far as it is read."""
+    """The JSON form of the service fields that are read."""
 
     metadata: _MetaWire | None = None
     spec: _ServiceSpecWire | None = None
@@ -292,7 +293,7 @@ _NO_SERVICE_SPEC = _ServiceSpecWire()
 
 
 def _topology_mode(annotations: dict[str, str] | None) -> str | None:
-    """Return the mode in force: the deprecated key wins wherever it is present (S-80)."""
+    """Return the effective mode: the deprecated annotation takes precedence if present (S-80)."""
     if not annotations:
         return None
     if TOPOLOGY_AWARE_HINTS_ANNOTATION in annotations:
@@ -301,7 +302,7 @@ def _topology_mode(annotations: dict[str, str] | None) -> str | None:
 
 
 def project_service(wire: ServiceWire) -> Service:
-    """Keep of a service what it says of its endpoints."""
+    """Reduce a service to the fields that determine its endpoints."""
     meta = wire.metadata or _NO_META
     spec = wire.spec or _NO_SERVICE_SPEC
     return Service(
@@ -309,7 +310,7 @@ def project_service(wire: ServiceWire) -> Service:
         labels=_share_labels(meta.labels),
         creation_timestamp=meta.creation_timestamp,
         terminating=meta.deletion_timestamp is not None,
-        # {} does not survive a real API server; where one sends it, it is no selector (0.3).
+        # A real API server never stores {}; if a server sends it, it counts as no selector (0.3).
         selector=spec.selector or None,
         type=spec.type or "ClusterIP",
         cluster_ip=spec.cluster_ip or "",
@@ -334,7 +335,7 @@ def project_service(wire: ServiceWire) -> Service:
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """Where a node stands and what share of the zone's CPU it has (for topology hints, S-90)."""
+    """A node's zone and its share of the zone's CPU, for topology hints (S-90)."""
 
     metadata: NarrowMeta
     zone: str
@@ -349,7 +350,7 @@ class _NodeStatusWire(_Wire):
 
 
 class NodeWire(_Wire):
-    """A node in JSON, as far as it is read."""
+    """The JSON form of the node fields that are read."""
 
     metadata: _MetaWire | None = None
     status: _NodeStatusWire | None = None
@@ -359,7 +360,7 @@ _NO_NODE_STATUS = _NodeStatusWire()
 
 
 def project_node(wire: NodeWire) -> Node:
-    """Keep of a node its zone, readiness and CPU."""
+    """Reduce a node to its zone, readiness and CPU."""
     meta = wire.metadata or _NO_META
     status = wire.status or _NO_NODE_STATUS
     labels = meta.labels or _EMPTY_LABELS

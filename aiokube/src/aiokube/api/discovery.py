@@ -1,4 +1,4 @@
-"""EndpointSlice (discovery.k8s.io/v1), complete: it is written."""
+"""EndpointSlice (discovery.k8s.io/v1) with all fields, for reading and writing."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SKIP_MIRROR_LABEL = "endpointslice.kubernetes.io/skip-mirror"
 class EndpointConditions(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """What an endpoint is fit for; None means unknown."""
+    """The conditions of an endpoint; None means unknown."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -26,7 +26,7 @@ class EndpointConditions(
 
 
 CONDITIONS: tuple[str, ...] = EndpointConditions.__struct_fields__
-"""The conditions by name, in the order in which they are shown."""
+"""The names of the conditions, in display order."""
 
 
 class ForZone(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ class ForNode(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 class EndpointHints(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """Who should use an endpoint."""
+    """The zones and nodes whose clients should use an endpoint."""
 
     for_zones: tuple[ForZone, ...] | None = None
     for_nodes: tuple[ForNode, ...] | None = None
@@ -53,7 +53,7 @@ class EndpointHints(
 class Endpoint(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """One endpoint: the addresses of one pod in one family, and what is known of it."""
+    """One endpoint: the addresses of one pod in one IP family, with conditions and topology."""
 
     addresses: tuple[str, ...] = ()
     conditions: EndpointConditions = EndpointConditions()
@@ -68,7 +68,7 @@ class Endpoint(
 class EndpointPort(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """One port of all endpoints of a slice."""
+    """A port of every endpoint in a slice."""
 
     name: str | None = None
     protocol: str | None = None
@@ -77,9 +77,9 @@ class EndpointPort(
 
 
 class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """Some of a service's endpoints: one address type, one list of ports.
+    """A subset of a service's endpoints, with one address type and one list of ports.
 
-    All fields are always written, so that old servers, to whom ``endpoints`` is required, take it.
+    All fields are always written, because older servers require ``endpoints``.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -89,7 +89,7 @@ class EndpointSlice(msgspec.Struct, frozen=True, rename="camel", gc=False):
     kind: str | None = "EndpointSlice"
     api_version: str | None = "discovery.k8s.io/v1"
     unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
-    """Fields that a newer server has and these types do not: they are sent back with an update."""
+    """Fields from a newer server that this type does not know; sent back with an update."""
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Endpoints (v1), complete: it is written."""
+"""Endpoints (v1) with all fields, for reading and writing."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ LEADER_ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 class EndpointAddress(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """One address. ``node_name`` of a pod is always written, even as ``""`` (E-15.4)."""
+    """One address. ``node_name`` of a pod is always written, even if it is ``""`` (E-15.4)."""
 
     ip: str = ""
     hostname: str | None = None
@@ -30,7 +30,7 @@ class EndpointAddress(
 class EndpointPort(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """One port of all addresses of a subset."""
+    """A port of every address in a subset."""
 
     name: str | None = None
     port: int | None = None
@@ -41,7 +41,7 @@ class EndpointPort(
 class EndpointSubset(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False, forbid_unknown_fields=True
 ):
-    """The product of addresses and ports."""
+    """The Cartesian product of addresses and ports."""
 
     addresses: tuple[EndpointAddress, ...] | None = None
     not_ready_addresses: tuple[EndpointAddress, ...] | None = None
@@ -49,15 +49,15 @@ class EndpointSubset(
 
 
 class Endpoints(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """The addresses of a service in one object: at most 1,000 of them (E-40)."""
+    """The addresses of a service in one object, at most 1,000 (E-40)."""
 
     metadata: ObjectMeta = ObjectMeta()
     subsets: tuple[EndpointSubset, ...] | None = None
-    # The defaults, as items of a list do not carry them: read from a list or a watch, an object is the same.
+    # Defaults, because items of a list lack them: an object is equal whether it comes from a list or a watch.
     kind: str | None = "Endpoints"
     api_version: str | None = "v1"
     unknown: UnknownFields | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=UNKNOWN)
-    """Fields that a newer server has and these types do not: they are sent back with an update."""
+    """Fields from a newer server that this type does not know; sent back with an update."""
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Events (core/v1), complete: what controllers tell people about objects."""
+"""Events (core/v1) with all fields: messages of controllers about objects, for people."""
 
 import msgspec
 
@@ -10,23 +10,24 @@ WARNING = "Warning"
 
 
 class EventSource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Who tells it: a component, and the host it runs on where that matters."""
+    """The component that reports an event, and its host if that matters."""
 
     component: str | None = None
     host: str | None = None
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """How often it happened, as recorders of events.k8s.io count it."""
+    """The number of occurrences, as counted by recorders of events.k8s.io."""
 
     count: int | None = None
     last_observed_time: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Something that happened to ``involved_object``, ``count`` times from first to last timestamp.
+    """An occurrence concerning ``involved_object``, seen ``count`` times between the two timestamps.
 
-    Times are RFC 3339 texts. The namespace must be that of the object, or ``default`` where it has none.
+    Times are RFC 3339 strings. The namespace must be that of the object, or ``default`` for cluster-scoped
+    objects.
     """
 
     metadata: ObjectMeta = ObjectMeta()

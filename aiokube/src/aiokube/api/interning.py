@@ -1,4 +1,4 @@
-"""One copy of what many objects have in common, kept no longer than it is asked for."""
+"""A pool that shares equal values, and drops those that are no longer requested."""
 
 from typing import Generic, TypeVar
 
@@ -7,10 +7,11 @@ V = TypeVar("V")
 
 
 class InternPool(Generic[K, V]):
-    """Gives the first of equal values, so that replicas hold one copy of what is equal in all of them.
+    """Returns the first of equal values, so that replicas share one copy of their common parts.
 
-    At most twice ``generation`` values are kept: those asked for since the last ``generation`` new ones, and those
-    asked for in the time before that. So what nobody has any more is let go, and what is in use stays shared.
+    At most ``2 * generation`` values are kept: those requested since the last ``generation`` new values, and
+    those requested in the generation before. Unused values are therefore dropped, and values in use stay
+    shared.
     """
 
     __slots__ = ("_generation", "_old", "_young")
@@ -24,7 +25,7 @@ class InternPool(Generic[K, V]):
         return len(self._young) + len(self._old)
 
     def of(self, key: K, value: V) -> V:
-        """Return the value that is kept under a key: this one, where there is none."""
+        """Return the pooled value for a key; add ``value`` if the pool has none."""
         found = self._young.get(key)
         if found is not None:
             return found

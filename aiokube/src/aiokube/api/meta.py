@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries: metadata, references, keys."""
+"""Metadata that every Kubernetes object has: names, references, keys."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ObjectKey(NamedTuple):
-    """What names an object of one resource: namespace (``""`` where the resource has none) and name."""
+    """The namespace (``""`` if cluster-scoped) and name that identify an object of one resource."""
 
     namespace: str
     name: str
@@ -22,7 +22,7 @@ class ObjectKey(NamedTuple):
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Who an object belongs to; garbage collection follows it."""
+    """A reference to an object's owner, used by garbage collection."""
 
     api_version: str = ""
     kind: str = ""
@@ -33,7 +33,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """A pointer to one object (or a part of it, or one version of it)."""
+    """A reference to an object, one of its fields, or one of its versions."""
 
     kind: str | None = None
     namespace: str | None = None
@@ -45,11 +45,11 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Metadata, complete but for ``managedFields``.
+    """All metadata except ``managedFields``.
 
-    ``managedFields`` is left out on purpose: it is often the larger half of an object, and an update that does
-    not carry it keeps what the API server has (only the explicit ``[{}]`` resets it), so that nothing is lost.
-    ``None`` and an absent field are the same.
+    ``managedFields`` is omitted on purpose: it is often more than half of an object, and an update without
+    it keeps the server's value (only the explicit ``[{}]`` resets it), so nothing is lost. ``None`` and an
+    absent field are equivalent.
     """
 
     name: str = ""
@@ -74,16 +74,16 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class _Skipped(msgspec.Struct, frozen=True, gc=False):
-    """Anything, of which nothing is decoded."""
+    """A value that is skipped without decoding."""
 
 
 class StrictObjectMeta(ObjectMeta, frozen=True, rename="camel", gc=False, forbid_unknown_fields=True):
-    """:class:`ObjectMeta` on the wire, where it refuses what that does not have."""
+    """:class:`ObjectMeta` on the wire; refuses fields that :class:`ObjectMeta` does not have."""
 
     managed_fields: tuple[_Skipped, ...] | None = None
 
     def relaxed(self) -> ObjectMeta:
-        """Return the same as an :class:`ObjectMeta`."""
+        """Return the same metadata as an :class:`ObjectMeta`."""
         return ObjectMeta(
             self.name,
             self.namespace,
@@ -103,7 +103,7 @@ class StrictObjectMeta(ObjectMeta, frozen=True, rename="camel", gc=False, forbid
 
 
 class NarrowMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Metadata of an object that is only read: its identity and version."""
+    """Metadata of a read-only object: its identity and version."""
 
     name: str = ""
     namespace: str = ""
@@ -125,31 +125,31 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
 
 class Identified(Protocol):
-    """The part of any metadata that a cache needs."""
+    """The metadata fields that a cache needs."""
 
     @property
     def name(self) -> str:
-        """The name, unique in its namespace at one time."""
+        """The name, unique in its namespace at any one time."""
         ...
 
     @property
     def namespace(self) -> str:
-        """The namespace, ``""`` for what has none."""
+        """The namespace, ``""`` for cluster-scoped objects."""
         ...
 
     @property
     def uid(self) -> str:
-        """Unique over all time."""
+        """The UID, unique over all time."""
         ...
 
     @property
     def resource_version(self) -> str:
-        """A decimal number that grows with every write to the resource."""
+        """The resource version: a decimal number that grows with every write to the resource."""
         ...
 
 
 class KubernetesObject(Protocol):
-    """Anything a cache can hold: a frozen value with metadata."""
+    """Any object that a cache can hold: a frozen value with metadata."""
 
     @property
     def metadata(self) -> Identified:
@@ -164,7 +164,7 @@ def key_of(item: KubernetesObject) -> ObjectKey:
 
 
 def version_number(resource_version: str | None) -> int:
-    """Return a resource version as a number, 0 where it is absent or not a decimal number.
+    """Return a resource version as a number, 0 if it is absent or not decimal.
 
     Kubernetes promises decimal, growing versions that compare within one resource.
     """

@@ -3,7 +3,7 @@
 import random
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of generated suffixes: no vowels, which could spell a word, and no look-alikes."""
+"""The characters of generated suffixes: no vowels, which could spell words, and no look-alikes."""
 SUFFIX_LENGTH = 5
 _LONGEST_NAME = 63
 
@@ -14,5 +14,5 @@ def name_suffix(rng: random.Random) -> str:
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """Return a name of at most 63 characters: the base, truncated if need be, and a random suffix."""
+    """Return a name of at most 63 characters: the base, truncated if necessary, and a random suffix."""
     return base[: _LONGEST_NAME - SUFFIX_LENGTH] + name_suffix(rng)

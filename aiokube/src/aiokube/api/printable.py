@@ -1,15 +1,14 @@
-"""Text from a cluster, made safe to show: nothing in it can move a cursor, colour a terminal or begin another line."""
+"""Escaping of untrusted text: it cannot move the cursor, colour the terminal or start a new line."""
 
 
 def printable(text: str) -> str:
-    r"""Return the text with every character that is not printable written as an escape: ``\x1b``, ``\n``, ``\u202e``.
+    r"""Return the text with every non-printable character escaped: ``\x1b``, ``\n``, ``\u202e``.
 
-    Control characters (C0 and C1), line and paragraph separators, bidirectional controls and private characters are
-    escaped. The space is the only white space that stays.
+    Control characters (C0 and C1), line and paragraph separators, bidirectional controls and private-use
+    characters are escaped, and so is all white space except the space.
     """
     if text.isprintable():
         return text
     return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape", "backslashreplace").decode()
-        for sign in text
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text
     )

@@ -4,7 +4,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 
 _FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,9})|([numkMGTPE]|[KMGTPE]i))?")
-_LARGEST = 2**63 - 1  # quantities saturate, as those of Kubernetes do
+_LARGEST = 2**63 - 1  # quantities saturate, as in Kubernetes
 _THOUSANDTH = Decimal("0.001")
 _SCALE: dict[str, Decimal] = {
     "n": Decimal("1e-9"),
@@ -26,7 +26,7 @@ _SCALE: dict[str, Decimal] = {
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return the exact value of a quantity. Raises ``ValueError`` where it is not one."""
+    """Return the exact value of a quantity. Raises ``ValueError`` if the text is not a quantity."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity: a number with a suffix such as m, k, Mi or e3 is")
@@ -36,15 +36,15 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def milli_value(text: str) -> int:
-    """Return a quantity in thousandths, rounded up as Kubernetes does; 0 where it cannot be read.
+    """Return a quantity in thousandths, rounded up as Kubernetes does; 0 if the text is not a quantity.
 
-    What does not fit into 64 bits is the largest (or least) number that does.
+    Values that do not fit into 64 bits saturate.
     """
     try:
         value = parse_quantity(text)
     except ValueError:
         return 0
-    # Compared before anything is computed: an exponent can be larger than arithmetic stands.
+    # Compare before computing: Decimal arithmetic fails on exponents this large.
     if value.copy_abs() > _LARGEST // 1000:
         return _LARGEST if value > 0 else -_LARGEST
     if value.copy_abs() < _THOUSANDTH:

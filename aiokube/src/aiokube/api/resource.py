@@ -1,7 +1,7 @@
-"""Which resources there are, where they live on a server, and how their bytes become values.
+"""Resources: their paths on a server, and the conversion of bytes to values.
 
-A :class:`Resource` says all that the layers above need to know of a kind, so that none of them knows any
-kind by name: path, decoder, and the projection that keeps only what is used.
+A :class:`Resource` describes a kind completely (path, decoder, projection), so that the layers above need no
+code for specific kinds.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,13 @@ T = TypeVar("T", bound=KubernetesObject)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 UNKNOWN = "-unknown-"
-"""Under which name a type keeps the fields it does not know: no field of an API is called so."""
+"""The name under which a type keeps its unknown fields; no API field has this name."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class PartialTypeError(TypeError):
-    """A write that would erase the fields its type does not have; nothing was sent."""
+    """A refused write that would have erased the fields its type does not have; nothing was sent."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -36,20 +36,20 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """Everything up to ``resource_version`` has been seen; ``initial_events_end`` closes the initial state."""
+    """Progress: all changes up to ``resource_version`` were sent; may end the initial events."""
 
     resource_version: str
     initial_events_end: bool = False
 
 
 class WatchError(msgspec.Struct, frozen=True, gc=False):
-    """The server ended the watch with a status (410 Expired, most often)."""
+    """The server ended the watch with a status, usually 410 Expired."""
 
     status: Status
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One page of a list: ``continue_token`` is ``""`` on the last."""
+    """One page of a list; ``continue_token`` is ``""`` on the last page."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -82,12 +82,12 @@ _raw_event_decoder = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder = msgspec.json.Decoder(Status)
 
-# The server writes the type first; a line that begins so needs no second pass.
+# The server writes the type first; a line with such a prefix needs no second pass.
 _OBJECT_PREFIXES = (b'{"type":"ADDED"', b'{"type":"MODIFIED"', b'{"type":"DELETED"')
 
 
 def _without_null(document: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the fields without a value: in an apply, null stands for nothing that is managed."""
+    """Remove null fields: in an apply, null means that a field is not managed."""
     return {
         name: _without_null(value) if isinstance(value, dict) else value
         for name, value in document.items()
@@ -96,18 +96,18 @@ def _without_null(document: dict[str, Any]) -> dict[str, Any]:
 
 
 class Resource(Generic[T]):
-    """One kind of object on a server, and the values it becomes here.
+    """A kind of object on a server, and its conversion to Python values.
 
-    ``wire`` is the msgspec type a JSON document decodes into; unknown fields are skipped. ``project`` turns it
-    into the value that is cached (the wire value itself where it is left out).
+    ``wire`` is the msgspec type that a JSON document decodes into; unknown fields are skipped. ``project``
+    converts it to the value that is cached; without it, the wire value is cached.
 
-    An update replaces the whole object, so it erases every field that the wire type does not have. Therefore only a
-    ``complete`` type may be used in an update: one that has all fields of the kind. Others are for reading, for
-    creating, and for server-side apply and patches, which change nothing but what they name; a type with a projection
-    is for reading alone.
+    An update replaces the whole object, so it erases every field that the wire type does not have. Updates
+    therefore require a ``complete`` type, which has all fields of the kind. Other types are for reading,
+    creating, server-side apply and patches, which change only the fields they name; a type with a projection
+    is read-only.
 
-    A type with a ``schema`` is complete whatever a newer server adds: the wire type forbids unknown fields, and the
-    value has a field ``unknown`` for those that an object has nevertheless; :meth:`encode` puts them back.
+    A type with a ``schema`` stays complete when a newer server adds fields: the wire type forbids unknown
+    fields, the value keeps those of the object in a field ``unknown``, and :meth:`encode` restores them.
     """
 
     def __init__(
@@ -147,14 +147,14 @@ class Resource(Generic[T]):
 
     @property
     def full_name(self) -> str:
-        """``pods``, or ``endpointslices.discovery.k8s.io``: how messages and RBAC name it."""
+        """``pods``, or ``endpointslices.discovery.k8s.io``: the name in messages and RBAC."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def __repr__(self) -> str:
         return f"Resource({self.full_name})"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of the collection, one object, or one of its subresources."""
+        """Return the URL path of the collection, an object, or one of its subresources."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -166,14 +166,14 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
     def object_path(self, key: ObjectKey, subresource: str = "") -> str:
-        """Return the URL path of one object. Raises ``ValueError`` for a key that cannot name one."""
+        """Return the URL path of an object. Raises ``ValueError`` if the key lacks a name or namespace."""
         if not key.name or (self.namespaced and not key.namespace):
             missing = "namespace" if key.name else "name"
             raise ValueError(f"{self.full_name}: the key {str(key)!r} has no {missing}")
         return self.path(key.namespace, key.name, subresource)
 
     def require_complete(self) -> None:
-        """Raise :class:`PartialTypeError` where an update would erase fields."""
+        """Raise :class:`PartialTypeError` if an update would erase fields."""
         if not self.is_complete:
             raise PartialTypeError(
                 f"an update of {self.full_name} would erase every field that {self._type_name} does not have: use "
@@ -182,10 +182,10 @@ class Resource(Generic[T]):
             )
 
     def require_writable(self) -> None:
-        """Raise :class:`PartialTypeError` for a projection, which does not have the form of the API."""
+        """Raise :class:`PartialTypeError` for a projection, which cannot be encoded for the API."""
         if self._project is not None and not self.is_complete:
             raise PartialTypeError(
-                f"this Resource of {self.full_name} is a projection, for reading alone: write with a Resource whose "
+                f"this Resource of {self.full_name} is a read-only projection: write with a Resource whose "
                 "type has the fields of the API"
             )
 
@@ -194,7 +194,7 @@ class Resource(Generic[T]):
         return getattr(self.wire, "__name__", str(self.wire))
 
     def decode(self, body: bytes | bytearray | memoryview) -> T:
-        """Decode one object. Raises ``msgspec.DecodeError`` where the bytes are not of this kind."""
+        """Decode one object. Raises ``msgspec.DecodeError`` if the bytes are not an object of this kind."""
         try:
             value = self._object_decoder.decode(body)
         except msgspec.ValidationError:
@@ -211,7 +211,7 @@ class Resource(Generic[T]):
         return cast("T", msgspec.structs.replace(value, unknown=unknown) if unknown else value)
 
     def encode(self, body: Any) -> bytes:
-        """Encode an object of this kind as the body of a write, with the fields of it that are unknown."""
+        """Encode an object of this kind as the body of a write, including its unknown fields."""
         unknown = getattr(body, "unknown", msgspec.UNSET)
         if unknown is msgspec.UNSET or self._schema is None:
             return _encoder.encode(body)
@@ -222,15 +222,15 @@ class Resource(Generic[T]):
     def encode_for_apply(self, body: Any) -> bytes:
         """Encode an object as the body of a server-side apply, with kind and version. Raises ``ValueError``.
 
-        Applying makes one the owner of every field in the body, so an object that was read from the server, with all
-        the fields of others, is refused.
+        An applier becomes the manager of every field in the body. An object that was read from the server
+        contains the fields of other managers, so it is refused.
         """
         document = msgspec.to_builtins(body)
         metadata = document.get("metadata") or {}
         if metadata.get("resourceVersion") or metadata.get("uid"):
             raise ValueError(
                 f"{self.full_name} {metadata.get('name')!r} was read from the server: applying it would take over"
-                " every field that it has; build a new object with only the fields that you manage"
+                " all of its fields; build a new object with only the fields that you manage"
             )
         return _encoder.encode({"apiVersion": self.api_version, "kind": self.kind} | _without_null(document))
 
@@ -257,7 +257,7 @@ class Resource(Generic[T]):
         )
 
     def decode_event(self, line: bytes | bytearray | memoryview) -> WatchEvent[T] | Bookmark | WatchError:
-        """Decode one line of a watch. Raises ``msgspec.DecodeError`` where it is not a watch event."""
+        """Decode one line of a watch. Raises ``msgspec.DecodeError`` if it is not a watch event."""
         if bytes(line[:18]).startswith(_OBJECT_PREFIXES):
             try:
                 event: Any = self._event_decoder.decode(line)

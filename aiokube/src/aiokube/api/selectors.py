@@ -1,8 +1,8 @@
-"""Label selectors: the equality form that Services use, and the set-based language of the API.
+"""Label selectors: the equality form of Services, and the set-based language of the API.
 
-Equality selectors are plain dicts and are matched on the hot path by :func:`matches`. The rest is a value,
-:class:`Selector`: parsed from text (:func:`parse_selector`), from the JSON form (:class:`LabelSelector`), or
-built from :class:`Requirement`.
+Equality selectors are plain dicts, matched on the hot path by :func:`matches`. Set-based selectors are
+:class:`Selector` values: parsed from text (:func:`parse_selector`), converted from JSON
+(:class:`LabelSelector`), or built from :class:`Requirement`.
 """
 
 import re
@@ -21,11 +21,11 @@ _INT64_MAX = 2**63 - 1
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be: the message quotes it, says where, and what would be right."""
+    """An invalid selector; the message quotes it, gives the position, and states what was expected."""
 
 
 def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Tell whether labels carry every pair of an equality selector. The empty selector matches everything."""
+    """Return whether labels contain every pair of a selector; the empty selector matches everything."""
     for key, value in selector.items():  # noqa: SIM110 - a generator costs twice as much here
         if labels.get(key) != value:
             return False
@@ -33,7 +33,7 @@ def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 class Operator(Enum):
-    """How a requirement looks at the label; the values are those of the JSON form where it has one."""
+    """The operator of a requirement; the values are those of the JSON form, if it has the operator."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -54,7 +54,7 @@ _SET = frozenset({Operator.IN, Operator.NOT_IN})
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
-    """One condition on one label. Make it with :meth:`of`, which refuses what could never be a label."""
+    """One condition on one label. Use :meth:`of`, which refuses invalid keys and values."""
 
     key: str
     operator: Operator
@@ -62,10 +62,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, key: str, operator: Operator, values: Iterable[str] = ()) -> "Requirement":
-        """Return a requirement with its values sorted and single.
+        """Return a requirement with sorted, distinct values.
 
-        Raises :class:`SelectorError` where the key or a value is not a label's, or the number of values does
-        not suit the operator.
+        Raises :class:`SelectorError` if the key or a value is not valid for a label, or if the operator does
+        not take this number of values.
         """
         found = tuple(sorted(set(values)))
         validate_label_key(key)
@@ -86,7 +86,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return cls(key, operator, found)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet it. An absent label meets ``!=``, ``notin`` and ``!key``, and nothing else."""
+        """Return whether labels meet the requirement.
+
+        An absent label satisfies ``!=``, ``notin`` and ``!key``, and no other operator.
+        """
         value = labels.get(self.key)
         operator = self.operator
         if operator in _POSITIVE:
@@ -115,10 +118,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Selector(msgspec.Struct, frozen=True, gc=False):
-    """All of its requirements must be met. It prints so that the API server and :func:`parse_selector` read it.
+    """A conjunction of requirements; ``str()`` is its text form, as :func:`parse_selector` reads it.
 
-    ``matches_nothing`` is the selector that is absent in JSON (null), which is not the empty one (everything);
-    it has no text form.
+    ``matches_nothing`` is a selector that is absent in JSON (null), as opposed to the empty one, which
+    matches everything; it has no text form.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -126,7 +129,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_labels(cls, labels: Labels | None) -> "Selector":
-        """Return the selector of the equality form: ``{}`` matches everything, None nothing.
+        """Return the selector for the equality form: ``{}`` matches everything, None nothing.
 
         Raises :class:`SelectorError`.
         """
@@ -135,7 +138,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
         return cls(tuple(Requirement.of(key, Operator.EQUALS, (labels[key],)) for key in sorted(labels)))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet all requirements."""
+        """Return whether labels satisfy all requirements."""
         if self.matches_nothing:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
@@ -159,7 +162,7 @@ class LabelSelectorRequirement(msgspec.Struct, frozen=True, gc=False, omit_defau
 
 
 class LabelSelector(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
-    """The JSON form that workloads carry: both parts must be met."""
+    """The JSON form in workloads; labels must satisfy both fields."""
 
     match_labels: Labels | None = None
     match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
@@ -172,9 +175,10 @@ _EXPRESSION_OPERATORS = {
 
 
 def selector_of(label_selector: LabelSelector | None) -> Selector:
-    """Return the selector of the JSON form: None matches nothing, ``{}`` everything.
+    """Return the selector for the JSON form: None matches nothing, ``{}`` everything.
 
-    Raises :class:`SelectorError` for an unknown operator, or what :meth:`Requirement.of` refuses.
+    Raises :class:`SelectorError` for an unknown operator and for requirements that :meth:`Requirement.of`
+    refuses.
     """
     if label_selector is None:
         return NOTHING
@@ -191,7 +195,7 @@ def selector_of(label_selector: LabelSelector | None) -> Selector:
 
 
 def validate_label_key(key: str) -> None:
-    """Raise :class:`SelectorError` where this cannot be a label's key: ``name`` or ``prefix.domain/name``."""
+    """Raise :class:`SelectorError` if the text is not a label key: ``name`` or ``prefix.domain/name``."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or _DNS_SUBDOMAIN.fullmatch(prefix) is None):
         raise SelectorError(
@@ -205,7 +209,7 @@ def validate_label_key(key: str) -> None:
 
 
 def validate_label_value(value: str, key: str) -> None:
-    """Raise :class:`SelectorError` where this cannot be a label's value; the empty text can."""
+    """Raise :class:`SelectorError` if the text is not a label value; the empty string is."""
     if value and _NAME.fullmatch(value) is None:
         raise SelectorError(
             f"value {value!r} of label {key!r} must be empty, or at most 63 letters, digits, '-', '_' or '.',"
@@ -214,7 +218,7 @@ def validate_label_value(value: str, key: str) -> None:
 
 
 def _number(text: str | None) -> int | None:
-    """Return a whole number of 64 bits, None where the text is none."""
+    """Return a 64-bit integer, None if the text is not one."""
     if text is None or _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -228,7 +232,7 @@ _SYMBOLS = frozenset({"==", "!=", "=", "!", "<", ">", "(", ")", ",", ""})
 
 
 class _Parser:
-    """One pass over the tokens of a selector; ``""`` is the end."""
+    """A recursive-descent parser over the tokens of a selector; ``""`` is the end."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -315,9 +319,9 @@ class _Parser:
 
 
 def parse_selector(text: str) -> Selector:
-    """Read ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2``; the empty text matches everything.
+    """Parse ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2``; the empty string matches everything.
 
-    The requirements come out in the order of their keys. Raises :class:`SelectorError`, which quotes the text
-    and names what was expected where.
+    Requirements are sorted by key. Raises :class:`SelectorError`, which quotes the text and states what was
+    expected and where.
     """
     return _Parser(text).selector()

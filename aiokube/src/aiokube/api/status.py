@@ -1,4 +1,4 @@
-"""The ``Status`` object in which an API server reports failures, and the causes clients act on."""
+"""The ``Status`` object in which an API server reports failures, and the causes that clients act on."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ RESOURCE_VERSION_TOO_LARGE = "ResourceVersionTooLarge"
 
 
 class StatusCause(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """One reason among several: a machine-readable kind, a field, and words."""
+    """One cause of a failure: a machine-readable reason, a field, and a message."""
 
     reason: str | None = None
     message: str | None = None
@@ -18,7 +18,7 @@ class StatusCause(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """What a status speaks of."""
+    """The object that a status refers to, and the causes."""
 
     name: str | None = None
     group: str | None = None
@@ -29,7 +29,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """The outcome of a request, as the server words it."""
+    """The outcome of a request, as the server reports it."""
 
     kind: str | None = None
     api_version: str | None = None
@@ -41,6 +41,6 @@ class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc
     code: int | None = None
 
     def has_cause(self, reason: str) -> bool:
-        """Tell whether one of the causes has this reason."""
+        """Return whether one of the causes has this reason."""
         causes = (self.details and self.details.causes) or ()
         return any(cause.reason == reason for cause in causes)

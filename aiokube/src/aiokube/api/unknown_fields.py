@@ -1,10 +1,10 @@
-"""Fields of a newer API server that our types do not have: kept beside an object, and sent back with it.
+"""Fields of newer API servers that our types lack: kept with the object and sent back on update.
 
-An update replaces the whole object. Without this, a field that a newer server has added, or that another controller
-has set through it, would be lost with the first update of ours.
+An update replaces the whole object. Without this module, our first update would erase fields that a newer
+server has added or that another controller has set.
 
-The types of an object that is written refuse unknown fields, so an object without any costs nothing more to decode.
-One that has some is read a second time, slowly.
+The wire types of writable objects refuse unknown fields, so decoding an object without any costs nothing
+extra. An object with unknown fields is decoded a second time, more slowly.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +14,18 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 UnknownFields = dict[str, Any]
-"""The unknown fields of one JSON object, in its form: where a field is known, what is unknown within it.
+"""The unknown fields of a JSON object, with its structure: below a known field, the unknown fields inside it.
 
-Of a list, the elements that have some, by their identity.
+For a list, the elements that have unknown fields, by identity.
 """
 
 Json = dict[str, Any]
 Identity = Callable[[Json], str]
-"""Returns what tells an element of a list from the others, whatever else of it changes."""
+"""Returns a key that identifies an element of a list, however its other fields change."""
 
 
 def port_identity(port: Json) -> str:
-    """Identify a port of an Endpoints or a slice."""
+    """Identify a port of an Endpoints or an EndpointSlice."""
     return f"{port.get('name')} {port.get('port')}/{port.get('protocol')}"
 
 
@@ -35,10 +35,10 @@ def owner_identity(owner: Json) -> str:
 
 
 class Schema:
-    """Which fields a type knows, at all depths.
+    """The fields that a type knows, at all depths.
 
-    ``identities`` is needed for each type that is the element of a list. ``dropped`` are fields that are left out of
-    an object on purpose, and are not unknown.
+    ``identities`` must have an entry for each type that is the element of a list. ``dropped`` fields are
+    omitted on purpose and do not count as unknown.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Schema:
             self._fields[field.encode_name] = (schema, is_list)
 
     def split(self, document: Json) -> UnknownFields:
-        """Take the unknown fields out of an object and return them."""
+        """Remove the unknown fields from an object and return them."""
         return self._split(document, {})
 
     def _split(self, document: Json, equal: dict[bytes, UnknownFields]) -> UnknownFields:
@@ -85,11 +85,11 @@ class Schema:
                 continue
             if inner:
                 unknown[name] = inner
-        # What is equal in all endpoints of a slice is kept once.
+        # Unknown fields that are equal in all endpoints of a slice are stored once.
         return equal.setdefault(msgspec.json.encode(unknown), unknown) if unknown else unknown
 
     def merge(self, document: Json, unknown: UnknownFields) -> None:
-        """Put unknown fields back into an object, as far as the elements of lists they belong to are still there."""
+        """Restore unknown fields in an object; those of list elements that no longer exist are dropped."""
         for name, value in unknown.items():
             if name not in self._fields:
                 document[name] = value
@@ -109,7 +109,7 @@ class Schema:
 
 
 def _struct_within(annotation: Any) -> tuple[type[msgspec.Struct] | None, bool]:
-    """Return the struct type that a field holds, if any, and whether it holds a list of them."""
+    """Return the struct type inside a field's type, if any, and whether the field is a list of them."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return annotation, False
     origin = get_origin(annotation)

@@ -1,5 +1,5 @@
-"""The door of an API server: finding it, proving who we are, asking, and watching.
+"""Kubernetes API client: configuration, credentials, transport, verbs and watches.
 
-:class:`aiokube.client.rest.Client` is what the layers above hold; :func:`aiokube.client.load_config.load_config`
-finds out which server and as whom; everything that can go wrong is in :mod:`aiokube.client.errors`.
+The layers above use :class:`aiokube.client.rest.Client`. :func:`aiokube.client.load_config.load_config`
+finds the server and credentials; :mod:`aiokube.client.errors` has all errors.
 """

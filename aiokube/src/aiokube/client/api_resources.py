@@ -1,4 +1,4 @@
-"""What a server serves, asked for by kind: which path an object goes to, and whether it lives in a namespace."""
+"""API discovery: the path of a kind, and whether it is namespaced."""
 
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from aiokube.client.rest import Client
 
 
 class ApiResource(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One resource of one group and version, as the server lists it."""
+    """A resource of one group and version, as the server lists it."""
 
     name: str
     """The plural: ``services``; ``pods/status`` is a subresource."""
@@ -24,14 +24,14 @@ class _ResourceList(msgspec.Struct, gc=False):
 
 
 class UnknownKindError(LookupError):
-    """The server has no such kind; the text says what it was asked for, and what is near."""
+    """The server has no such kind; the message names the kind and suggests a similar one."""
 
 
 _decoder = msgspec.json.Decoder(_ResourceList)
 
 
 class Discovery:
-    """Answers from the server's own lists, each fetched once: kinds that are added later need a new one."""
+    """Resolves kinds from the server's resource lists, each fetched once per instance."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -40,8 +40,7 @@ class Discovery:
     async def find(self, api_version: str, kind: str) -> ApiResource:
         """Return the resource of a kind.
 
-        Raises :class:`UnknownKindError` where the server has no such group, version or kind, and what
-        :meth:`aiokube.client.rest.Client.request` raises.
+        Raises :class:`UnknownKindError` if the server has no such group, version or kind, and the errors of :meth:`aiokube.client.rest.Client.request`.
         """
         resources = await self._resources(api_version)
         for resource in resources:
@@ -63,12 +62,12 @@ class Discovery:
 
 
 def group_path(api_version: str) -> str:
-    """Return where a group and version lives: ``/api/v1``, ``/apis/apps/v1``."""
+    """Return the path of a group and version: ``/api/v1``, ``/apis/apps/v1``."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def object_path(api_version: str, resource: ApiResource, namespace: str = "", name: str = "") -> str:
-    """Return the path of an object, of a collection where there is no name."""
+    """Return the path of an object, or of the collection if ``name`` is empty."""
     parts: list[Any] = [group_path(api_version)]
     if resource.namespaced and namespace:
         parts += ["namespaces", quote(namespace, safe="")]

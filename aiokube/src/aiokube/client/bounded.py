@@ -1,28 +1,28 @@
-"""Limits on the bytes that a peer can make this process hold."""
+"""Limits on the memory that a peer's responses can occupy."""
 
 import asyncio
 
 import aiohttp
 
-from aiokube.client.chunks import hang_up
+from aiokube.client.chunks import abort
 from aiokube.client.errors import AnswerTooLargeError
 
 MAX_ERROR_BYTES = 1024 * 1024
-"""For the body of a refusal. The rest is not read; the status code still counts."""
+"""Of an error response. The rest is not read; the status code still counts."""
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
-"""For an answer with one object, and for one item of a list: ten times what etcd stores."""
+"""Of a response with one object, and of one list item: ten times the limit of etcd."""
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
-"""For any other answer, for example one page of a list."""
+"""Of any other response, for example one page of a list."""
 MAX_PLUGIN_BYTES = 1024 * 1024
-"""For the output of a credential plugin."""
+"""Of the output of a credential plugin."""
 
 _READ_BYTES = 64 * 1024
 
 
 async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> tuple[bytes, bool]:
-    """Read the body, decompressed, up to a limit; return it, and whether it was complete.
+    """Read the decompressed body up to a limit; return it and whether it was complete.
 
-    The connection of an incomplete answer is closed. aiohttp bounds what one compressed chunk expands to.
+    The connection of an incomplete response is closed. aiohttp limits the expansion of a compressed chunk.
     """
     content = response.content
     parts: list[bytes] = []
@@ -32,7 +32,7 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> tu
             part = await content.readany()
             read_bytes += len(part)
             if read_bytes > limit_bytes:
-                hang_up(response)
+                abort(response)
                 return b"".join(parts), False
             parts.append(part)
     except BaseException:
@@ -42,19 +42,20 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> tu
 
 
 async def read_whole(response: aiohttp.ClientResponse, limit_bytes: int, request: str) -> bytes:
-    """Read the body of an answer. Raises AnswerTooLargeError beyond the limit."""
+    """Read the body of a response. Raises AnswerTooLargeError beyond the limit."""
     body, is_complete = await read_at_most(response, limit_bytes)
     if not is_complete:
         raise AnswerTooLargeError(
-            f"{request}: the answer is larger than {limit_bytes // 2**20} MiB: is this the address of an API server?"
+            f"{request}: the response is larger than {limit_bytes // 2**20} MiB: is this the address of an API server?"
         )
     return body
 
 
 async def output_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Return the output and the end of the errors of a process, once it has ended.
+    """Wait for a process to exit; return its standard output and the end of its standard error.
 
-    Of standard error the last :data:`MAX_PLUGIN_BYTES` are kept. Raises ValueError if standard output exceeds them.
+    The last :data:`MAX_PLUGIN_BYTES` of standard error are kept. Raises ValueError if standard output
+    exceeds them.
     """
 
     async def read_output() -> bytes:

@@ -1,4 +1,4 @@
-"""An answer that is read as it comes."""
+"""Responses that are read as they arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,10 +12,10 @@ from aiokube.client.network import HTTP_ERRORS, Peer, transport_error
 
 
 class Chunks:
-    """What has arrived of an answer, each time that it is asked; no generator, which would need closing.
+    """An async iterator over the chunks of a response; unlike a generator, it needs no closing.
 
-    Raises ResponseTruncatedError, or another TransportError, where the connection breaks; what had arrived and was
-    not asked for before is lost then.
+    Raises ResponseTruncatedError, or another TransportError, if the connection breaks; bytes that arrived
+    but were not yet read are lost then.
     """
 
     def __init__(self, response: aiohttp.ClientResponse, path: str, peer: Peer) -> None:
@@ -38,10 +38,10 @@ class Chunks:
 
 
 def _fail_when_closed(response: aiohttp.ClientResponse) -> None:
-    """End the reading of an answer whose connection is closed.
+    """Fail reads of a response when its connection is closed.
 
-    aiohttp (3.14) closes a connection on which a later chunk is badly framed and forgets who is reading, who
-    would wait forever.
+    aiohttp (3.14) closes a connection with a malformed chunk but does not wake the reader, which would wait
+    forever.
     """
     connection = response.connection
     closed = (
@@ -53,17 +53,17 @@ def _fail_when_closed(response: aiohttp.ClientResponse) -> None:
 
     def fail(closing: asyncio.Future[None]) -> None:
         if not closing.cancelled():
-            closing.exception()  # seen: it is told to who reads
+            closing.exception()  # mark it as retrieved: the reader gets the error below
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError("the connection was closed"))
 
     closed.add_done_callback(fail)
 
 
-def hang_up(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer that has not ended, at once.
+def abort(response: aiohttp.ClientResponse) -> None:
+    """Close the connection of an unfinished response immediately.
 
-    A polite end of TLS waits for the other side, which may be gone, and outlives the client that it belongs to.
+    A graceful TLS shutdown waits for the peer, which may be unreachable, and would outlive the client.
     """
     connection = response.connection
     if connection is not None and connection.transport is not None:
@@ -71,10 +71,11 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
     response.close()
 
 
-class Opened:
-    """Something read out of an answer: entering it sends the request, leaving it closes what has not ended.
+class StreamContext:
+    """A streamed response as a context manager: entering sends the request, leaving closes the connection.
 
-    ``what`` and ``verb`` are for the error of who reads before: ``a watch``, and the client's method that gives it.
+    ``what`` and ``verb`` word the error of a read before entering: ``a watch``, and the client method that
+    returns it.
     """
 
     def __init__(
@@ -102,9 +103,9 @@ class Opened:
 
     @property
     def _chunks(self) -> AsyncIterator[bytes]:
-        """The chunks of the answer. Raises ``RuntimeError`` before it was entered."""
+        """Return the chunks of the response. Raises ``RuntimeError`` before entering."""
         if self._arriving is None:
             raise RuntimeError(
-                f"{self._what} has to be entered before it is read: async with client.{self._verb}(...)"
+                f"{self._what} must be entered before it is read: async with client.{self._verb}(...)"
             )
         return self._arriving

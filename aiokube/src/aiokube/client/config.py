@@ -1,4 +1,4 @@
-"""Which server, how to trust it, and as whom: what a client is made from. No repr here shows a secret."""
+"""The configuration of a client: server, trust and credentials. No repr here shows a secret."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,11 @@ from aiokube.client.credentials import ANONYMOUS, Credentials
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """How to trust the server.
+    """How to verify the server.
 
-    ``ca_data`` (PEM) comes before ``ca_file``; with neither, the system's authorities count. ``server_name`` is the
-    name that the certificate must be for, where it is not the host in the URL. ``insecure`` trusts anyone.
+    ``ca_data`` (PEM) takes precedence over ``ca_file``; without either, the system's authorities are used.
+    ``server_name`` is the name in the certificate if it differs from the host in the URL. ``insecure``
+    disables verification.
     """
 
     ca_file: Path | None = None
@@ -23,7 +24,7 @@ class TlsConfig:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """As whom to act, where that is not who we are; needs the right to impersonate."""
+    """The user to impersonate; requires the ``impersonate`` permission."""
 
     user: str
     uid: str = ""
@@ -33,12 +34,12 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """All that is needed to reach one API server.
+    """Everything needed to connect to one API server.
 
-    ``server`` is its URL, with a path where it has one, without a slash at the end. ``proxy_url`` is the HTTP proxy
-    to go through, ``""`` for none: the environment has been looked at already. ``namespace`` is the one to act in
-    when none is named. ``compression`` lets lists come gzipped. ``origin`` says in words where all this was found, for messages and logs;
-    ``identity`` whose credentials these are, and in which file, for a 401.
+    ``server`` is its URL without a trailing slash. ``proxy_url`` is the HTTP proxy, ``""`` for none (the
+    environment has already been read). ``namespace`` is the default namespace. ``compression`` allows
+    gzipped lists. ``origin`` describes the source of the configuration, for messages and logs; ``identity``
+    describes whose credentials these are and their file, for 401 errors.
     """
 
     server: str

@@ -1,7 +1,7 @@
-"""Who we are to a server: tokens and client certificates, and where they come from.
+"""Tokens and client certificates, and the sources they come from.
 
-A source of credentials answers with a frozen :class:`Credential` for each request; most answers are the one of
-before. Reprs show where a secret comes from, never the secret.
+A credential source returns a frozen :class:`Credential` for each request, usually the same object as before.
+Reprs show the source of a secret, never the secret.
 """
 
 import base64
@@ -20,7 +20,7 @@ TOKEN_REREAD_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """A client certificate and its key in files; read again when they change."""
+    """A client certificate and its key in files, reloaded when they change."""
 
     certificate: Path
     key: Path
@@ -28,7 +28,7 @@ class CertificateFiles:
 
 @dataclass(frozen=True, slots=True)
 class CertificateData:
-    """A client certificate and its key, PEM, in memory."""
+    """A PEM client certificate and its key in memory."""
 
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -39,43 +39,43 @@ ClientCertificate = CertificateFiles | CertificateData
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves who we are, for one request: a header, a certificate, both, or nothing."""
+    """The credentials of one request: an authorization header, a client certificate, both or neither."""
 
     authorization: str | None = field(default=None, repr=False)
     certificate: ClientCertificate | None = None
 
 
 class Credentials(Protocol):
-    """Where credentials come from."""
+    """A source of credentials."""
 
     async def current(self) -> Credential:
-        """Return what to use now; the very same object as before unless something changed.
+        """Return the current credentials; the same object as before unless something changed.
 
-        Raises ConfigError, or its CredentialError where the trouble may pass.
+        Raises ConfigError, or its subclass CredentialError if a retry may succeed.
         """
         ...
 
     async def renewed(self, rejected: Credential) -> Credential:
-        """Return what to use after the server has refused ``rejected`` (401).
+        """Return the credentials to use after the server has refused ``rejected`` (401).
 
-        The same object comes back where there is nothing newer; the caller then gives up. Many callers whose
-        requests were refused together cause one renewal. Raises like :meth:`current`.
+        Returns the same object if there is nothing newer; the caller then gives up. Concurrent callers with
+        the same rejected credentials share one renewal. Raises like :meth:`current`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticCredentials:
-    """Credentials that never change by themselves (certificate files may, and are looked after by TLS)."""
+    """Credentials that never change, except for certificate files, which the TLS layer reloads."""
 
     credential: Credential
 
     async def current(self) -> Credential:
-        """Return the one credential."""
+        """Return the credential."""
         return self.credential
 
     async def renewed(self, rejected: Credential) -> Credential:
-        """Return the one credential: there is no other."""
+        """Return the credential; there is no other."""
         return self.credential
 
 
@@ -83,21 +83,21 @@ ANONYMOUS = StaticCredentials(Credential())
 
 
 def bearer(token: str) -> str:
-    """Return the header value for a token."""
+    """Return the Authorization header for a token."""
     return f"Bearer {token}"
 
 
 def basic(username: str, password: str) -> str:
-    """Return the header value for a name and a password."""
+    """Return the Authorization header for a user name and password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class TokenFile:
-    """A token in a file that others renew, such as a service account's.
+    """A token in a file that another process renews, such as a service account token.
 
-    The file is read again when a request comes a minute after the last reading, and on a 401. Where a later
-    reading fails, the last token stays in use and a warning is logged. ``fallback`` is used until a first reading
-    succeeds; without one a file that cannot be read raises ConfigError.
+    The file is read again by the first request a minute after the last read, and on a 401. If a later read
+    fails, the last token stays in use and a warning is logged. ``fallback`` is used until the first
+    successful read; without it, an unreadable file raises ConfigError.
     """
 
     def __init__(
@@ -121,13 +121,13 @@ class TokenFile:
         return f"TokenFile({str(self._path)!r})"
 
     async def current(self) -> Credential:
-        """Return the token of the last reading, at most a minute old."""
+        """Return the token, read at most a minute ago."""
         if self._credential is None or self._clock.monotonic() >= self._read_again_at:
             return self._read()
         return self._credential
 
     async def renewed(self, rejected: Credential) -> Credential:
-        """Read the file again, unless another request has done so since."""
+        """Read the file again, unless another request has done so since ``rejected`` was returned."""
         if self._credential is not rejected and self._credential is not None:
             return self._credential
         return self._read()
@@ -146,7 +146,7 @@ class TokenFile:
             if self._credential is None:
                 raise ConfigError(f"{self._what} {self._path} cannot be used: {problem}")
             log.warning(
-                "token file cannot be used, going on with the last token: file=%s error=%s",
+                "token file cannot be used, using the last token: file=%s error=%s",
                 self._path,
                 problem,
             )

@@ -1,4 +1,4 @@
-"""Reading the answers of a server that are not what was asked for."""
+"""Error responses: from status code, headers and body to an exception."""
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -18,11 +18,13 @@ _LONGEST_QUOTE = 200
 _status_decoder = msgspec.json.Decoder(Status)
 
 
-async def failure_of(response: aiohttp.ClientResponse, method: str, path: str, clock: Clock) -> ApiError:
-    """Read the body of an answer that is not good, and return the error it stands for.
+async def error_from_response(
+    response: aiohttp.ClientResponse, method: str, path: str, clock: Clock
+) -> ApiError:
+    """Read the body of an error response and return the matching error.
 
-    Raises UnexpectedResponseError for a redirect, which no API server sends: it names the host it leads to, and
-    no more of it.
+    Raises UnexpectedResponseError for a redirect, which no API server sends; the message contains only the
+    host of its target.
     """
     if response.status < 400:
         response.close()
@@ -30,7 +32,7 @@ async def failure_of(response: aiohttp.ClientResponse, method: str, path: str, c
         to = f", a redirect to {target.scheme}://{target.hostname}," if target.hostname else ""
         raise UnexpectedResponseError(
             f"{method} {path}: HTTP {response.status}{to} is not followed: "
-            "give the address of the API server itself"
+            "use the address of the API server itself"
         )
     body, _ = await read_at_most(response, MAX_ERROR_BYTES)
     status = _status_of(response, body, method, path)
@@ -60,7 +62,7 @@ def _phrase(code: int) -> str:
 
 
 def retry_after_seconds(headers: Mapping[str, str], clock: Clock) -> float | None:
-    """Return what the Retry-After header asks for, in seconds or as a date; None without one that makes sense."""
+    """Return the delay of the Retry-After header (seconds or a date), None without a valid one."""
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None

@@ -1,11 +1,11 @@
-"""Everything that can go wrong between us and an API server, sorted by who has to act.
+"""Errors between us and an API server, grouped by who can fix them.
 
-Three families under :class:`ClientError`: the server answered and said no (:class:`ApiError`), no proper answer
-came (:class:`TransportError`), or we were set up wrongly (:class:`ConfigError`). Each error tells two facts that a
-caller needs in order to go on: ``retryable`` - the same request, sent again later, may well succeed - and
-``may_have_acted`` - the server may have carried the request out although we were told nothing good.
+There are three groups below :class:`ClientError`: the server refused the request (:class:`ApiError`), no
+valid response arrived (:class:`TransportError`), or our configuration is wrong (:class:`ConfigError`). Each
+error has two attributes for the caller: ``retryable`` means that the same request may succeed later, and
+``may_have_acted`` that the server may have carried out the request despite the error.
 
-No error's text holds a header, a credential, a query string, or any part of a request or of an object.
+No message contains a header, a credential, a query string, or any part of a request or an object.
 """
 
 from typing import Any, ClassVar
@@ -21,25 +21,25 @@ from aiokube.api.status import (
     Status,
 )
 
-# Servers before 1.19 know no cause for it and say it in words: in the message, or in a nameless cause.
+# Servers before 1.19 have no cause for this; they report it in the message or in a cause without a reason.
 _TOO_LARGE_WORDS = "Too large resource version"
 
 
 class ClientError(Exception):
-    """The root of everything this package raises."""
+    """Base class of all errors that this package raises."""
 
     retryable: bool = False
     may_have_acted: bool = False
 
 
-# ------------------------------------------------------------------------------------- the server said no
+# ----------------------------------------------------------------------------------------------- API errors
 
 
 class ApiError(ClientError):
-    """The server answered, and refused; ``str()`` is its own message, in one line.
+    """The server refused the request; ``str()`` is the server's message, in one line.
 
-    ``status`` is the whole answer, ``method`` and ``url`` (without the query) the question, and
-    ``retry_after_seconds`` what the server asked to wait, in a header or in the status; None where it did not ask.
+    ``status`` is the response, ``method`` and ``url`` (without the query) are the request's.
+    ``retry_after_seconds`` is the delay that the server asked for, in a header or in the status, or None.
     """
 
     reasons: ClassVar[tuple[str, ...]] = ()
@@ -65,7 +65,7 @@ class ApiError(ClientError):
 
     @property
     def is_too_large_resource_version(self) -> bool:
-        """Tell whether the version asked for is one the server has not reached yet (in any of its dialects)."""
+        """Whether the server has not reached the requested resource version yet."""
         status = self.status
         if status.has_cause(RESOURCE_VERSION_TOO_LARGE):
             return True
@@ -78,16 +78,16 @@ class ApiError(ClientError):
 
 
 class BadRequestError(ApiError):
-    """400: the request makes no sense to the server."""
+    """400: the request is malformed."""
 
     reasons = ("BadRequest",)
     code = 400
 
 
 class UnauthorizedError(ApiError):
-    """401: the server does not know who we are, even after the credentials were renewed.
+    """401: the server rejects our credentials, even after a renewal.
 
-    ``identity`` says whose credentials these were and where they came from, ``""`` where that is not known.
+    ``identity`` describes whose credentials these are and where they come from, ``""`` if unknown.
     """
 
     reasons = ("Unauthorized",)
@@ -105,14 +105,14 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: we may not; RBAC, a quota, or a namespace that is going away (see the status' causes)."""
+    """403: forbidden by RBAC, a quota, or a terminating namespace (see the causes of the status)."""
 
     reasons = ("Forbidden",)
     code = 403
 
 
 class NotFoundError(ApiError):
-    """404: no such object, namespace or resource; the text ends with the path that was requested."""
+    """404: no such object, namespace or resource; the message ends with the requested path."""
 
     reasons = ("NotFound",)
     code = 404
@@ -123,34 +123,34 @@ class NotFoundError(ApiError):
 
 
 class MethodNotAllowedError(ApiError):
-    """405: the resource does not know this verb."""
+    """405: the resource does not support this verb."""
 
     reasons = ("MethodNotAllowed",)
     code = 405
 
 
 class ConflictError(ApiError):
-    """409: the object has changed since we read it, or a precondition does not hold."""
+    """409: the object has changed since we read it, or a precondition failed."""
 
     reasons = ("Conflict",)
     code = 409
 
 
 class FieldConflict(msgspec.Struct, frozen=True):
-    """A field that another manager has set to another value."""
+    """A field that another manager has set to a different value."""
 
     field: str
     """``.spec.replicas``, ``.data.text``."""
     message: str
-    """Who manages it, as the server says it: ``conflict with "kubectl-edit" using v1``."""
+    """The field's manager, as the server words it: ``conflict with "kubectl-edit" using v1``."""
 
 
 class ApplyConflictError(ConflictError):
-    """409: another manager has set fields that were applied, to other values; nothing was changed."""
+    """409: another manager has set applied fields to different values; nothing was changed."""
 
     @property
     def conflicts(self) -> tuple[FieldConflict, ...]:
-        """The fields in conflict."""
+        """The conflicting fields."""
         causes = (self.status.details.causes if self.status.details is not None else None) or ()
         return tuple(
             FieldConflict(cause.field or "", cause.message or "")
@@ -163,15 +163,15 @@ class ApplyConflictError(ConflictError):
 
 
 class AlreadyExistsError(ApiError):
-    """409: an object of that name is there already."""
+    """409: an object of that name already exists."""
 
     reasons = ("AlreadyExists",)
 
 
 class ExpiredError(ApiError):
-    """410: the resource version, or the page asked for, is no longer kept (``Expired``; ``Gone`` from old servers).
+    """410: the resource version or page is no longer available (``Expired``; ``Gone`` from old servers).
 
-    ``continue_token`` is what the server offers for going on with an inconsistent list, ``""`` mostly.
+    ``continue_token`` is the server's token for an inconsistent continuation of the list, usually ``""``.
     """
 
     reasons = ("Expired", "Gone")
@@ -179,26 +179,26 @@ class ExpiredError(ApiError):
 
     @property
     def continue_token(self) -> str:
-        """The token under which the rest of a list can still be had, at the newest version."""
+        """The token that returns the rest of the list at the newest version."""
         return (self.status.metadata.continue_ if self.status.metadata is not None else None) or ""
 
 
 class RequestTooLargeError(ApiError):
-    """413: the object is larger than the server takes."""
+    """413: the object exceeds the server's size limit."""
 
     reasons = ("RequestEntityTooLarge",)
     code = 413
 
 
 class InvalidError(ApiError):
-    """422: the object breaks a rule; the causes of the status name the fields."""
+    """422: the object is invalid; the causes of the status name the fields."""
 
     reasons = ("Invalid",)
     code = 422
 
 
 class TooManyRequestsError(ApiError):
-    """429: the server is too busy and has not looked at the request."""
+    """429: the server is overloaded and has not processed the request."""
 
     reasons = ("TooManyRequests",)
     code = 429
@@ -206,7 +206,7 @@ class TooManyRequestsError(ApiError):
 
 
 class InternalServerError(ApiError):
-    """500: something broke inside the server (a webhook, its store)."""
+    """500: an internal failure of the server, its webhooks or its storage."""
 
     reasons = ("InternalError",)
     code = 500
@@ -215,7 +215,7 @@ class InternalServerError(ApiError):
 
 
 class ServiceUnavailableError(ApiError):
-    """503: the server, or what lies behind it, is not up; also for 502 from a proxy before it."""
+    """503: the server or its backend is unavailable; also 502 from a proxy in front of it."""
 
     reasons = ("ServiceUnavailable",)
     code = 503
@@ -224,7 +224,7 @@ class ServiceUnavailableError(ApiError):
 
 
 class ServerTimeoutError(ApiError):
-    """The server gave up in time: 504 ``Timeout``, or 500 ``ServerTimeout``."""
+    """The server timed out: 504 ``Timeout``, or 500 ``ServerTimeout``."""
 
     reasons = ("Timeout", "ServerTimeout")
     code = 504
@@ -253,7 +253,7 @@ _BY_CODE = {kind.code: kind for kind in _KINDS if kind.code is not None} | {502:
 
 
 def api_error_type(code: int | None, reason: str | None) -> type[ApiError]:
-    """Return the type for an answer: by its reason where that is known, else by its code."""
+    """Return the error type for a response: by its reason if known, else by its code."""
     if reason and reason in _BY_REASON:
         return _BY_REASON[reason]
     if code in _BY_CODE:
@@ -266,24 +266,24 @@ def api_error_type(code: int | None, reason: str | None) -> type[ApiError]:
 def api_error(
     status: Status, *, method: str = "", url: str = "", retry_after_seconds: float | None = None
 ) -> ApiError:
-    """Return (not raise) the error that a failure status stands for: of a response, or of a watch event."""
+    """Return (not raise) the error for a failure status of a response or a watch event."""
     kind = api_error_type(status.code, status.reason)
     if kind is ConflictError and status.has_cause(FIELD_MANAGER_CONFLICT):
         kind = ApplyConflictError
     return kind(status, method, url, retry_after_seconds)
 
 
-# --------------------------------------------------------------------------------- no proper answer came
+# ----------------------------------------------------------------------------------------- transport errors
 
 
 class TransportError(ClientError):
-    """No proper answer came: the network, TLS, or something that does not speak the API."""
+    """No valid response arrived: a network or TLS failure, or a peer that is not an API server."""
 
     retryable = True
 
 
 class ConnectionFailedError(TransportError):
-    """The server was not reached, or hung up: refused, reset, no such host. The text names host and port."""
+    """The connection failed or was closed: refused, reset, no such host. The message names host and port."""
 
     def __init__(self, message: str, *, may_have_acted: bool = False) -> None:
         super().__init__(message)
@@ -291,39 +291,39 @@ class ConnectionFailedError(TransportError):
 
 
 class RequestTimedOutError(TransportError):
-    """The server took the request and did not answer in the time we give it."""
+    """The server accepted the request and did not respond in time."""
 
     may_have_acted = True
 
 
 class TlsError(TransportError):
-    """The handshake failed: a certificate that is not trusted, for another name, expired, or not accepted."""
+    """The TLS handshake failed: an untrusted, expired or refused certificate, or one for another name."""
 
 
 class ResponseTruncatedError(TransportError):
-    """The connection broke inside the answer, or inside a watch."""
+    """The connection broke within a response or a watch."""
 
     may_have_acted = True
 
 
 class UnexpectedResponseError(TransportError):
-    """The answer is not one of an API server: a redirect, or bytes that are not what was asked for."""
+    """The response is not an API server's: a redirect, or a body that is not the expected type."""
 
     may_have_acted = True
 
 
 class AnswerTooLargeError(UnexpectedResponseError):
-    """An answer is larger than any answer of an API server to this request."""
+    """A response is larger than any API server's response to this request."""
 
 
 class LineTooLongError(TransportError):
-    """A watch sent a line longer than any object can be."""
+    """A watch sent a line that is longer than any object can be."""
 
 
 class UndecodableEventError(TransportError):
-    """An event of a watch is not what its resource promises; the text never holds its content.
+    """A watch event cannot be decoded; the message never contains its content.
 
-    ``key`` and ``resource_version`` say which object it was, where at least its metadata could be read.
+    ``key`` and ``resource_version`` identify the object if its metadata could be read.
     """
 
     def __init__(
@@ -336,29 +336,29 @@ class UndecodableEventError(TransportError):
         self.resource_version = resource_version
 
 
-# ----------------------------------------------------------------------------------- we were set up wrongly
+# ------------------------------------------------------------------------------------- configuration errors
 
 
 class ConfigError(ClientError):
-    """What we were given to reach a server by does not work: the text says file, entry, and what to do."""
+    """The configuration of a connection is unusable; the message names the file, the entry and the remedy."""
 
 
 class CredentialError(ConfigError):
-    """The credentials could not be had just now: a plugin or an identity provider failed. It may pass."""
+    """Credentials are temporarily unavailable: a plugin or an identity provider failed. Retryable."""
 
     retryable = True
 
 
 def is_namespace_terminating(error: Exception) -> bool:
-    """Tell whether a create was refused because its namespace is going: nothing is owed to it any more (S-72, E-22)."""
+    """Return whether a create was refused because its namespace is terminating (S-72, E-22)."""
     return isinstance(error, ForbiddenError) and error.status.has_cause(NAMESPACE_TERMINATING)
 
 
 def is_gone(error: Exception, resource: Resource[Any], key: ObjectKey) -> bool:
-    """Return whether the server says that this object does not exist.
+    """Return whether the response proves that this object does not exist.
 
-    Only a Status with reason NotFound that names the object and its resource says so. Any other 404 proves
-    nothing: a proxy, or an API server that is starting, answers 404 to requests for objects that exist.
+    Only a Status with reason NotFound that names the object and its resource is proof. Any other 404 is not:
+    a proxy, or an API server that is starting, responds with 404 to requests for existing objects.
     """
     if not isinstance(error, NotFoundError) or error.status.reason != "NotFound":
         return False

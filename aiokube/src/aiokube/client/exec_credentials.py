@@ -1,4 +1,4 @@
-"""Credentials that a program prints: ``client.authentication.k8s.io`` v1 and v1beta1."""
+"""Credentials from exec plugins: ``client.authentication.k8s.io`` v1 and v1beta1."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ _TAIL_CHARACTERS = 600
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """Which program to run, and how; ``where`` says in words where that is written."""
+    """A plugin's command and options; ``where`` describes the place of its definition."""
 
     where: str
     command: str
@@ -54,16 +54,16 @@ class ExecPlugin:
         install_hint: str,
         interactive_mode: str,
     ) -> Self:
-        """Return a plugin that can be run as it is written. Raises ConfigError."""
+        """Return a validated plugin. Raises ConfigError."""
         if not command:
-            raise ConfigError(f"{where} names no command: add it")
+            raise ConfigError(f"{where} has no command: add it")
         if api_version not in API_VERSIONS:
             known = " or ".join(API_VERSIONS)
             raise ConfigError(f"{where} has the apiVersion {api_version!r}: it must be {known}")
         if not interactive_mode:
             if api_version == API_VERSIONS[0]:
                 raise ConfigError(
-                    f"{where} has no interactiveMode, which v1 wants: add Never, IfAvailable or Always"
+                    f"{where} has no interactiveMode, which v1 requires: add Never, IfAvailable or Always"
                 )
             interactive_mode = "IfAvailable"
         if interactive_mode not in _MODES:
@@ -92,14 +92,15 @@ _decoder = msgspec.json.Decoder(_ExecCredential)
 
 
 class ExecCredentials:
-    """Runs a plugin when credentials are first needed, when they have expired, and when a server refuses them.
+    """Runs a plugin when credentials are first needed, when they expire, and when a server refuses them.
 
-    One run at a time serves all who wait. A plugin that may not talk to a terminal has a minute. What it printed
-    is kept in memory until ``expirationTimestamp``, forever without one. ``certificate`` is used with a token where
-    the plugin gives no certificate of its own. ``cluster`` is passed on to it (``provideClusterInfo``).
+    Concurrent callers share one run. A plugin that does not use the terminal has a minute. Its credentials
+    are cached in memory until ``expirationTimestamp``, or indefinitely without one. ``certificate``
+    accompanies a token if the plugin returns no certificate. ``cluster`` is passed to the plugin
+    (``provideClusterInfo``).
 
-    Raises ConfigError where the plugin cannot be run as it stands there, and CredentialError, with the redacted last lines
-    of its standard error, where it fails or prints more than 1 MiB; its standard output is never shown.
+    Raises ConfigError if the plugin cannot be started, and CredentialError, with the redacted last lines of
+    its standard error, if it fails or prints more than 1 MiB; its standard output is never shown.
     """
 
     def __init__(
@@ -124,14 +125,14 @@ class ExecCredentials:
         return f"ExecCredentials({self._plugin.command!r})"
 
     async def current(self) -> Credential:
-        """Return what the plugin gave, running it where that has expired."""
+        """Return the plugin's credentials; run it if they have expired."""
         if (found := self._valid()) is not None:
             return found
         async with self._lock:
             return self._valid() or await self._renew()
 
     async def renewed(self, rejected: Credential) -> Credential:
-        """Run the plugin again, unless another request has had it run since."""
+        """Run the plugin again, unless another request has done so since ``rejected`` was returned."""
         async with self._lock:
             if self._credential is not None and self._credential is not rejected:
                 return self._credential
@@ -156,9 +157,11 @@ class ExecCredentials:
             expires.replace(tzinfo=UTC) if expires is not None and expires.tzinfo is None else expires
         )
         if self._credential is not None and made == self._credential:
-            return self._credential  # the same object, which says that nothing newer is to be had
+            return self._credential  # the same object: there is nothing newer
         self._credential = made
-        log.debug("exec plugin gave new credentials: command=%s expires=%s", plugin.command, self._expires)
+        log.debug(
+            "exec plugin returned new credentials: command=%s expires=%s", plugin.command, self._expires
+        )
         return made
 
     def _status_of(self, output: bytes) -> _ExecStatus:
@@ -173,18 +176,18 @@ class ExecCredentials:
         if printed.kind != "ExecCredential" or printed.api_version != plugin.api_version:
             raise ConfigError(
                 f"{plugin.where}: {plugin.command} printed no ExecCredential of {plugin.api_version}: "
-                "set apiVersion to what the plugin speaks"
+                "set apiVersion to the version of the plugin"
             )
         status = printed.status
         if status is None or not (
             status.token or (status.client_certificate_data and status.client_key_data)
         ):
             raise CredentialError(
-                f"{plugin.where}: {plugin.command} gave neither a token nor a certificate with its key"
+                f"{plugin.where}: {plugin.command} returned neither a token nor a certificate with its key"
             )
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise CredentialError(
-                f"{plugin.where}: {plugin.command} gave only one half of a client certificate"
+                f"{plugin.where}: {plugin.command} returned only one half of a client certificate"
             )
         return status
 
@@ -193,8 +196,8 @@ class ExecCredentials:
         has_terminal = sys.stdin is not None and sys.stdin.isatty()
         if plugin.interactive_mode == "Always" and not has_terminal:
             raise ConfigError(
-                f"{plugin.where}: {plugin.command} wants to ask on a terminal, and there is none: "
-                "use credentials that need nobody"
+                f"{plugin.where}: {plugin.command} needs a terminal, and this process has none: "
+                "use non-interactive credentials"
             )
         is_interactive = has_terminal and plugin.interactive_mode != "Never"
         environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": self._info(is_interactive)}
@@ -217,13 +220,14 @@ class ExecCredentials:
             raise CredentialError(f"{plugin.where}: {plugin.command}: {error} and was killed") from None
         except TimeoutError:
             raise CredentialError(
-                f"{plugin.where}: {plugin.command} has not ended after {self._timeout_seconds:g} s and was killed"
+                f"{plugin.where}: {plugin.command} did not exit within {self._timeout_seconds:g} s and was killed"
             ) from None
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.kill()
-                # Process.wait returns only once the pipes are closed, and those with unread output never are.
+                # Process.wait returns only after the pipes are closed, and pipes with unread output stay
+                # open.
                 process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
                 await process.wait()
         if process.returncode != 0:
@@ -238,7 +242,7 @@ class ExecCredentials:
         if found is None:
             hint = f" {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
             is_there = "/" in plugin.command and Path(plugin.command).exists()
-            problem = "may not be run" if is_there else "is not installed, or not in PATH"
+            problem = "is not executable" if is_there else "is not installed, or not in PATH"
             raise ConfigError(f"{plugin.where}: {plugin.command} {problem}.{hint}")
         return found
 
@@ -251,7 +255,7 @@ class ExecCredentials:
 
 
 def _tail(errors: bytes | None) -> str:
-    """Return the end of a plugin's errors in one line, without secrets."""
+    """Return the end of a plugin's standard error in one line, redacted."""
     lines = [line.strip() for line in (errors or b"").decode(errors="replace").splitlines() if line.strip()]
     words = redact(" | ".join(lines[-_TAIL_LINES:]))[-_TAIL_CHARACTERS:]
     return f": {words}" if words else ""

@@ -1,22 +1,22 @@
-"""The last word before a write: asked when its bytes are about to go to the socket, not when it was asked for.
+"""Check run just before a write's bytes are sent, rather than when the write is requested.
 
-Between a caller's decision and the wire lie the turn of a rate limit, a connection that is set up, a busy server
-that is waited out. Whoever may write only until a moment (a leader, until its lease ends) has to look at the clock
-after all of that.
+Between a caller's decision and the wire there may be a rate limit, a new connection and retries of a
+throttled request. A client that may write only until some deadline (a leader, until its lease expires) must
+check the clock after all of them.
 """
 
 import io
 from collections.abc import Callable
 
 Guard = Callable[[], None]
-"""Returns where the write may go out, raises where it may not. Must be quick and must not wait."""
+"""Returns if the write may be sent, raises otherwise. Must be fast and must not block."""
 
 
 class GuardedBody(io.BytesIO):
-    """The body of a request, which asks its guard as each piece is taken to be sent.
+    """A request body that calls its guard before each chunk is sent.
 
-    A server does not act on a body that it has only a part of. So where the guard raises before the last piece,
-    nothing happens there. ``refusal`` is then what the guard raised, as the HTTP library hides it.
+    A server does not act on an incomplete body. If the guard raises before the last chunk, the write
+    therefore has no effect. ``refusal`` is then the guard's exception, which the HTTP library hides.
     """
 
     def __init__(self, content: bytes, guard: Guard) -> None:
@@ -26,7 +26,7 @@ class GuardedBody(io.BytesIO):
         self.refusal: Exception | None = None
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next piece, if the guard has nothing against it."""
+        """Return the next chunk, unless the guard raises."""
         if self.tell() < self._length:
             try:
                 self._guard()

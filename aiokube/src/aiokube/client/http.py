@@ -1,4 +1,4 @@
-"""The transport: one pool of connections to one server, with our credentials, and a few careful retries."""
+"""HTTP transport: a connection pool for one server, with credentials and careful retries."""
 
 import asyncio
 import io
@@ -16,10 +16,10 @@ from yarl import URL
 
 from aiokube import __version__
 from aiokube.client.bounded import MAX_ANSWER_BYTES, read_whole
-from aiokube.client.chunks import Chunks, hang_up
+from aiokube.client.chunks import Chunks, abort
 from aiokube.client.config import ClusterConfig, Impersonation
 from aiokube.client.credentials import Credential
-from aiokube.client.error_responses import failure_of, retry_after_seconds
+from aiokube.client.error_responses import error_from_response, retry_after_seconds
 from aiokube.client.errors import (
     ApiError,
     ServiceUnavailableError,
@@ -43,18 +43,18 @@ _WRITE_AT_ONCE_BYTES = 512 * 1024
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _READING = frozenset({"GET", "HEAD"})
 _TIMEOUT_DEFAULT_SECONDS = 60.0
-# Sessions whose connections are distrusted and may still be read; more than a few have no reader left.
+# Old sessions that may still be read; any beyond this number have no reader left.
 _RETIRED_SESSIONS = 3
-# Enough for a server that is alive to answer what was sent before its connections were distrusted.
+# Enough for a live server to respond to requests that were sent before its connections were distrusted.
 _DISTRUSTED_ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and how patiently, to come back to a server that says when to.
+    """How often, and for how long, to retry requests that a server throttles.
 
-    At most ``attempts`` times, each after the time that the server asked for, unless that is more than
-    ``longest_wait_seconds``: then the error goes to the caller at once, who can do something better meanwhile.
+    At most ``attempts`` retries, each after the delay that the server asked for. If the delay exceeds
+    ``longest_wait_seconds``, the error is raised immediately, so that the caller can decide.
     """
 
     attempts: int = 10
@@ -63,10 +63,10 @@ class RetryPolicy:
     def delay_seconds(
         self, error: ApiError, method: str, attempt: int, header_seconds: float | None
     ) -> float | None:
-        """Return how long to wait before sending again, or None where it is not to be sent again.
+        """Return the delay before the next attempt, None for no further attempt.
 
-        Only an answer with a Retry-After header counts. After 429 the server has not looked at the request, so
-        that anything can be sent again; after 503 only what may be carried out twice.
+        Only responses with a Retry-After header are retried. After 429 the server has not processed the
+        request, so any request is safe to retry; after 503 only idempotent ones are.
         """
         if header_seconds is None or attempt >= self.attempts or header_seconds > self.longest_wait_seconds:
             return None
@@ -86,23 +86,23 @@ class _Request(NamedTuple):
     timeout_seconds: float
     read_body: bool
     is_limited: bool
-    patient: bool
+    retry_throttled: bool
     guard: Guard | None = None
     limit_bytes: int = MAX_ANSWER_BYTES
 
 
 class Transport:
-    """Sends requests to one server; may be used by any number of tasks of one event loop at once.
+    """Sends requests to one server; safe for concurrent use by tasks of one event loop.
 
-    * Credentials are asked for before each request. A 401 renews them once and sends the request again.
-    * 429 and 503 that say Retry-After are waited out (:class:`RetryPolicy`).
-    * A connection that breaks before an answer is tried once more where the method is idempotent (GET, PUT,
-      DELETE); otherwise ConnectionFailedError tells whether the server may have acted.
-    * A failed handshake looks at the TLS files at once, and is tried once more where they have changed.
-    * Redirects are refused. There is no cookie jar. Nothing but method, path, code and time is logged.
+    * Credentials are requested before each request. A 401 renews them once and repeats the request.
+    * 429 and 503 responses with Retry-After are retried (:class:`RetryPolicy`).
+    * If a connection breaks before a response, idempotent methods (GET, PUT, DELETE) are retried once;
+      others raise ConnectionFailedError, which states whether the server may have acted.
+    * A failed handshake reloads the TLS files and is retried once if they have changed.
+    * Redirects are refused. There is no cookie jar. Only method, path, code and duration are logged.
 
-    A request has ``timeout_seconds`` from being sent to its last byte, waiting for a turn not counted. Cancelling
-    a caller closes the connection it was using. Close it with :meth:`aclose`.
+    ``timeout_seconds`` covers a request from sending to the last byte, without the wait for the rate limit.
+    Cancelling a caller closes its connection. Close the transport with :meth:`aclose`.
     """
 
     def __init__(
@@ -147,18 +147,17 @@ class Transport:
         content_type: str = JSON,
         accept: str = JSON,
         compressed: bool = False,
-        patient: bool = True,
+        retry_throttled: bool = True,
         timeout_seconds: float | None = None,
         guard: Guard | None = None,
         limit_bytes: int = MAX_ANSWER_BYTES,
     ) -> bytes:
-        """Send one request and return the body of a good answer (2xx).
+        """Send one request and return the body of a successful response (2xx).
 
-        ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` lets the server use gzip. Where
-        ``patient`` is not set, a busy server's refusal is raised at once. ``guard`` is asked before every attempt
-        of a request that is no GET (:mod:`aiokube.client.guard`). Raises AnswerTooLargeError for a body beyond
-        ``limit_bytes``, ApiError, TransportError or ConfigError,
-        and what the guard raises.
+        ``path`` and ``query`` are percent-encoded by the caller. ``compressed`` allows gzip. Without
+        ``retry_throttled``, the refusal of a busy server is raised immediately. ``guard`` runs before every
+        attempt of a request other than GET (:mod:`aiokube.client.guard`). Raises AnswerTooLargeError for a
+        body beyond ``limit_bytes``, ApiError, TransportError, ConfigError, and the errors of the guard.
         """
         headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
         if body is not None:
@@ -176,7 +175,7 @@ class Transport:
             timeout,
             read_body=True,
             is_limited=True,
-            patient=patient,
+            retry_throttled=retry_throttled,
             guard=None if method in _READING else guard,
             limit_bytes=limit_bytes,
         )
@@ -189,15 +188,15 @@ class Transport:
         path: str,
         query: str = "",
         *,
-        patient: bool = True,
+        retry_throttled: bool = True,
         compressed: bool = False,
         is_watch: bool = True,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a GET whose answer is read as it comes; it never needs to end where it is a watch.
+        """Open a GET whose response is read as it arrives; a watch may never end.
 
-        Entering returns once the server has answered well. The iterator gives whatever has arrived, and ends
-        where the server ends the answer. Raises ResponseTruncatedError where the connection breaks, and what
-        :meth:`send` raises on entering. Leaving closes the connection unless the answer has ended.
+        Entering returns after a successful status. The iterator yields the bytes that have arrived, and ends
+        with the response. Raises ResponseTruncatedError if the connection breaks, and the errors of
+        :meth:`send` on entering. Leaving closes the connection of an unfinished response.
         """
         url = self._url(path, query)
         headers = {"Accept-Encoding": "gzip"} if compressed and self._config.compression else {}
@@ -210,22 +209,22 @@ class Transport:
             self._timeout_seconds,
             read_body=False,
             is_limited=not is_watch,
-            patient=patient,
+            retry_throttled=retry_throttled,
         )
         response, _ = await self._exchange(request)
         try:
             yield Chunks(response, request.path, self._peer)
         finally:
-            hang_up(response)
+            abort(response)
 
     async def _close_retired(self) -> None:
         while len(self._retired) > _RETIRED_SESSIONS:
             await self._retired.pop(0).close()
 
     def distrust_connections(self) -> None:
-        """Use no open connection for another request: one of them turned out to be dead, and others may be.
+        """Stop using open connections for new requests: one turned out to be dead, and others may be.
 
-        Requests that wait for an answer get a short time more; a connection that is still read goes on.
+        Pending requests get a short time to finish; connections that are being read stay open.
         """
         if self._session is not None:
             self._retired.append(self._session)
@@ -237,13 +236,14 @@ class Transport:
                 limit.reschedule(deadline)
 
     async def aclose(self) -> None:
-        """Close all connections; requests under way fail. Closing twice is fine."""
+        """Close all connections; pending requests fail. Idempotent."""
         self._closed = True
         for session in (*self._retired, self._session):
             if session is not None:
                 await session.close()
 
-    # ------------------------------------------------------------------------------------------ the exchange
+    # ------------------------------------------------------------------------------------------------
+    # attempts
 
     async def _exchange(self, request: _Request) -> tuple[aiohttp.ClientResponse, bytes]:
         credentials = self._config.credentials
@@ -280,7 +280,7 @@ class Transport:
     def _delay_seconds(
         self, error: ApiError, request: _Request, response: aiohttp.ClientResponse, waits: int
     ) -> float | None:
-        if not request.patient:
+        if not request.retry_throttled:
             return None
         header_seconds = retry_after_seconds(response.headers, self._clock)
         return self._retry.delay_seconds(error, request.method, waits, header_seconds)
@@ -288,7 +288,7 @@ class Transport:
     async def _attempt(
         self, request: _Request, credential: Credential, tls: ssl.SSLContext | None
     ) -> tuple[aiohttp.ClientResponse, bytes, ApiError | None]:
-        """Send it once; the body has been read, except that of a good answer to what is a stream."""
+        """Send the request once, and read the body unless the request is a stream."""
         answer = b""
         started = self._clock.monotonic()
         error: ApiError | None = None
@@ -300,7 +300,7 @@ class Transport:
                 try:
                     response = await self._send(request, body, credential, tls)
                     if response.status >= 300:
-                        error = await failure_of(response, request.method, request.path, self._clock)
+                        error = await error_from_response(response, request.method, request.path, self._clock)
                     elif request.read_body:
                         answer = await read_whole(
                             response, request.limit_bytes, f"{request.method} {request.path}"
@@ -308,7 +308,7 @@ class Transport:
                 finally:
                     self._unanswered.discard(limit)
         except TimeoutError as timeout:
-            self._log(request, "no answer in time", started)
+            self._log(request, "no response in time", started)
             seconds = request.timeout_seconds
             if limit.when() != planned:  # cut short: its connection is distrusted
                 seconds = round(self._clock.monotonic() - started, 1)
@@ -380,7 +380,7 @@ def _sendable(body: bytes | None, guard: Guard | None) -> bytes | io.BytesIO | N
     if guard is not None:
         guard()
         return GuardedBody(body, guard) if body is not None else None
-    # Large bytes are written in one go, of which the library warns; a file is written in pieces.
+    # aiohttp warns about large bytes, which it writes in one go; a file is written in chunks.
     return io.BytesIO(body) if body is not None and len(body) > _WRITE_AT_ONCE_BYTES else body
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a pod: its service account."""
+"""In-cluster configuration from the pod's service account."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOLDER) -> bool:
-    """Tell whether this is a pod with a service account."""
+    """Return whether this process runs in a pod with a service account."""
     return bool(
         environ.get("KUBERNETES_SERVICE_HOST")
         and environ.get("KUBERNETES_SERVICE_PORT")
@@ -28,7 +28,7 @@ def is_in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOL
 def in_cluster_config(
     *, clock: Clock, environ: Mapping[str, str] | None = None, folder: Path = SERVICE_ACCOUNT_FOLDER
 ) -> ClusterConfig:
-    """Return the configuration of this pod. Raises ConfigError where it is none.
+    """Return the in-cluster configuration. Raises ConfigError outside of a pod.
 
     The token is read again every minute and on a 401; the authority when its file changes.
     """
@@ -37,7 +37,7 @@ def in_cluster_config(
     port = environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise ConfigError(
-            "this is no pod of a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; "
+            "this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; "
             "name a kubeconfig"
         )
     token = folder / "token"
@@ -48,7 +48,10 @@ def in_cluster_config(
         )
     authority: Path | None = folder / "ca.crt"
     if authority is not None and not authority.is_file():
-        log.warning("service account has no certificate authority, trusting the system's: file=%s", authority)
+        log.warning(
+            "service account has no certificate authority, trusting the system's authorities: file=%s",
+            authority,
+        )
         authority = None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return ClusterConfig(

@@ -1,4 +1,4 @@
-"""From a kubeconfig and a context to all that is needed to reach a server."""
+"""From a kubeconfig context to the configuration of a client."""
 
 import base64
 import binascii
@@ -42,9 +42,9 @@ _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 def config_of(
     kubeconfig: Kubeconfig, *, clock: Clock, context: str = "", environ: Mapping[str, str] | None = None
 ) -> ClusterConfig:
-    """Return the configuration of a context (the current one where none is named).
+    """Return the configuration of a context, the current one by default.
 
-    Raises ConfigError that names the file, the entry, and what to do. Certificates and tokens in files are not
+    Raises ConfigError, which names the file, the entry and the remedy. Certificate and token files are not
     read yet.
     """
     environ = os.environ if environ is None else environ
@@ -54,11 +54,11 @@ def config_of(
     cluster = kubeconfig.clusters.get(cluster_name)
     if cluster is None:
         raise ConfigError(
-            f"{where} names the cluster {cluster_name!r}, which is nowhere: add it under clusters"
+            f"{where} names the cluster {cluster_name!r}, which is not defined: add it under clusters"
         )
     user = kubeconfig.users.get(user_name)
     if user is None and user_name:
-        raise ConfigError(f"{where} names the user {user_name!r}, which is nowhere: add it under users")
+        raise ConfigError(f"{where} names the user {user_name!r}, which is not defined: add it under users")
     cluster_at = f"cluster {cluster_name!r} in {cluster.file}"
     has_certificate = user is not None and bool(
         user.entry.client_certificate or user.entry.client_certificate_data
@@ -77,7 +77,7 @@ def config_of(
         namespace=chosen.entry.namespace or "default",
         compression=not cluster.entry.disable_compression,
         origin=where,
-        identity=user_at if user_name else f"nobody ({where} names no user)",
+        identity=user_at if user_name else f"an anonymous user ({where} names no user)",
     )
 
 
@@ -94,7 +94,7 @@ def _context(kubeconfig: Kubeconfig, wanted: str) -> tuple[str, Located[ContextE
     return name, found
 
 
-# ---------------------------------------------------------------------------------------------- the server
+# -------------------------------------------------------------------------------------------------- server
 
 
 def _server(entry: ClusterEntry, where: str, *, has_certificate: bool) -> str:
@@ -113,14 +113,14 @@ def _server(entry: ClusterEntry, where: str, *, has_certificate: bool) -> str:
 
 
 def checked_server(server: str, where: str) -> str:
-    """Return the URL of a server where it is one. Raises ConfigError."""
+    """Return the URL of a server. Raises ConfigError if it is invalid."""
     try:
         parts = urlsplit(server)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good or parts.query or parts.fragment or parts.username is not None:
-        raise ConfigError(f"the server of {where} is no URL like https://host:port: mend it")
+        raise ConfigError(f"the server of {where} is not a URL like https://host:port: fix it")
     return server.rstrip("/")
 
 
@@ -128,7 +128,7 @@ def _tls(cluster: Located[ClusterEntry], where: str) -> TlsConfig:
     entry = cluster.entry
     if entry.insecure_skip_tls_verify and (entry.certificate_authority or entry.certificate_authority_data):
         raise ConfigError(
-            f"{where} has a certificate authority and insecure-skip-tls-verify: these exclude each other, drop one"
+            f"{where} has a certificate authority and insecure-skip-tls-verify: these exclude each other, remove one"
         )
     data = None
     if entry.certificate_authority_data:
@@ -141,7 +141,7 @@ def _tls(cluster: Located[ClusterEntry], where: str) -> TlsConfig:
     )
 
 
-# ------------------------------------------------------------------------------------------------ the user
+# -------------------------------------------------------------------------------------------- credentials
 
 
 def _credentials(
@@ -264,7 +264,7 @@ def _plugin(user: Located[UserEntry], entry: ExecEntry, where: str) -> ExecPlugi
 
 
 def _cluster_info(cluster: Located[ClusterEntry], server: str, tls: TlsConfig) -> dict[str, Any]:
-    """Return what a plugin is told of the cluster it is to give credentials for."""
+    """Return the cluster information for an exec plugin (``provideClusterInfo``)."""
     entry = cluster.entry
     authority = tls.ca_data
     if authority is None and tls.ca_file is not None:
@@ -298,7 +298,7 @@ def _oidc(
     if provider is None or provider.name != "oidc":
         name = provider.name if provider is not None else ""
         raise ConfigError(
-            f"{where} uses the auth-provider {name!r}, which Kubernetes has dropped: "
+            f"{where} uses the auth-provider {name!r}, which Kubernetes no longer supports: "
             "use the exec plugin of your provider (gke-gcloud-auth-plugin, kubelogin, ...)"
         )
     given = provider.config or {}
@@ -323,6 +323,6 @@ def _oidc(
 
 
 def kubeconfig_paths(environ: Mapping[str, str]) -> list[Path]:
-    """Return the files that KUBECONFIG lists, each once; empty where it is not set."""
+    """Return the files that KUBECONFIG lists, without duplicates; empty if it is not set."""
     listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     return list(dict.fromkeys(listed))

@@ -1,8 +1,8 @@
-"""Reading kubeconfig files, and laying several over each other.
+"""Reading and merging of kubeconfig files.
 
-YAML or JSON. The first file that has an entry of a name has all of it; relative paths belong to the folder of the file
-they stand in, so each entry remembers its file. What a file says beyond what is known here is skipped. Reprs and
-error texts hold no values.
+Files are YAML or JSON. The first file that defines an entry wins; relative paths are resolved against the
+folder of the entry's file, so each entry remembers its file. Unknown fields are ignored. Reprs and error
+messages contain no values.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 
 class _Quiet(msgspec.Struct, frozen=True):
-    """A struct whose repr shows nothing: it may hold secrets."""
+    """A struct whose repr shows no fields, because they may be secret."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -29,14 +29,14 @@ class _Quiet(msgspec.Struct, frozen=True):
 
 
 class Extension(_Quiet, frozen=True):
-    """A named piece of data of somebody else's."""
+    """A named extension of another program."""
 
     name: str = ""
     extension: Any = None
 
 
 class ClusterEntry(_Quiet, frozen=True, rename="kebab"):
-    """A server and how to trust it."""
+    """A server and its TLS settings."""
 
     server: str | None = None
     tls_server_name: str | None = None
@@ -49,14 +49,14 @@ class ClusterEntry(_Quiet, frozen=True, rename="kebab"):
 
 
 class ExecVariable(_Quiet, frozen=True):
-    """A variable of the environment of a plugin."""
+    """An environment variable of an exec plugin."""
 
     name: str = ""
     value: str | None = None
 
 
 class ExecEntry(_Quiet, frozen=True, rename="camel"):
-    """A program that prints credentials."""
+    """An exec plugin, which prints credentials."""
 
     command: str | None = None
     args: list[str] | None = None
@@ -68,14 +68,14 @@ class ExecEntry(_Quiet, frozen=True, rename="camel"):
 
 
 class AuthProviderEntry(_Quiet, frozen=True):
-    """A built-in way to get credentials; ``oidc`` is the one left."""
+    """A built-in authentication provider; ``oidc`` is the only one left."""
 
     name: str = ""
     config: dict[str, str] | None = None
 
 
 class UserEntry(_Quiet, frozen=True, rename="kebab"):
-    """Who to be."""
+    """A user's credentials."""
 
     client_certificate: str | None = None
     client_certificate_data: str | None = None
@@ -94,7 +94,7 @@ class UserEntry(_Quiet, frozen=True, rename="kebab"):
 
 
 class ContextEntry(_Quiet, frozen=True):
-    """A cluster, a user, and a namespace to act in."""
+    """A cluster, a user, and a default namespace."""
 
     cluster: str | None = None
     user: str | None = None
@@ -102,18 +102,18 @@ class ContextEntry(_Quiet, frozen=True):
 
 
 class Located(NamedTuple, Generic[E]):
-    """An entry and the file it stands in."""
+    """An entry and its file."""
 
     entry: E
     file: Path
 
     def path(self, written: str) -> Path:
-        """Return the path that is meant by what is written in the file."""
+        """Resolve a path of the entry."""
         return self.file.parent / written
 
 
 class Kubeconfig(NamedTuple):
-    """One file, or several laid over each other."""
+    """One kubeconfig file, or several merged ones."""
 
     current_context: str
     clusters: dict[str, Located[ClusterEntry]]
@@ -145,7 +145,7 @@ class _File(_Quiet, frozen=True, rename="kebab"):
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:
-    """Read one file. Raises ConfigError that names the file and the place in it."""
+    """Read one file. Raises ConfigError, which names the file and the line."""
     try:
         with path.open("rb") as opened:
             content = opened.read(_LARGEST_BYTES + 1)
@@ -175,7 +175,7 @@ def read_kubeconfig(path: Path) -> Kubeconfig:
 
 
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
-    """Lay files over each other: the first that says something wins, entry by entry."""
+    """Merge files entry by entry: the first file that defines an entry wins."""
     current = ""
     clusters: dict[str, Located[ClusterEntry]] = {}
     users: dict[str, Located[UserEntry]] = {}
@@ -201,11 +201,11 @@ def _parse(path: Path, content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # YAML, then: nearly every kubeconfig is
+        pass  # YAML, like nearly every kubeconfig
     from aiokube.yaml_reader import Limits, YamlError, read_document
 
     try:
         return read_document(content, Limits(max_bytes=_LARGEST_BYTES)).value
-    except YamlError as error:  # it quotes nothing of the file
+    except YamlError as error:  # its message quotes no values
         where = "" if error.line is None else f" in line {error.line}"
         raise ConfigError(f"kubeconfig {path} is neither YAML nor JSON{where}: {error.problem}") from None

@@ -1,4 +1,4 @@
-"""A list that is decoded as it comes: neither its text nor its wire form is ever in memory as a whole."""
+"""Streamed lists, decoded as they arrive: neither the JSON nor its wire form is in memory as a whole."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from aiokube.api.meta import KubernetesObject
 from aiokube.api.resource import Resource
 from aiokube.client.bounded import MAX_ANSWER_BYTES, MAX_OBJECT_BYTES
-from aiokube.client.chunks import Opened
+from aiokube.client.chunks import StreamContext
 from aiokube.client.errors import AnswerTooLargeError, UnexpectedResponseError
 from aiokube.client.watch import UNDECODABLE, problem_of
 
@@ -21,13 +21,14 @@ _WORTH_DECODING_BYTES = 256 * 1024
 
 
 class ListSplitter:
-    """Cuts the text of one list into lists of whole items, whatever the chunks.
+    """Cuts the JSON of one list into lists of complete items, for any chunk boundaries.
 
-    Where an item ends is known only to who parses it. So it is guessed: at what stands between two items of a list of
-    a Kubernetes server. The same may stand within an item; then what was cut is no JSON (its brackets do not close),
-    and :meth:`put_back` has the rest kept together. A guess is never wrong unnoticed.
+    Only a parser can tell where an item ends, so the splitter guesses, by the text between two items of a
+    Kubernetes server's list. The same text may occur within an item; then the cut is invalid JSON
+    (unbalanced brackets), and :meth:`put_back` keeps the rest together. A wrong guess therefore never goes
+    unnoticed.
 
-    Every byte is looked at once or twice, however many chunks an item has.
+    Every byte is scanned once or twice, for any number of chunks per item.
     """
 
     def __init__(self, worth_decoding_bytes: int = _WORTH_DECODING_BYTES) -> None:
@@ -39,21 +40,21 @@ class ListSplitter:
 
     @property
     def head(self) -> bytes | None:
-        """The list without its items, once they have begun; None where they never did, and all of it comes at the end."""
+        """The list without its items; None before the first item, and if ``rest`` returns the whole list."""
         return self._head + _ITEMS + _END if self._head is not None else None
 
     @property
     def may_cut(self) -> bool:
-        """Whether items are still given out before the end."""
+        """Whether items are still returned before the end of the response."""
         return self._may_cut
 
     @property
     def pending_bytes(self) -> int:
-        """The size of the text that was not given out."""
+        """The size of the text that was not returned yet."""
         return len(self._text)
 
     def feed(self, chunk: bytes) -> bytes | None:
-        """Take in what has arrived; return a list of the items that are there whole."""
+        """Add a chunk; return a list of the items that are complete, or None."""
         text = self._text
         text += chunk
         if not self._may_cut or len(text) < self._worth_decoding_bytes:
@@ -73,17 +74,17 @@ class ListSplitter:
         return piece if end else None
 
     def put_back(self, piece: bytes) -> None:
-        """Take back what was cut in the wrong place; nothing is cut any more."""
+        """Return a wrongly cut part to the buffer, and stop cutting."""
         self._text[:0] = piece[len(_BEGIN) : -len(_END)] + b","
         self._may_cut = False
 
     def rest(self) -> bytes:
-        """Return a list of all that was not given out; what ``head`` says is not in it, where there is one."""
+        """Return a list of the items that were not returned yet, without the parts that ``head`` has."""
         return bytes(self._text) if self._head is None else _BEGIN + self._text
 
 
-class ListStream(Opened, Generic[T]):
-    """A list that is opened by entering it; see :meth:`aiokube.client.rest.Client.list_stream` for what it promises."""
+class ListStream(StreamContext, Generic[T]):
+    """A list that is opened by entering it; see :meth:`aiokube.client.rest.Client.list_stream`."""
 
     def __init__(
         self,
@@ -115,20 +116,20 @@ class ListStream(Opened, Generic[T]):
                 continue
             try:
                 return self._resource.decode_page(piece).items
-            except UNDECODABLE:  # cut within an item, or an item that is bad: the end will show
+            except UNDECODABLE:  # cut within an item, or an invalid item: the rest shows which
                 splitter.put_back(piece)
         self._ended = True
         return self._decoded_rest()
 
     def _decoded_rest(self) -> tuple[T, ...]:
-        """Decode what is left, and with it the version; the error names what cannot be read."""
+        """Decode the rest and the list's version; the error names the invalid item."""
         head = self._splitter.head
         try:
             rest = self._resource.decode_page(self._splitter.rest())
             of_all = rest if rest.resource_version or head is None else self._resource.decode_page(head)
         except UNDECODABLE as error:
             raise UnexpectedResponseError(
-                f"GET {self._path}: the answer cannot be read as {self._resource.full_name}: {problem_of(error)}"
+                f"GET {self._path}: the response cannot be read as {self._resource.full_name}: {problem_of(error)}"
             ) from None
         self.resource_version, self.continue_token = of_all.resource_version, of_all.continue_token
         return rest.items

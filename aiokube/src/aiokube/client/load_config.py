@@ -1,4 +1,4 @@
-"""Which server is meant, when nobody says so."""
+"""Selection of the client configuration, like kubectl's."""
 
 import os
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ def load_config(
     home: Path | None = None,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
 ) -> ClusterConfig:
-    """Return the configuration of the first of these that there is.
+    """Return the configuration from the first source that exists.
 
-    1. the file ``kubeconfig``, which must exist; 2. the files that $KUBECONFIG lists, laid over each other (those
-    that are missing are skipped, but not all); 3. ``~/.kube/config``; 4. the service account of this pod.
-    ``context`` chooses in a kubeconfig; with it, the service account is not looked at.
+    1. the file ``kubeconfig``, which must exist; 2. the merged files of $KUBECONFIG (missing files are
+    skipped, unless all are missing); 3. ``~/.kube/config``; 4. the service account of this pod. ``context``
+    selects a context of a kubeconfig; it excludes the service account.
 
-    Raises ConfigError that says what was looked for where, and what to do.
+    Raises ConfigError, which lists the sources and the remedy.
     """
     environ = os.environ if environ is None else environ
     if kubeconfig:
@@ -46,8 +46,8 @@ def load_config(
     if not context and is_in_cluster(environ, service_account_folder):
         return in_cluster_config(clock=clock, environ=environ, folder=service_account_folder)
     raise ConfigError(
-        f"no API server is known: there is no --kubeconfig, no $KUBECONFIG, no {standard}, and "
-        f"{'a context was named' if context else 'this is no pod with a service account'}; name a kubeconfig"
+        f"no API server is configured: there is no --kubeconfig, no $KUBECONFIG, no {standard}, and "
+        f"{'a context was named' if context else 'this is not a pod with a service account'}; name a kubeconfig"
     )
 
 

@@ -1,6 +1,7 @@
-"""Manifests as people keep them: files, folders and standard input, YAML of many documents or JSON, each with its place.
+"""Manifest files: files, folders and standard input, multi-document YAML or JSON, with line numbers.
 
-Everything is read before anything is used, so that a slip in the last file is told before the first is applied.
+All files are read before any object is used, so that a mistake in the last file is reported before the first
+object is applied.
 """
 
 import sys
@@ -13,15 +14,15 @@ import msgspec
 STDIN = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
-"""What kustomize reads in a folder; no object of the API."""
+"""Files that configure kustomize; they are not API objects."""
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be read: the text names file and line, and says what is wrong."""
+    """An invalid manifest: the message names the file, the line and the problem."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One object, and where it stands: ``shop.yaml:14``."""
+    """One object and its position: ``shop.yaml:14``."""
 
     document: dict[str, Any]
     source: str
@@ -29,41 +30,40 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """File and line, as editors take them."""
+        """The file and line, in the form that editors accept."""
         return f"{self.source}:{self.line}"
 
     @property
     def api_version(self) -> str:
-        """``v1``, ``apps/v1``."""
+        """The API version: ``v1``, ``apps/v1``."""
         return str(self.document["apiVersion"])
 
     @property
     def kind(self) -> str:
-        """``Service``."""
+        """The kind: ``Service``."""
         return str(self.document["kind"])
 
     @property
     def name(self) -> str:
-        """Its name, ``""`` where the server is to make one up."""
+        """The name, ``""`` if the server generates it."""
         return str(self.document["metadata"].get("name", ""))
 
     @property
     def namespace(self) -> str:
-        """The namespace it asks for, ``""`` where it leaves that open."""
+        """The namespace, ``""`` if the manifest has none."""
         return str(self.document["metadata"].get("namespace", ""))
 
     def __str__(self) -> str:
-        """Return what the object is, and where it stands."""
+        """Return the kind, name and position of the object."""
         return f"{self.kind} {self.name or self.document['metadata'].get('generateName', '')} ({self.place})"
 
 
 def read_manifests(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> list[Manifest]:
-    """Return the objects of all files, in order; of a folder, those of its files by name, not of its subfolders.
+    """Return the objects of all files, in order; for a folder, its files by name, without subfolders.
 
-    A kustomization in a folder is passed over: it describes how to build objects, and is none.
-
-    A ``List`` stands for its items. Empty documents are skipped. Raises :class:`ManifestError` for the first
-    that cannot be read: a file that is not there, broken YAML, a document that is no object.
+    Kustomizations in a folder are skipped: they describe how to build objects. A ``List`` is replaced by its
+    items. Empty documents are skipped. Raises :class:`ManifestError` for the first missing file, syntax
+    error, or document that is not an object.
     """
     manifests: list[Manifest] = []
     for source, text in _texts(paths, stdin):
@@ -114,12 +114,12 @@ def _documents(text: bytes, source: str) -> Iterator[tuple[int, Any]]:
             yield document.line, document.value
     except YamlError as error:
         if error.line is None:
-            raise ManifestError(f"{source}: this is not YAML or JSON: {error.problem}") from error
+            raise ManifestError(f"{source}: not valid YAML or JSON: {error.problem}") from error
         raise ManifestError(f"{source}:{error.line}: {error.problem}") from error
 
 
 def _read(file: IO[bytes]) -> bytes:
-    """Read a file, or the first byte too many of one that is too large: the reader refuses it."""
+    """Read a file up to one byte beyond the limit; the parser then refuses it."""
     from aiokube.yaml_reader import DEFAULT_LIMITS
 
     return file.read(DEFAULT_LIMITS.max_bytes + 1)
@@ -139,7 +139,7 @@ def _items(document: Any, place: str) -> Iterator[dict[str, Any]]:
         value = document.get(field)
         if not isinstance(value, str) or not value:
             raise ManifestError(
-                f"{place}: {field} is missing" if value is None else f"{place}: {field} must be a text"
+                f"{place}: {field} is missing" if value is None else f"{place}: {field} must be a string"
             )
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for number, item in enumerate(document["items"]):
@@ -150,10 +150,10 @@ def _items(document: Any, place: str) -> Iterator[dict[str, Any]]:
         raise ManifestError(f"{place}: the {document['kind']} has no metadata.name")
     for field in ("name", "namespace", "generateName"):
         if not isinstance(metadata.get(field, ""), str):
-            raise ManifestError(f"{place}: metadata.{field} must be a text; put it in quotes")
+            raise ManifestError(f"{place}: metadata.{field} must be a string; put it in quotes")
     yield document
 
 
 def _type(value: Any) -> str:
-    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    names = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false"}
     return names.get(type(value), type(value).__name__)

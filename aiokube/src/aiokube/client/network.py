@@ -1,4 +1,4 @@
-"""Sockets that notice a dead peer, and what their failures mean."""
+"""Sockets that detect a dead peer, and the mapping of network errors to ours."""
 
 import os
 import socket
@@ -17,13 +17,13 @@ from aiokube.client.errors import (
     UnexpectedResponseError,
 )
 
-# What the HTTP library raises for a request; the second is what its parser raises, unwrapped now and then.
+# The errors of aiohttp for a request; its parser's error is occasionally not wrapped.
 HTTP_ERRORS = (aiohttp.ClientError, HttpProcessingError)
 
-# A kube-apiserver closes an idle connection after 90 seconds; be first, or a request meets the closing.
+# A kube-apiserver closes idle connections after 90 seconds; closing earlier avoids a race with a new request.
 KEEP_IDLE_CONNECTION_SECONDS = 60.0
 
-# A peer that vanished without a word is noticed after 5 + 3 * 3 seconds. An idle connection costs a packet each 5 s.
+# A peer that vanished is detected after 5 + 3 * 3 seconds. An idle connection costs a packet every 5 s.
 _PROBE_AFTER_SECONDS = 5
 _PROBE_EVERY_SECONDS = 3
 _PROBES = 3
@@ -37,7 +37,7 @@ _TLS_WORDS = {
 
 
 class Peer(NamedTuple):
-    """Who is at the other end, for messages."""
+    """The other end of a connection, for messages."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Peer(NamedTuple):
 
 
 def make_connector() -> aiohttp.TCPConnector:
-    """Return a pool without a limit (whoever needs one limits requests) of sockets that probe a silent peer."""
+    """Return an unlimited pool (callers limit requests) of sockets that probe a silent peer."""
     return aiohttp.TCPConnector(
         limit=0, keepalive_timeout=KEEP_IDLE_CONNECTION_SECONDS, socket_factory=_probing_socket
     )
@@ -74,10 +74,10 @@ def _probing_socket(address: Any) -> socket.socket:
 def timed_out(
     error: TimeoutError, method: str, path: str, peer: Peer, timeout_seconds: float
 ) -> TransportError:
-    """Return the error for a request that took too long: to connect, or to be answered."""
+    """Return the error for a timeout of the connection or the response."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return ConnectionFailedError(f"cannot connect to {peer}: no answer to the connection request in time")
-    return RequestTimedOutError(f"{method} {path}: {peer} has not answered in {timeout_seconds:g} s")
+        return ConnectionFailedError(f"cannot connect to {peer}: the connection request timed out")
+    return RequestTimedOutError(f"{method} {path}: {peer} did not respond within {timeout_seconds:g} s")
 
 
 def transport_error(
@@ -88,9 +88,9 @@ def transport_error(
     *,
     inside: bool = False,
 ) -> TransportError:
-    """Return our error for one of the HTTP library's; ``inside`` where the answer had begun."""
+    """Map an aiohttp error to ours; ``inside`` if the response had started."""
     if inside or isinstance(error, aiohttp.ClientPayloadError):
-        return ResponseTruncatedError(f"{method} {path}: the connection to {peer} broke inside the answer")
+        return ResponseTruncatedError(f"{method} {path}: the connection to {peer} broke within the response")
     handshake = _tls_problem(error)
     if handshake:
         return TlsError(f"TLS with {peer} failed: {handshake}")
@@ -107,28 +107,28 @@ def transport_error(
             return ConnectionFailedError(f"cannot connect to {peer}: {_words(error.os_error)}")
         case aiohttp.ClientHttpProxyError():
             return ConnectionFailedError(
-                f"cannot connect to {peer}: the proxy answers {error.status} {error.message}"
+                f"cannot connect to {peer}: the proxy responds with {error.status} {error.message}"
             )
         case aiohttp.ClientOSError():
             return ConnectionFailedError(
-                f"{method} {path}: the connection to {peer} broke before an answer: {_words(error)}",
+                f"{method} {path}: the connection to {peer} broke before a response: {_words(error)}",
                 may_have_acted=True,
             )
         case aiohttp.ClientConnectionError():
             return ConnectionFailedError(
-                f"{method} {path}: {peer} hung up before it answered", may_have_acted=True
+                f"{method} {path}: {peer} closed the connection before it responded", may_have_acted=True
             )
         case _:
             return UnexpectedResponseError(
-                f"{method} {path}: {peer} does not answer in HTTP ({type(error).__name__})"
+                f"{method} {path}: {peer} does not respond with HTTP ({type(error).__name__})"
             )
 
 
 def _tls_problem(error: BaseException) -> str:
-    """Return what was wrong with TLS, in OpenSSL's words, or ``""`` where it was something else."""
+    """Return the TLS problem in OpenSSL's words, ``""`` if it was not a TLS problem."""
     found: BaseException | None = error
-    for _ in range(5):  # deep enough for any chain, and never endless
-        # The library's own are SSL errors too, without their details.
+    for _ in range(5):  # enough for any chain, and finite
+        # aiohttp's own exceptions are SSL errors too, but without details.
         if isinstance(found, aiohttp.ClientConnectorCertificateError):
             found = found.certificate_error
         elif isinstance(found, aiohttp.ClientConnectorError):
@@ -138,7 +138,7 @@ def _tls_problem(error: BaseException) -> str:
         if isinstance(found, ssl.SSLCertVerificationError):
             return f"the server's certificate is not trusted: {found.verify_message}"
         if isinstance(found, ssl.SSLError):
-            reason = found.reason or "the handshake was broken off"
+            reason = found.reason or "the handshake was aborted"
             return _TLS_WORDS.get(reason, reason.replace("_", " ").lower())
         found = found.__cause__ or found.__context__
     return ""

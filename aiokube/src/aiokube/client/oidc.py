@@ -28,7 +28,7 @@ _TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """The provider, and who we are to it; ``where`` says in words where that is written."""
+    """An OIDC provider and our client registration; ``where`` describes the place of its definition."""
 
     where: str
     issuer: str
@@ -52,11 +52,11 @@ class _Claims(msgspec.Struct):
 
 
 class OidcCredentials:
-    """Gives the ID token, and has a new one issued from ten seconds before its end, and on a 401.
+    """Returns the ID token, and requests a new one ten seconds before it expires and on a 401.
 
-    Nothing is written back to the kubeconfig: where the provider gives out a new refresh token each time, the one in
-    the file is worth nothing afterwards, which is logged once. Raises ConfigError where the token has expired and
-    there is no way to a new one, CredentialError where the provider fails.
+    Nothing is written back to the kubeconfig: if the provider rotates refresh tokens, the one in the file
+    becomes invalid, which is logged once. Raises ConfigError if the token has expired and cannot be renewed,
+    CredentialError if the provider fails.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class OidcCredentials:
         return f"OidcCredentials({self._settings.issuer!r})"
 
     async def current(self) -> Credential:
-        """Return the ID token while it is good for ten more seconds, else a new one."""
+        """Return the ID token if it is valid for ten more seconds, else a new one."""
         if (found := self._valid()) is not None:
             return found
         async with self._lock:
             return self._valid() or await self._renew()
 
     async def renewed(self, rejected: Credential) -> Credential:
-        """Have a new token issued, unless another request has had that done since, or there is no way."""
+        """Request a new token, unless another request has done so since, or renewal is impossible."""
         async with self._lock:
             if self._credential is not None and self._credential is not rejected:
                 return self._credential
@@ -127,17 +127,17 @@ class OidcCredentials:
                 tokens = await self._ask()
         except TimeoutError:
             raise CredentialError(
-                f"the identity provider of {where} has not answered in {_TIMEOUT_SECONDS:g} s"
+                f"the identity provider of {where} did not respond within {_TIMEOUT_SECONDS:g} s"
             ) from None
         except aiohttp.ClientError as error:
             raise CredentialError(
                 f"the identity provider of {where} cannot be reached: {type(error).__name__}"
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise CredentialError(f"the identity provider of {where} does not answer as one") from None
+            raise CredentialError(f"the identity provider of {where} sent an invalid response") from None
         if not tokens.id_token:
             raise CredentialError(
-                f"the identity provider of {where} gave no id_token: the client needs the scope openid"
+                f"the identity provider of {where} returned no id_token: the client needs the scope openid"
             )
         if tokens.refresh_token and tokens.refresh_token != self._refresh_token:
             self._refresh_token = tokens.refresh_token
@@ -181,15 +181,15 @@ class OidcCredentials:
         where = self._settings.where
         if response.status in (400, 401):
             raise ConfigError(
-                f"the identity provider of {where} refuses {what} (HTTP {response.status}): log in again"
+                f"the identity provider of {where} refused {what} (HTTP {response.status}): log in again"
             )
         raise CredentialError(
-            f"the identity provider of {where} does not give {what}: HTTP {response.status}"
+            f"the identity provider of {where} did not return {what}: HTTP {response.status}"
         )
 
 
 def _expiry(id_token: str) -> datetime | None:
-    """Return when a JWT ends; None where it does not say so, or is none."""
+    """Return the expiry time of a JWT, None if it has none or is malformed."""
     parts = id_token.split(".")
     if len(parts) != 3:
         return None

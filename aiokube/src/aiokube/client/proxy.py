@@ -1,4 +1,4 @@
-"""Through which HTTP proxy a server is reached, as the environment has it."""
+"""The HTTP proxy for a server, from the environment."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -8,27 +8,28 @@ from aiokube.client.errors import ConfigError
 
 
 def checked_proxy(url: str, where: str) -> str:
-    """Return the URL of a proxy where it can be used. Raises ConfigError; the text leaves out its password."""
+    """Return the URL of a supported proxy. Raises ConfigError, whose message omits the password."""
     try:
         parts = urlsplit(url)
         is_good = bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good:
-        raise ConfigError(f"the proxy of {where} is no URL like http://host:port: mend it")
+        raise ConfigError(f"the proxy of {where} is not a URL like http://host:port: fix it")
     if parts.scheme not in ("http", "https"):
         raise ConfigError(
-            f"the proxy of {where} speaks {parts.scheme}: only http and https proxies can be used, "
+            f"the proxy of {where} uses {parts.scheme}: only http and https proxies are supported, "
             "put one of these in front"
         )
     return url
 
 
 def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy for a server, ``""`` for none, by HTTPS_PROXY (HTTP_PROXY for http) and NO_PROXY.
+    """Return the proxy URL for a server from HTTPS_PROXY and NO_PROXY, ``""`` for none.
 
-    As Go's clients do it: either case, loopback never, and NO_PROXY lists hosts, domains (``.x`` for those below
-    only), addresses and CIDRs, each with a port where wanted, or is ``*``. Raises ConfigError.
+    HTTP_PROXY is for http servers. The rules are those of Go: upper or lower case, never for loopback, and NO_PROXY lists hosts, domains
+    (``.x`` matches subdomains only), addresses and CIDRs, each with an optional port, or is ``*``. Raises
+    ConfigError.
     """
     parts = urlsplit(server)
     host = (parts.hostname or "").rstrip(".")

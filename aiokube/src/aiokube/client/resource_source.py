@@ -1,4 +1,4 @@
-"""A client bound to one resource: where a reflector reads from."""
+"""A client bound to one resource, for a reflector to read from."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -17,9 +17,9 @@ Batch = list[WatchEvent[T] | Bookmark | WatchError]
 
 
 class ResourceSource(Generic[T]):
-    """A client bound to one resource, and perhaps a namespace and selectors: what a reflector reads.
+    """A client bound to one resource, optionally with a namespace and selectors, for a reflector.
 
-    It never waits out a busy server by itself: how long to wait, and what to say meanwhile, is the reflector's.
+    Throttled requests are not retried here: the reflector decides about backoff and logging.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ResourceSource(Generic[T]):
         return f"ResourceSource({self.resource.full_name} of {self._client.server})"
 
     def distrust_connections(self) -> None:
-        """Send later requests on new connections: :meth:`Client.distrust_connections`."""
+        """Send later requests on new connections (:meth:`Client.distrust_connections`)."""
         self._client.distrust_connections()
 
     async def list_page(
@@ -51,7 +51,7 @@ class ResourceSource(Generic[T]):
         resource_version: str | None = None,
         resource_version_match: str | None = None,
     ) -> Page[T]:
-        """Return one page: :meth:`Client.list_page`."""
+        """Return one page (:meth:`Client.list_page`)."""
         return await self._client.list_page(
             self.resource,
             namespace=self._namespace,
@@ -61,13 +61,13 @@ class ResourceSource(Generic[T]):
             resource_version_match=resource_version_match,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            patient=False,
+            retry_throttled=False,
         )
 
     def list_stream(
         self, *, resource_version: str | None = None, resource_version_match: str | None = None
     ) -> ListStream[T]:
-        """List in one answer that is decoded as it comes: :meth:`Client.list_stream`."""
+        """Stream a list that is decoded as it arrives (:meth:`Client.list_stream`)."""
         return self._client.list_stream(
             self.resource,
             namespace=self._namespace,
@@ -75,7 +75,7 @@ class ResourceSource(Generic[T]):
             resource_version_match=resource_version_match,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            patient=False,
+            retry_throttled=False,
         )
 
     def watch(
@@ -85,7 +85,7 @@ class ResourceSource(Generic[T]):
         send_initial_events: bool = False,
         timeout_seconds: int | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
-        """Watch with bookmarks: :meth:`Client.watch`."""
+        """Watch with bookmarks (:meth:`Client.watch`)."""
         return self._client.watch(
             self.resource,
             namespace=self._namespace,
@@ -94,5 +94,5 @@ class ResourceSource(Generic[T]):
             timeout_seconds=timeout_seconds,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            patient=False,
+            retry_throttled=False,
         )

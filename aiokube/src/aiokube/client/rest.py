@@ -1,4 +1,4 @@
-"""The verbs of an API server, typed: what the layers above hold."""
+"""The typed verbs of an API server."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -41,37 +41,40 @@ _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
 class Client:
-    """The verbs of one API server, over one :class:`aiokube.client.http.Transport`, whose promises hold here.
+    """The verbs of one API server, over a :class:`aiokube.client.http.Transport`, whose guarantees apply.
 
-    Every verb raises :class:`aiokube.client.errors.ApiError` where the server says no (the subclass says in
-    what way), TransportError where no proper answer came, ConfigError where we cannot identify ourselves. Bodies
-    may leave out ``kind`` and ``apiVersion``: the server knows them from the path. Values come back as the server
-    has stored them.
+    Every verb raises :class:`aiokube.client.errors.ApiError` if the server refuses the request (with a
+    subclass per reason), TransportError if no valid response arrives, and ConfigError if credentials are
+    unusable. Bodies may omit ``kind`` and ``apiVersion``: the server derives them from the path. Returned
+    values are those that the server has stored.
 
     Use it as an async context manager, or call :meth:`aclose`.
     """
 
-    def __init__(self, transport: Transport, guard: Guard | None = None, *, is_terse: bool = False) -> None:
+    def __init__(
+        self, transport: Transport, guard: Guard | None = None, *, is_metadata_only: bool = False
+    ) -> None:
         self._transport = transport
         self._guard = guard
-        self._is_terse = is_terse
+        self._is_metadata_only = is_metadata_only
 
     def guarded(self, guard: Guard) -> "Client":
-        """Return a client of the same connections whose writes ask ``guard`` first (:mod:`aiokube.client.guard`).
+        """Return a client on the same connections that calls ``guard`` before each write.
 
-        What it raises is raised by the verb. Closing either of the two closes both.
+        See :mod:`aiokube.client.guard`. The verb raises the guard's exception. Closing either client closes
+        both.
         """
-        return Client(self._transport, guard, is_terse=self._is_terse)
+        return Client(self._transport, guard, is_metadata_only=self._is_metadata_only)
 
-    def terse(self) -> "Client":
-        """Return a client of the same connections that asks for no more than the metadata of what it writes.
+    def metadata_only(self) -> "Client":
+        """Return a client on the same connections whose writes return only metadata from the server.
 
-        :meth:`create` and :meth:`update` then return what was sent, with the metadata that it was stored with: for
-        whoever has the object anyway, and watches it. Where the server has stored something else than what was
-        sent, the watch will tell, at the same resource version. A body whose metadata is not complete is answered
-        in full, and so is everything by a server that does not know how to leave the rest out.
+        :meth:`create` and :meth:`update` then return the body that was sent, with its new metadata: for
+        callers that have the object anyway, and watch it. If the server has stored something different, the
+        watch reports it at the same resource version. The response is complete if the metadata of the body
+        is incomplete, or if the server does not support partial responses.
         """
-        return Client(self._transport, self._guard, is_terse=True)
+        return Client(self._transport, self._guard, is_metadata_only=True)
 
     @classmethod
     def from_config(
@@ -84,7 +87,7 @@ class Client:
         retry: RetryPolicy | None = None,
         timeout_seconds: float = 60.0,
     ) -> Self:
-        """Return a client; nothing is sent and no file is read until the first request."""
+        """Return a client; no request is sent and no file is read until the first verb."""
         return cls(
             Transport(
                 config,
@@ -108,20 +111,20 @@ class Client:
         await self.aclose()
 
     def distrust_connections(self) -> None:
-        """Send later requests on new connections: call it after one has turned out to be dead without a word.
+        """Send later requests on new connections; call it after a connection has silently died.
 
-        Requests under way fail unless they are answered shortly; open watches and lists go on.
+        Pending requests get a short time to finish; open watches and lists continue.
         """
         self._transport.distrust_connections()
 
     async def aclose(self) -> None:
-        """Close all connections; requests and watches under way fail. Closing twice is fine."""
+        """Close all connections; pending requests and watches fail. Idempotent."""
         await self._transport.aclose()
 
     # --------------------------------------------------------------------------------------------- reading
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        """Return one object, as new as any. Raises NotFoundError."""
+        """Return the newest version of one object. Raises NotFoundError."""
         path = resource.object_path(key)
         return self._decoded(
             resource, "GET", path, await self._transport.send("GET", path, limit_bytes=MAX_OBJECT_BYTES)
@@ -138,14 +141,14 @@ class Client:
         resource_version_match: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        patient: bool = True,
+        retry_throttled: bool = True,
     ) -> Page[T]:
-        """Return one page of a list, gzipped on its way; of all namespaces where none is named.
+        """Return one page of a gzipped list, of all namespaces by default.
 
-        No ``resource_version`` means the newest; ``"0"`` whatever the server has at hand. Where ``patient`` is not
-        set, the refusal of a busy server is raised at once instead of being waited out. Raises ExpiredError
-        where a version or a continue token is too old, and ServerTimeoutError whose
-        ``is_too_large_resource_version`` holds where the server has not got there yet.
+        Without ``resource_version`` the list is the newest; ``"0"`` accepts any version that the server has
+        in memory. Without ``retry_throttled``, the refusal of a busy server is raised immediately instead of
+        being retried. Raises ExpiredError if a version or continue token is too old, and ServerTimeoutError
+        with ``is_too_large_resource_version`` if the server has not reached the version yet.
         """
         path = resource.path(namespace)
         query = _query(
@@ -158,7 +161,9 @@ class Client:
                 "fieldSelector": field_selector,
             }
         )
-        body = await self._transport.send("GET", path, query, compressed=True, patient=patient)
+        body = await self._transport.send(
+            "GET", path, query, compressed=True, retry_throttled=retry_throttled
+        )
         try:
             return resource.decode_page(body)
         except UNDECODABLE as error:
@@ -173,16 +178,16 @@ class Client:
         resource_version_match: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        patient: bool = True,
+        retry_throttled: bool = True,
     ) -> ListStream[T]:
-        """List a resource in one answer, gzipped on its way, decoded while the server still makes the rest of it.
+        """List a resource in one gzipped response, decoded while the server is still sending it.
 
-        Entering returns once the server has answered 200, or raises its refusal, as :meth:`list_page` does.
-        Iterating gives the items in tuples, perhaps empty ones, in order; once it has ended ``resource_version`` is
-        that of the list, and ``continue_token`` is not ``""`` where the server has left something for a next page.
-        All of it is of one version. Raises ResponseTruncatedError where the connection breaks, and
-        UnexpectedResponseError for what cannot be decoded: then the items given before are no list. Leaving
-        early closes the connection.
+        Entering returns after status 200, or raises the server's refusal, as :meth:`list_page` does.
+        Iterating yields the items in order, in tuples that may be empty. At the end, ``resource_version`` is
+        that of the list, and ``continue_token`` is not ``""`` if there is another page. All items are of one
+        version. Raises ResponseTruncatedError if the connection breaks, and UnexpectedResponseError if
+        decoding fails; items yielded before an error are not a complete list. Leaving early closes the
+        connection.
         """
         path = resource.path(namespace)
         query = _query(
@@ -193,7 +198,9 @@ class Client:
                 "fieldSelector": field_selector,
             }
         )
-        stream = self._transport.stream(path, query, patient=patient, compressed=True, is_watch=False)
+        stream = self._transport.stream(
+            path, query, retry_throttled=retry_throttled, compressed=True, is_watch=False
+        )
         return ListStream(resource, path, stream)
 
     def watch(
@@ -207,17 +214,18 @@ class Client:
         timeout_seconds: int | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        patient: bool = True,
+        retry_throttled: bool = True,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
-        """Watch a resource, from after ``resource_version`` on; with ``send_initial_events``, from its state on.
+        """Watch for changes after ``resource_version``; ``send_initial_events`` sends the state first.
 
-        Entering returns once the server has answered 200, or raises its refusal. Iterating gives batches, never
-        empty: every line that has arrived since the last one, in order. It ends where the server ends the watch
-        (``timeout_seconds`` after it began, at the latest). Raises ResponseTruncatedError where the connection
-        breaks; UndecodableEventError for a line that makes no sense, after which iterating may go on with the next.
-        A failure inside the watch (410 Expired, say) is not raised: it is a WatchError of the last batch. The
-        watch does not notice a silent peer sooner than the sockets do (a minute): whoever needs that counts
-        bookmarks. Leaving closes it. ``patient`` is for entering, as in :meth:`list_page`.
+        Entering returns after status 200, or raises the server's refusal. Iterating yields non-empty
+        batches: all events that have arrived since the last batch, in order. The iteration ends when the
+        server ends the watch (after ``timeout_seconds`` at the latest). Raises ResponseTruncatedError if the
+        connection breaks, and UndecodableEventError for an invalid line, after which iteration may continue
+        with the next line. A failure that the server sends (such as 410 Expired) is not raised: it is a
+        WatchError at the end of the last batch. A silent peer is detected only by the sockets (within a
+        minute); count bookmarks to detect it sooner. Leaving closes the watch. ``retry_throttled`` applies
+        to entering, as in :meth:`list_page`.
         """
         path = resource.path(namespace)
         query = _query(
@@ -232,7 +240,7 @@ class Client:
                 "fieldSelector": field_selector,
             }
         )
-        return Watch(resource, self._transport.stream(path, query, patient=patient))
+        return Watch(resource, self._transport.stream(path, query, retry_throttled=retry_throttled))
 
     def source(
         self,
@@ -242,7 +250,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> ResourceSource[T]:
-        """Return this client bound to one resource (or a part of it), for a reflector to read."""
+        """Bind this client to a resource, optionally with a namespace and selectors, for a reflector."""
         return ResourceSource(self, resource, namespace, label_selector, field_selector)
 
     # --------------------------------------------------------------------------------------------- writing
@@ -256,19 +264,19 @@ class Client:
         force: bool = False,
         subresource: str = "",
     ) -> T:
-        """Create or change an object so that it has the fields of ``body`` (server-side apply), and return it.
+        """Create or change an object to have the fields of ``body`` (server-side apply), and return it.
 
-        This is the usual way to write. ``body`` holds metadata with name and namespace, and the fields that
-        ``field_manager`` manages, no others: fields of other managers stay as they are, and a field that was in the
-        last apply and is not in this one is removed. Fields that are None are left out.
+        This is the recommended way to write. ``body`` has metadata with name and namespace, and only the
+        fields that ``field_manager`` manages: fields of other managers stay unchanged, and a field that was
+        in the last apply and is not in this one is removed. None fields are omitted.
 
-        Raises ApplyConflictError where another manager has set one of the fields to another value; with ``force`` the
-        field is taken over instead, which is what a controller wants for the objects that it owns. Raises ValueError
-        for an object that was read from the server.
+        Raises ApplyConflictError if another manager has set one of the fields to a different value;
+        ``force`` takes the field over instead, which is right for controllers and the objects they own.
+        Raises ValueError for an object that was read from the server.
         """
         if not field_manager:
             raise ValueError(
-                "apply needs a field_manager: the name under which the server records who set a field"
+                "apply needs a field_manager: the name that the server records as the owner of each field"
             )
         resource.require_writable()
         path = resource.object_path(_metadata_of(body).key, subresource)
@@ -284,10 +292,10 @@ class Client:
         return self._decoded(resource, "PATCH", path, answer)
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create an object, in ``metadata.namespace`` where no other is named, and return it.
+        """Create an object in ``namespace``, or else in ``metadata.namespace``, and return it.
 
-        Raises AlreadyExistsError, InvalidError, ForbiddenError and the rest; ValueError where an object that lives in
-        a namespace names none.
+        Raises AlreadyExistsError, InvalidError, ForbiddenError and other ApiErrors; ValueError if a
+        namespaced object has no namespace.
         """
         resource.require_writable()
         if resource.namespaced and not namespace:
@@ -305,11 +313,11 @@ class Client:
         key: ObjectKey | None = None,
         subresource: str = "",
     ) -> T:
-        """Replace an object and return it; :meth:`apply` is safer where not every field is yours.
+        """Replace an object and return it; prefer :meth:`apply` unless you own every field.
 
-        Raises PartialTypeError where the resource's type is not declared complete, as the update would erase what the
-        type does not have. Raises ConflictError where the body's resource version is not the newest. After an answer
-        was lost, the request is sent once more by itself: a ConflictError may then stand for our own success.
+        Raises PartialTypeError if the resource's type is not declared complete, because the update would
+        erase fields. Raises ConflictError if the body's resource version is not the newest. If a response is
+        lost, the request is retried once; a ConflictError may then mean that the first attempt succeeded.
         """
         resource.require_complete()
         path = resource.object_path(key or _metadata_of(body).key, subresource)
@@ -347,11 +355,11 @@ class Client:
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object; it may live on until its finalizers and grace period are over.
+        """Delete an object; it may remain until its finalizers and grace period have finished.
 
-        ``uid`` and ``resource_version`` are preconditions: ConflictError where they do not hold. Raises
-        NotFoundError. After an answer was lost, the request is sent once more by itself: NotFoundError may then
-        stand for our own success.
+        ``uid`` and ``resource_version`` are preconditions; ConflictError if they do not match. Raises
+        NotFoundError. If a response is lost, the request is retried once; a NotFoundError may then mean that
+        the first attempt succeeded.
         """
         path = resource.object_path(key)
         preconditions = None
@@ -370,7 +378,7 @@ class Client:
         content_type: str = JSON,
         timeout_seconds: float | None = None,
     ) -> bytes:
-        """Send anything, with the same credentials, retries and errors, and return the body of the answer."""
+        """Send any request, with the same credentials, retries and errors, and return the response body."""
         encoded = quote(path, safe="/%:@!$&'()*+,;=~")
         return await self._transport.send(
             method,
@@ -383,7 +391,7 @@ class Client:
         )
 
     async def _write(self, method: str, resource: Resource[T], path: str, body: msgspec.Struct) -> T:
-        has_all = self._is_terse and isinstance(getattr(body, "metadata", None), ObjectMeta)
+        has_all = self._is_metadata_only and isinstance(getattr(body, "metadata", None), ObjectMeta)
         answer = await self._transport.send(
             method,
             path,
@@ -430,7 +438,7 @@ def _metadata_of(body: Any) -> ObjectMeta:
 
 
 def _query(parameters: Mapping[str, str | int | bool | None]) -> str:
-    """Encode the parameters that say something; ``0`` and ``"0"`` do, ``""`` and None do not."""
+    """Encode the parameters that have a value; ``""`` and None are omitted, ``0`` and ``"0"`` are not."""
     given = {
         name: ("true" if value is True else str(value))
         for name, value in parameters.items()
@@ -441,5 +449,5 @@ def _query(parameters: Mapping[str, str | int | bool | None]) -> str:
 
 def _undecodable(resource: Resource[Any], method: str, path: str, error: Exception) -> NoReturn:
     raise UnexpectedResponseError(
-        f"{method} {path}: the answer cannot be read as {resource.full_name}: {problem_of(error)}"
+        f"{method} {path}: the response cannot be read as {resource.full_name}: {problem_of(error)}"
     ) from None

@@ -1,4 +1,4 @@
-"""TLS: from certificates in files or in memory to one context, made anew when a file changes."""
+"""TLS contexts from certificates in files or memory, reloaded when a file changes."""
 
 import hashlib
 import logging
@@ -23,11 +23,11 @@ _Signature = tuple[tuple[Path, bytes], ...]
 
 
 class TlsContexts:
-    """Holds the context for new connections, TLS 1.2 or later.
+    """Holds the TLS context for new connections, TLS 1.2 or later.
 
-    The files behind it are looked at when a request comes ten seconds after the last look; when one has changed,
-    connections made from then on use a new context, and open ones live on. Files that do not fit together (someone is
-    half way through writing them) leave the old context in force with a warning, and are tried again.
+    Files are checked for changes by the first request ten seconds after the last check. After a change, new
+    connections use a new context and open connections continue. Inconsistent files (still being written, for
+    example) leave the old context in use with a warning, and are tried again.
     """
 
     def __init__(self, config: TlsConfig, *, clock: Clock) -> None:
@@ -39,10 +39,10 @@ class TlsContexts:
         self._check_at = 0.0
 
     def context(self, certificate: ClientCertificate | None, *, check: bool = False) -> ssl.SSLContext:
-        """Return the context for this client certificate, the same object until something changes.
+        """Return the context for a client certificate; the same object until something changes.
 
-        ``check`` looks at the files at once. Raises ConfigError where no context has ever been made and none can
-        be, or where a new client certificate cannot be used.
+        ``check`` checks the files immediately. Raises ConfigError if there is no previous context and none
+        can be made, or if a new client certificate is unusable.
         """
         now = self._clock.monotonic()
         if (
@@ -61,7 +61,7 @@ class TlsContexts:
             try:
                 self._context = make_context(self._config, certificate)
             except ConfigError as error:
-                log.warning("changed TLS files cannot be used, going on with the old ones: error=%s", error)
+                log.warning("changed TLS files cannot be used, using the old ones: error=%s", error)
                 return self._context
             log.info("TLS files have changed, new connections use them")
         else:
@@ -80,7 +80,8 @@ class TlsContexts:
 
 
 def _file_signature(path: Path) -> tuple[Path, bytes]:
-    # The content, not the time: two writes within one tick of a file system's clock look alike.
+    # The content, not the modification time: two writes within one tick of the file system's clock look the
+    # same.
     try:
         return path, hashlib.sha256(path.read_bytes()).digest()
     except OSError:
@@ -88,9 +89,9 @@ def _file_signature(path: Path) -> tuple[Path, bytes]:
 
 
 def make_context(config: TlsConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
-    """Return a new context. Raises ConfigError that names the file which cannot be used.
+    """Return a new context. Raises ConfigError, which names the unusable file.
 
-    An authority that is not a root of itself is trusted too, as Go's clients do.
+    Intermediate authorities are trusted too, as in Go.
     """
     context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.set_alpn_protocols(["http/1.1"])
@@ -154,13 +155,13 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path, where: st
 
 
 def _no_password() -> str:
-    # Without this OpenSSL asks on the terminal, and a daemon hangs.
-    raise ConfigError("the key is encrypted, and nobody is here to give its password; decrypt it")
+    # Without this callback OpenSSL prompts on the terminal, and a daemon hangs.
+    raise ConfigError("the key is encrypted, and there is no way to enter its password; decrypt it")
 
 
 @contextmanager
 def _private_files(certificate: CertificateData) -> Iterator[tuple[Path, Path]]:
-    """Lend the PEM as files, which is all that OpenSSL takes: ours alone (0700, 0600), gone on leaving."""
+    """Write the PEM to private files (0700, 0600) for OpenSSL, which needs files; delete them on exit."""
     with tempfile.TemporaryDirectory(prefix="aiokube-") as folder:
         paths = Path(folder, "certificate"), Path(folder, "key")
         for path, content in zip(paths, (certificate.certificate, certificate.key), strict=True):

@@ -1,4 +1,4 @@
-"""One watch: from the chunks of an answer to batches of typed events."""
+"""A watch: from response chunks to batches of typed events."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -9,18 +9,18 @@ import msgspec
 
 from aiokube.api.meta import KubernetesObject, ObjectKey
 from aiokube.api.resource import Bookmark, Resource, WatchError, WatchEvent
-from aiokube.client.chunks import Opened
+from aiokube.client.chunks import StreamContext
 from aiokube.client.errors import UndecodableEventError
 from aiokube.client.watchlines import LineSplitter
 
 T = TypeVar("T", bound=KubernetesObject)
 
-# What decoding raises, and what a projection may: it meets values that no schema rules out.
+# Errors of decoding, and of projections that meet values which no schema rules out.
 UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
-class Watch(Opened, Generic[T]):
-    """A watch that is opened by entering it; see :meth:`aiokube.client.rest.Client.watch` for what it promises."""
+class Watch(StreamContext, Generic[T]):
+    """A watch that is opened by entering it; see :meth:`aiokube.client.rest.Client.watch`."""
 
     def __init__(
         self, resource: Resource[T], stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
@@ -33,7 +33,7 @@ class Watch(Opened, Generic[T]):
     async def __anext__(self) -> list[WatchEvent[T] | Bookmark | WatchError]:
         chunks, lines = self._chunks, self._lines
         while not lines:
-            chunk = await anext(chunks)  # its end is ours; what is left of a line is no event
+            chunk = await anext(chunks)  # its end is the watch's; an incomplete line is not an event
             lines.extend(self._splitter.feed(chunk))
         decode = self._resource.decode_event
         batch: list[WatchEvent[T] | Bookmark | WatchError] = []
@@ -42,7 +42,7 @@ class Watch(Opened, Generic[T]):
                 batch.append(decode(lines[0]))
             except UNDECODABLE as error:
                 if batch:
-                    return batch  # what came before is good; the next call meets the line again, and raises
+                    return batch  # earlier events are valid; the next call raises for this line
                 raise undecodable_event(self._resource, lines.popleft(), error) from None
             lines.popleft()
         return batch
@@ -66,12 +66,12 @@ _any_event_decoder = msgspec.json.Decoder(_AnyEvent)
 
 
 def problem_of(error: Exception) -> str:
-    """Return what is wrong, and nothing of the content: msgspec names field and types, others may quote the value."""
+    """Return the problem without content: msgspec names field and types, other errors may quote the value."""
     return str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
 
 
 def undecodable_event(resource: Resource[T], line: bytes, error: Exception) -> UndecodableEventError:
-    """Return the error for a line, with as much of its identity as can be read, and nothing of its content."""
+    """Return the error for a line, with as much of its identity as can be read, but none of its content."""
     problem = problem_of(error)
     try:
         metadata = _any_event_decoder.decode(line).object.metadata

@@ -1,4 +1,4 @@
-"""Cutting a stream of bytes into lines, whatever the chunks."""
+"""Splitting of a byte stream into lines, for any chunk boundaries."""
 
 from aiokube.client.errors import LineTooLongError
 
@@ -6,10 +6,10 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 class LineSplitter:
-    """Collects chunks and gives back complete lines, without their newline; empty lines are left out.
+    """Collects chunks and returns complete lines without their newline; empty lines are skipped.
 
-    Every byte is looked at once and copied once or twice, however long the line and however small the chunks.
-    At most ``max_line_bytes`` of an incomplete line are kept.
+    Every byte is scanned once and copied once or twice, for any line length and chunk size. At most
+    ``max_line_bytes`` of an incomplete line are buffered.
     """
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -19,14 +19,14 @@ class LineSplitter:
 
     @property
     def pending_bytes(self) -> int:
-        """How much of an incomplete line is kept."""
+        """The size of the buffered incomplete line."""
         return self._pending_bytes
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that ``chunk`` completes, in order.
 
-        Raises LineTooLongError when a line, complete or not, is longer than the bound; the splitter is of no use
-        after that.
+        Raises LineTooLongError if a line, complete or not, exceeds the limit; the splitter must not be used
+        afterwards.
         """
         end = chunk.rfind(b"\n")
         if end < 0:

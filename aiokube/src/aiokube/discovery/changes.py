@@ -21,7 +21,7 @@ class PortChanges(msgspec.Struct, frozen=True):
     """Endpoints of the same address, before and now."""
 
     def __bool__(self) -> bool:
-        """Tell whether there is any difference."""
+        """Return whether there is any difference."""
         return bool(self.added or self.removed or self.changed)
 
 
@@ -45,7 +45,7 @@ class EndpointChanges(msgspec.Struct, frozen=True):
     """How many events brought anything new (C-51)."""
 
     def __bool__(self) -> bool:
-        """Tell whether any slice was written."""
+        """Return whether any slice was written."""
         return bool(self.services)
 
 

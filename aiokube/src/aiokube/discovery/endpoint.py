@@ -127,7 +127,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, gc=False, repr_omi
         return self.serving and self.terminating
 
     def is_local_to(self, location: Location) -> bool:
-        """Tell whether it stands on the consumer's own node; where either node is unknown, it does not."""
+        """Return whether it stands on the consumer's own node; where either node is unknown, it does not."""
         return bool(self.node_name) and self.node_name == location.node_name
 
 

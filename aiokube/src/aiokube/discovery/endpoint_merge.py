@@ -44,7 +44,7 @@ class MergedService:
         """Addresses that were compared so far: what all the work is proportional to."""
 
     def __bool__(self) -> bool:
-        """Tell whether it has any slice."""
+        """Return whether it has any slice."""
         return bool(self._slices)
 
     def ports(self) -> list[PortKey]:
@@ -52,7 +52,7 @@ class MergedService:
         return list(self._ports)
 
     def has_udp(self) -> bool:
-        """Tell whether any port with endpoints is of protocol UDP (C-56)."""
+        """Return whether any port with endpoints is of protocol UDP (C-56)."""
         return any(port.protocol == "UDP" for port in self._ports)
 
     def endpoints(self, port: PortKey) -> tuple[EndpointView, ...]:

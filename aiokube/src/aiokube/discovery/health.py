@@ -116,7 +116,7 @@ class ProxyHealth:
         self._in_force.add(family)
 
     def is_live(self, now: float) -> bool:
-        """Tell whether the proxy keeps up: what ``/livez`` asks."""
+        """Return whether the proxy keeps up: what ``/livez`` asks."""
         return all(
             now - since < self._timeout_seconds
             for family, since in self._waiting_since.items()
@@ -124,10 +124,10 @@ class ProxyHealth:
         )
 
     def is_healthy(self, now: float, *, node_is_leaving: bool) -> bool:
-        """Tell whether new connections should come here: what ``/healthz`` asks (C-71d)."""
+        """Return whether new connections should come here: what ``/healthz`` asks (C-71d)."""
         return self.is_live(now) and not node_is_leaving
 
 
 def is_leaving(taint_keys: Iterable[str], deletion_timestamp: str | None) -> bool:
-    """Tell whether a node is about to go: it is being deleted, or the autoscaler has marked it (C-71d)."""
+    """Return whether a node is about to go: it is being deleted, or the autoscaler has marked it (C-71d)."""
     return deletion_timestamp is not None or TO_BE_DELETED_TAINT in taint_keys

@@ -45,12 +45,12 @@ class ProxiedService(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_headless(self) -> bool:
-        """Tell whether it has no cluster IP by choice, or none yet."""
+        """Return whether it has no cluster IP by choice, or none yet."""
         return self.cluster_ip in (HEADLESS, "")
 
     @property
     def is_external_name(self) -> bool:
-        """Tell whether it is a DNS alias, whatever else it says."""
+        """Return whether it is a DNS alias, whatever else it says."""
         return self.type == EXTERNAL_NAME
 
 

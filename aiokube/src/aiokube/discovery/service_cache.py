@@ -20,7 +20,7 @@ class ServiceCursor:
         self._before: dict[ObjectKey, Ports] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to tell."""
+        """Return whether there is anything to tell."""
         return bool(self._before)
 
     def note(self, service: ObjectKey, before: Ports, now: Ports) -> None:

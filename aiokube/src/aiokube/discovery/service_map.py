@@ -46,7 +46,7 @@ class ServiceMapChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the node has another zone than before: then every service is to be looked at again (C-9)."""
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to look at."""
+        """Return whether there is anything to look at."""
         return bool(self.updated or self.location)
 
 

@@ -75,7 +75,7 @@ def cluster_ip_of(service: ProxiedService, family: Family) -> str | None:
 
 
 def is_external_policy_local(service: ProxiedService) -> bool:
-    """Tell whether ``externalTrafficPolicy: Local`` is asked for, and the type of the service heeds it (C-66)."""
+    """Return whether ``externalTrafficPolicy: Local`` is asked for, and the type of the service heeds it (C-66)."""
     reachable = service.type in (LOAD_BALANCER, NODE_PORT) or (
         service.type == CLUSTER_IP and bool(service.external_ips)
     )

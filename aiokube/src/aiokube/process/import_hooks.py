@@ -1,4 +1,4 @@
-"""What makes a process of ours start sooner, and would be rude in a library."""
+"""Import tricks that make our processes start sooner, and would be intrusive in a library."""
 
 import ssl
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def import_aiohttp() -> None:
-    """Import aiohttp without having it read the certificate authorities of the system: half of its import time.
+    """Import aiohttp without loading the system's certificate authorities: half of its import time.
 
-    It makes two TLS contexts when it is imported, for requests that name none. Ours always name one
-    (:mod:`aiokube.client.tls`), so nobody misses them; a request without one would trust nobody, and fail.
+    On import, aiohttp makes two TLS contexts for requests that pass none. Our requests always pass one
+    (:mod:`aiokube.client.tls`); a request without one would trust no server, and fail.
     """
     made: Callable[..., Any] = ssl.create_default_context
 
@@ -17,11 +17,11 @@ def import_aiohttp() -> None:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def read_nothing(context: ssl.SSLContext) -> None:
-        """Leave the paths of the system's authorities unread, though nothing would be verified by them."""
+        """Skip loading the system's authorities; this context never verifies a certificate."""
 
     context_class: Any = ssl.SSLContext
     ssl.create_default_context = empty
-    # Hides the method of the same name that the class inherits, and is taken away again.
+    # Shadows the inherited method of the same name for the duration of the import.
     context_class.set_default_verify_paths = read_nothing
     try:
         import aiohttp.connector  # noqa: F401

@@ -1,7 +1,8 @@
-"""Log lines: one an outcome, a constant message and keys with values, for people (as klog writes them) or as JSON.
+"""Log formatting: a constant message followed by key=value pairs, as klog text or as JSON.
 
-What is logged is written ``logger.info("controller stopped: controller=%s waiting=%d", ...)``: words that never change, then
-keys, each with one value. Both forms are made of that, so that whoever logs need not know which one is asked for.
+Log calls have the form ``logger.info("controller stopped: controller=%s waiting=%d", ...)``: a constant
+message, then keys with one value each. Both formats are derived from that, so log calls do not depend on the
+format.
 """
 
 import functools
@@ -42,18 +43,18 @@ _RESERVED = frozenset({"ts", "severity", "logger", "msg", "trace"})
 
 
 class Template(msgspec.Struct, frozen=True):
-    """What a call's format string is made of."""
+    """The parsed format string of a log call."""
 
     message: str
     places: int
-    """Values that belong into the message: none, where the message is constant."""
+    """Placeholders inside the message: 0 if the message is constant."""
     pairs: tuple[tuple[str, str], ...]
-    """Keys, and how their values are written."""
+    """The keys, each with the format directive of its value."""
 
 
 @functools.lru_cache(maxsize=1024)
 def parse_template(text: str) -> Template:
-    """Read a format string of :mod:`logging`; without pairs at its end all of it is the message."""
+    """Parse a :mod:`logging` format string; without pairs at its end, all of it is the message."""
     found = _PAIRS.search(text)
     if found is None:
         return Template(text, len(_PLACE.findall(text.replace("%%", ""))), ())
@@ -63,7 +64,7 @@ def parse_template(text: str) -> Template:
 
 
 def message_and_values(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
-    """Return the message and the values of its keys: numbers and booleans as they are, all others as text."""
+    """Return the message and the values of its keys: numbers and booleans unchanged, others as strings."""
     template = parse_template(str(record.msg))
     arguments = record.args
     if (
@@ -77,7 +78,7 @@ def message_and_values(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
         message = message % arguments[: template.places]
     values: dict[str, Any] = {}
     for (key, directive), value in zip(template.pairs, arguments[template.places :], strict=True):
-        shown = directive % (value,)  # which may be a tuple itself
+        shown = directive % (value,)  # the value may itself be a tuple
         if isinstance(value, bool | int):
             values[key] = value
         elif isinstance(value, float):
@@ -90,7 +91,7 @@ def message_and_values(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
 class KlogFormatter(logging.Formatter):
     """``I1121 09:23:43.123456 4711 runtime.manager] "running" controllers="endpointslice-controller"``, in UTC.
 
-    A line is one line: what is in a value cannot begin another. A traceback follows on lines of its own, indented.
+    A record is one line: a value cannot start another. A traceback follows on separate, indented lines.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -111,9 +112,9 @@ class KlogFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: ``ts`` (RFC 3339, UTC), ``severity``, ``logger``, ``msg``, then the keys; ``trace`` of a failure.
+    """JSON lines: ``ts`` (RFC 3339, UTC), ``severity``, ``logger``, ``msg``, the keys, and ``trace``.
 
-    A key that is one of these is written with ``_`` behind it.
+    ``trace`` is the traceback of an exception. A key with one of these names gets a trailing ``_``.
     """
 
     def __init__(self) -> None:
@@ -131,7 +132,7 @@ class JsonFormatter(logging.Formatter):
             "msg": redact(message),
         }
         for key, value in values.items():
-            # With its key, as "token=..." is known by it.
+            # Redact with the key, because "token=..." is recognised by the key.
             shown = redact(f"{key}={value}").partition("=")[2] if isinstance(value, str) else value
             line[f"{key}_" if key in _RESERVED else key] = shown
         if record.exc_info:
@@ -140,12 +141,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(verbosity: int, logging_format: Format = "text", *, write_logger: str = "") -> None:
-    """Send the logs to standard error, in the format of klog or as JSON.
+    """Send logs to standard error, in klog format or as JSON.
 
     ``write_logger`` names the logger that logs each write of the program.
 
-    At 0 there is what an operator should know; from 2 on each write, from 4 on each sync, from 6 on each request, from 8
-    on what the libraries say.
+    Verbosity 0 logs what an operator should know; 2 adds each write, 4 each sync, 6 each request, 8 the
+    messages of libraries.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if logging_format == "json" else KlogFormatter())

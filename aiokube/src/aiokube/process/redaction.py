@@ -1,7 +1,7 @@
-"""The last resort against secrets in the log: what looks like one is taken out of every line.
+"""Defence in depth against secrets in logs: every line is stripped of text that looks like one.
 
-Nothing that logs hands secrets over in the first place, and tests hold it to that; this is for what nobody has thought of, such
-as the text of somebody else's exception.
+Our log calls never pass secrets, and tests enforce that; redaction covers unforeseen sources, such as the
+text of a third-party exception.
 """
 
 import re
@@ -27,7 +27,7 @@ _HINTS = ("uthorization", "earer", "eyJ", "PRIVATE KEY", "oken", "assw", "ecret"
 
 
 def redact(text: str) -> str:
-    """Return the text without what looks like a token, a password or a key; cheap where nothing does."""
+    """Return the text without tokens, passwords and keys; cheap if it has no hint of one."""
     lowered = text.lower()
     if not any(hint.lower() in lowered for hint in _HINTS):
         return text

@@ -47,7 +47,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Tell whether the error, or each one of a group, needs no traceback to be understood."""
+    """Return whether the error, or each one of a group, needs no traceback to be understood."""
     return all(isinstance(leaf, ReconcileError | ClientError) for leaf in leaves(error))
 
 

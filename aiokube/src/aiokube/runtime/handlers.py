@@ -69,7 +69,7 @@ def owner_keys(owner: Resource[Any]) -> Callable[[Any], tuple[ObjectKey, ...]]:
 
 
 def generation_changed(old: Any, new: Any) -> bool:
-    """Tell whether the spec changed, or the object was created or deleted; changes of status do not count.
+    """Return whether the spec changed, or the object was created or deleted; changes of status do not count.
 
     For kinds whose ``metadata.generation`` the server maintains. Labels and annotations do not change it.
     """
@@ -77,12 +77,12 @@ def generation_changed(old: Any, new: Any) -> bool:
 
 
 def labels_changed(old: Any, new: Any) -> bool:
-    """Tell whether the labels changed, or the object was created or deleted."""
+    """Return whether the labels changed, or the object was created or deleted."""
     return old is None or new is None or bool(old.metadata.labels != new.metadata.labels)
 
 
 def annotations_changed(old: Any, new: Any) -> bool:
-    """Tell whether the annotations changed, or the object was created or deleted."""
+    """Return whether the annotations changed, or the object was created or deleted."""
     return old is None or new is None or bool(old.metadata.annotations != new.metadata.annotations)
 
 

@@ -60,7 +60,7 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether one may write at this moment."""
+        """Return whether one may write at this moment."""
         return not self._closed and self._until is not None and self._clock() < self._until
 
     def open_until(self, moment: float) -> None:
@@ -116,7 +116,7 @@ class Fence:
             raise
 
     def is_settled(self, for_seconds: float) -> bool:
-        """Tell whether no write is under way, and none of the last so many seconds ended without an answer.
+        """Return whether no write is under way, and none of the last so many seconds ended without an answer.
 
         What got no answer may still be on its way to the server.
         """

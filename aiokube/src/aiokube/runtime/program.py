@@ -56,7 +56,7 @@ class Watch(Generic[T]):
     field_selector: str = ""
 
     def covers(self, item: Any) -> bool:
-        """Tell whether an object is one of those that are watched, as far as that can be told without asking."""
+        """Return whether an object is one of those that are watched, as far as that can be told without asking."""
         metadata = item.metadata
         if self.field_selector or self.namespace not in ("", metadata.namespace):
             return False

@@ -126,7 +126,7 @@ class Store(Generic[T]):
         return self._count
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Tell whether there is an object of this key."""
+        """Return whether there is an object of this key."""
         return self.get(key) is not None
 
     def values(self) -> list[T]:

@@ -44,7 +44,7 @@ async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: Man
     endless = Endless(first=b'{"metadata":')
     server.script(endless)
     async with client_of(server, clock) as client:
-        with pytest.raises(AnswerTooLargeError, match=r"GET .*/pods/a: the answer is larger than 16 MiB"):
+        with pytest.raises(AnswerTooLargeError, match=r"GET .*/pods/a: the response is larger than 16 MiB"):
             await client.get(PODS, KEY)
     assert endless.sent_bytes < 40 * MIB
 

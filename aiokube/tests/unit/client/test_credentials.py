@@ -73,7 +73,7 @@ async def test_a_file_that_cannot_be_read_again_leaves_the_last_token_in_use(
     put(token_file, trouble)
     clock.advance(61)
     assert await credentials.current() is first
-    assert "going on with the last token" in caplog.text
+    assert "using the last token" in caplog.text
     put(token_file, "second")
     clock.advance(61)
     assert (await credentials.current()).authorization == "Bearer second"

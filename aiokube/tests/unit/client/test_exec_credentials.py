@@ -202,7 +202,7 @@ async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: Manu
 async def test_a_file_that_may_not_be_run_is_told(clock: ManualClock, tmp_path: Path) -> None:
     script = tmp_path / "plugin"
     script.write_text("#!/bin/sh\n")
-    with pytest.raises(ConfigError, match="may not be run"):
+    with pytest.raises(ConfigError, match="is not executable"):
         await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
 
 
@@ -218,7 +218,7 @@ async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = replace(write_plugin("give(token='t')"), interactive_mode="Always")
-    with pytest.raises(ConfigError, match="wants to ask on a terminal"):
+    with pytest.raises(ConfigError, match="needs a terminal"):
         await ExecCredentials(plugin, clock=clock).current()
     assert runs(tmp_path) == []
 
@@ -251,13 +251,13 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"command": ""}, "names no command"),
+        ({"command": ""}, "has no command"),
         (
             {"api_version": "client.authentication.k8s.io/v1alpha1"},
             "it must be client.authentication.k8s.io/v1 or",
         ),
         ({"api_version": ""}, "has the apiVersion ''"),
-        ({"interactive_mode": ""}, "has no interactiveMode, which v1 wants"),
+        ({"interactive_mode": ""}, "has no interactiveMode, which v1 requires"),
         ({"interactive_mode": "Sometimes"}, "unknown interactiveMode"),
         ({"environment": {"": "x"}}, "variable without a name"),
     ],

@@ -82,9 +82,9 @@ def test_without_a_current_context_one_has_to_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        ({"cluster": "x", "user": "u"}, "names the cluster 'x', which is nowhere: add it under clusters"),
-        ({"user": "u"}, "names the cluster '', which is nowhere"),
-        ({"cluster": "c", "user": "x"}, "names the user 'x', which is nowhere: add it under users"),
+        ({"cluster": "x", "user": "u"}, "names the cluster 'x', which is not defined: add it under clusters"),
+        ({"user": "u"}, "names the cluster '', which is not defined"),
+        ({"cluster": "c", "user": "x"}, "names the user 'x', which is not defined: add it under users"),
     ],
 )
 def test_a_context_that_leads_nowhere_is_told(tmp_path: Path, context: dict[str, str], words: str) -> None:
@@ -123,7 +123,7 @@ def test_the_server_is_taken_as_kubectl_takes_it(
     ["ftp://host", "https://", "https://host:port", "https://host:99999", "https://h?x=1", "https://u:p@h"],
 )
 def test_a_server_that_is_no_url_is_told_and_not_shown(tmp_path: Path, server: str) -> None:
-    with pytest.raises(ConfigError, match=r"the server of cluster 'c' in .*/config is no URL"):
+    with pytest.raises(ConfigError, match=r"the server of cluster 'c' in .*/config is not a URL"):
         resolve(tmp_path, cluster={"server": server})
 
 
@@ -151,7 +151,7 @@ def test_a_proxy_may_be_given_and_comes_before_the_environments(tmp_path: Path) 
     assert resolve(tmp_path, environ=environ).proxy_url == "http://from-env:3128"
     given = {"proxy-url": "http://given:3128"}
     assert resolve(tmp_path, cluster=given, environ=environ).proxy_url == "http://given:3128"
-    with pytest.raises(ConfigError, match="speaks socks5: only http and https"):
+    with pytest.raises(ConfigError, match="uses socks5: only http and https"):
         resolve(tmp_path, cluster={"proxy-url": "socks5://user:hunter2@given:1080"})
 
 
@@ -236,7 +236,7 @@ def test_impersonation_is_carried_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gcp", "azure"])
 def test_an_auth_provider_that_is_no_more_is_told_with_what_came_after_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(
-        ConfigError, match=f"auth-provider '{name}', which Kubernetes has dropped: use the exec plugin"
+        ConfigError, match=f"auth-provider '{name}', which Kubernetes no longer supports: use the exec plugin"
     ):
         resolve(tmp_path, user={"auth-provider": {"name": name}})
 

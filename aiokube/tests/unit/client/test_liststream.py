@@ -158,7 +158,7 @@ async def test_an_item_that_cannot_be_read_spoils_the_list_and_is_not_quoted(
     pods = [pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(600)]
     pods[3] = {"metadata": {"name": 5, "namespace": "secret-text"}}
     with pytest.raises(
-        UnexpectedResponseError, match="GET /api/v1/pods: the answer cannot be read"
+        UnexpectedResponseError, match="GET /api/v1/pods: the response cannot be read"
     ) as caught:
         await read(server, clock, list_of(*pods))
     assert "secret-text" not in str(caught.value)

@@ -54,7 +54,7 @@ def test_the_file_that_is_named_comes_first_then_the_variable_then_the_home_then
     at_home.unlink()
     assert found(tmp_path, account, **IN_CLUSTER) == "https://10.96.0.1:443"
     with pytest.raises(
-        ConfigError, match=r"no API server is known: .* no pod with a service account; name a"
+        ConfigError, match=r"no API server is configured: .* not a pod with a service account; name a"
     ):
         found(tmp_path, account)
 
@@ -121,9 +121,7 @@ def test_the_namespace_may_come_from_the_environment_or_be_the_default(account: 
 
 
 def test_what_a_pod_lacks_is_told(account: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(
-        ConfigError, match=r"no pod of a cluster: KUBERNETES_SERVICE_HOST .* name a kubeconfig"
-    ):
+    with pytest.raises(ConfigError, match=r"not a pod: KUBERNETES_SERVICE_HOST .* name a kubeconfig"):
         in_cluster_config(clock=ManualClock(), environ={}, folder=account)
     (account / "ca.crt").unlink()
     assert in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account).tls.ca_file is None

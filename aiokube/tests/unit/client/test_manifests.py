@@ -71,14 +71,14 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
         (SERVICE + b"---\n- 1\n", "f:5: a manifest is a mapping with apiVersion and kind, not a list"),
         (SERVICE + b"kind: Pod\n", "f:4: the key 'kind' is already set above"),
         (b"kind: Service\nmetadata: {name: x}\n", "f:1: apiVersion is missing"),
-        (b"apiVersion: v1\nkind: 3\n", "f:1: kind must be a text"),
+        (b"apiVersion: v1\nkind: 3\n", "f:1: kind must be a string"),
         (b"apiVersion: v1\nkind: Service\nmetadata: {}\n", "f:1: the Service has no metadata.name"),
         (
             b"apiVersion: v1\nkind: Service\nmetadata: {name: 5}\n",
-            "f:1: metadata.name must be a text; put it in quotes",
+            "f:1: metadata.name must be a string; put it in quotes",
         ),
         (b"a: *nowhere\n", "f:1: found undefined alias"),
-        (b"? [a]\n: b\n", "f:1: a key must be a text"),
+        (b"? [a]\n: b\n", "f:1: a key must be a string"),
         (b"apiVersion: v1\nkind: List\nitems: [{kind: Pod}]\n", "f:1: items[0]: apiVersion is missing"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_mistake_is_told_with_file_line_and_what_is_wrong(text: bytes, problem
 
 
 def test_what_is_no_text_at_all_is_told() -> None:
-    with pytest.raises(ManifestError, match="this is not YAML or JSON"):
+    with pytest.raises(ManifestError, match="not valid YAML or JSON"):
         parse_manifests(b"\xff\xfe\x00", "f")
 
 

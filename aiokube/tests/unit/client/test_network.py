@@ -161,7 +161,7 @@ async def test_an_answer_that_breaks_off_is_truncated(clock: ManualClock) -> Non
         await writer.drain()
 
     async with raw_server(script) as url, client_at(url, clock) as client:
-        with pytest.raises(ResponseTruncatedError, match="broke inside the answer") as raised:
+        with pytest.raises(ResponseTruncatedError, match="broke within the response") as raised:
             await client.get(PODS, KEY)
     assert raised.value.may_have_acted
 
@@ -190,7 +190,7 @@ async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_b
     async with raw_server(script) as url, client_at(url, clock) as client, client.watch(PODS) as batches:
         assert await anext(batches) == [Bookmark("9")]
         read.set()
-        with pytest.raises(ResponseTruncatedError, match="broke inside the answer"):
+        with pytest.raises(ResponseTruncatedError, match="broke within the response"):
             await anext(batches)
 
 
@@ -253,7 +253,7 @@ async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: Manua
         await writer.drain()
 
     async with raw_server(script) as url, client_at(url, clock) as client:
-        with pytest.raises(UnexpectedResponseError, match="does not answer in HTTP"):
+        with pytest.raises(UnexpectedResponseError, match="does not respond with HTTP"):
             await client.get(PODS, KEY)
 
 

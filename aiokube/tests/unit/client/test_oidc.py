@@ -166,10 +166,10 @@ async def test_a_replaced_refresh_token_is_used_next_and_told_once(
 @pytest.mark.parametrize(
     ("status", "answer", "kind", "words"),
     [
-        (400, {"error": "invalid_grant"}, ConfigError, "refuses a new token (HTTP 400): log in again"),
-        (503, {}, CredentialError, "does not give a new token: HTTP 503"),
-        (200, {}, CredentialError, "gave no id_token: the client needs the scope openid"),
-        (200, {"id_token": 7}, CredentialError, "does not answer as one"),
+        (400, {"error": "invalid_grant"}, ConfigError, "refused a new token (HTTP 400): log in again"),
+        (503, {}, CredentialError, "did not return a new token: HTTP 503"),
+        (200, {}, CredentialError, "returned no id_token: the client needs the scope openid"),
+        (200, {"id_token": 7}, CredentialError, "sent an invalid response"),
     ],
 )
 async def test_a_provider_that_fails_is_told(

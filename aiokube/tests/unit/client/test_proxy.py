@@ -134,7 +134,7 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_told_without_its_password
     context = server_context(authority)
     async with running_server(context) as server, client_of(server, clock, proxy_url=url) as client:
         async with proxy:
-            with pytest.raises(ConnectionFailedError, match="the proxy answers 407") as raised:
+            with pytest.raises(ConnectionFailedError, match="the proxy responds with 407") as raised:
                 await client.list_page(PODS)
         assert "hunter2" not in str(raised.value)
         refused = rf"the proxy 127\.0\.0\.1:{port}: Connection refused"

@@ -272,7 +272,7 @@ async def test_a_terse_client_is_answered_with_metadata_alone(
     )
     sent = a_slice(resource_version="7")
     async with client_of(server, clock) as client:
-        writing = client.terse()
+        writing = client.metadata_only()
         if verb == "create":
             answer = await writing.create(ENDPOINT_SLICES, sent, namespace="ns")
         else:
@@ -293,7 +293,7 @@ async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: Ma
     server.script(json_response(msgspec.json.encode(stored).decode()))
     async with client_of(server, clock) as client:
         key = ObjectKey("ns", "web-1")
-        answer = await client.terse().update(ENDPOINT_SLICES, a_slice(resource_version="7"), key=key)
+        answer = await client.metadata_only().update(ENDPOINT_SLICES, a_slice(resource_version="7"), key=key)
     assert answer.metadata.resource_version == "8"
     assert not answer.endpoints
 
@@ -305,12 +305,12 @@ async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(
         raise PermissionError("not now")
 
     async with client_of(server, clock) as client:
-        for writing in (client.terse().guarded(refuse), client.guarded(refuse).terse()):
+        for writing in (client.metadata_only().guarded(refuse), client.guarded(refuse).metadata_only()):
             with pytest.raises(PermissionError):
                 await writing.create(ENDPOINT_SLICES, a_slice(), namespace="ns")
         assert not server.seen
         server.script(json_response(msgspec.json.encode(a_slice()).decode()))
-        await client.terse().guarded(lambda: None).create(ENDPOINT_SLICES, a_slice(), namespace="ns")
+        await client.metadata_only().guarded(lambda: None).create(ENDPOINT_SLICES, a_slice(), namespace="ns")
     assert "PartialObjectMetadata" in server.seen[-1].headers["Accept"]
 
 
@@ -319,5 +319,5 @@ async def test_an_answer_without_sense_is_an_error_for_a_terse_client(
 ) -> None:
     server.script(json_response('{"kind":"PartialObjectMetadata","metadata":"none"}'))
     async with client_of(server, clock) as client:
-        with pytest.raises(UnexpectedResponseError, match=r"PUT .*/web-1: the answer cannot be read"):
-            await client.terse().update(ENDPOINT_SLICES, a_slice(), key=ObjectKey("ns", "web-1"))
+        with pytest.raises(UnexpectedResponseError, match=r"PUT .*/web-1: the response cannot be read"):
+            await client.metadata_only().update(ENDPOINT_SLICES, a_slice(), key=ObjectKey("ns", "web-1"))

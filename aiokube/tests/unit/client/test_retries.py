@@ -217,7 +217,7 @@ async def test_an_answer_that_does_not_come_ends_in_time_and_says_so(
     server.script(never)
     async with client_of(server, clock) as client:
         with pytest.raises(
-            RequestTimedOutError, match=r"GET /api/v1/namespaces/ns/pods/a: .* in 60 s"
+            RequestTimedOutError, match=r"GET /api/v1/namespaces/ns/pods/a: .* within 60 s"
         ) as raised:
             await client.get(PODS, ObjectKey("ns", "a"))
     assert raised.value.may_have_acted

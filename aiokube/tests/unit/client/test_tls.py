@@ -237,7 +237,7 @@ def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
     joe = certificate_for(authority, "joe")
     files.certificate.write_bytes(joe.certificate)  # and the key is still jane's
     assert contexts.context(files, check=True) is first
-    assert "going on with the old ones" in caplog.text
+    assert "using the old ones" in caplog.text
     files.key.write_bytes(joe.key)
     assert contexts.context(files, check=True) is not first
 

@@ -132,7 +132,7 @@ def test_a_token_without_a_name_is_known_by_its_looks() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "token file cannot be used, going on with the last token",
+        "token file cannot be used, using the last token",
         "the continue token is too old",
         "reconcile failed",
         "https://127.0.0.1:6443/api/v1/pods?limit=500",

@@ -80,7 +80,7 @@ class Assembly:
         )
         self._services = self._informer(SERVICES)
         # What is written is watched: the answers need not repeat it.
-        self._writing = client.terse()
+        self._writing = client.metadata_only()
         self._writer: Writer = self._writing
         self._gate: Runnable | None = None
         self._membership: Membership | None = None

@@ -20,8 +20,8 @@ from aiokube.testing.virtual_time import FakeClock, settle
 
 NAMES = ("pods", "services", "nodes", "endpoints", "slices")
 REFUSED = ConnectionFailedError("localhost:6443: connection refused")
-RESET = ConnectionFailedError("hung up before it answered", may_have_acted=True)
-TORN = ResponseTruncatedError("the connection broke inside the answer")
+RESET = ConnectionFailedError("closed the connection before it responded", may_have_acted=True)
+TORN = ResponseTruncatedError("the connection broke within the response")
 BUSY = status_error(429, "TooManyRequests", "later", retry_after_seconds=1)
 UNAVAILABLE = status_error(503, "ServiceUnavailable", "no backend")
 

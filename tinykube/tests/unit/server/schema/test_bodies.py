@@ -165,7 +165,7 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
         ("a: b: c\n", "yaml: line 1: mapping values are not allowed in this context"),
         ("\tx: 1\n", "yaml: line 1: found character that cannot start any token"),
         ("a: .inf", "yaml: line 1: json: unsupported value: .inf"),
-        ("? [a]\n: b", "yaml: line 1: a key must be a text"),
+        ("? [a]\n: b", "yaml: line 1: a key must be a string"),
         ("a: *b", "undefined alias"),
         ("\x00", "yaml: "),
     ],
