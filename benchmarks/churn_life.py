@@ -1,9 +1,8 @@
-"""Hours of a busy cluster, with the whole program beside it, in minutes: virtual time, chance with a seed.
+"""Simulate hours of a busy cluster, including the whole program, in minutes: virtual time and a seed.
 
-Twenty changes a second: pods that fall ill and recover, die and are born under new names, services rolled over to a new
-version, namespaces and nodes that come and go, services with selectors and without, people who meddle, writes that fail,
-watches that break and caches that have to be read anew. Between two chapters the world is brought back to rest, so that what
-is held then can be compared.
+Twenty changes a second: pods become unready and recover, are deleted and replaced; services roll out new versions;
+namespaces and nodes come and go; services with and without selectors; manual edits; failed writes; broken watches
+and relists. Between two chapters the cluster comes to rest, so that memory can be compared.
 """
 
 import asyncio
@@ -36,51 +35,53 @@ from endpointd.controllers.mirroring import controller as mirroring
 NAMESPACE = "shop"
 CHANGES_PER_SECOND = 20
 _REST_SECONDS = 240.0
-"""Longer than bookmarks need to close every grave, and the longest backoff."""
+"""Longer than bookmarks need to remove every tombstone, and longer than the longest backoff."""
 _SICK_AT_ONCE = 20
 _VISITOR_SECONDS = 30
 
 
 class Chapter(msgspec.Struct, frozen=True):
-    """What is held at the end of a chapter, at rest."""
+    """Memory and containers at the end of a chapter, at rest."""
 
     minutes: float
-    """Of changes so far."""
+    """Minutes of changes so far."""
     changes: int
     writes: int
     lists: int
-    """How often the program read a resource anew, since the start."""
+    """Lists sent since the start."""
     held: Footprint
 
 
 class LifeSettings(msgspec.Struct, frozen=True):
-    """How long, and how large: ``sizes`` are the numbers of pods of the services."""
+    """Length and size of a run: ``sizes`` are the numbers of pods per service."""
 
     sizes: tuple[int, ...]
     chapter_minutes: tuple[float, ...]
-    """When to come to rest and look, in minutes of changes from the start."""
+    """When to come to rest and measure, in minutes of changes since the start."""
     seed: int = 20_261_121
     roll_every_seconds: int = 300
     relist_every_seconds: int = 180
     most_blocks_a_change: float = 0.1
-    """What may be left behind from the first chapter to the last, in blocks of memory a change: what has a bound of its own
-    fills up in that time. Whatever leaks more rarely is found by the lengths."""
+    """Allowed growth from the first chapter to the last, in memory blocks per change.
+
+    Bounded caches fill up in that time. Slower leaks show up in the container lengths.
+    """
 
 
 HOUR = LifeSettings(sizes=(400,) + (40,) * 10 + (10,) * 20, chapter_minutes=(5, 15, 30, 45, 60))
-"""An hour of a cluster of 1,000 pods in 31 services: 72,000 changes."""
+"""One hour of a cluster with 1,000 pods in 31 services: 72,000 changes."""
 SHORT = LifeSettings(
     sizes=(30, 10, 5),
     chapter_minutes=(0.5, 2),
     roll_every_seconds=30,
     relist_every_seconds=30,
-    most_blocks_a_change=0.5,  # most of what so short a time leaves is done, or told, for the first time
+    most_blocks_a_change=0.5,  # most growth in so short a run comes from code paths and log lines used for the first time
 )
-"""Two minutes of a small one: a second, for a test."""
+"""Two minutes of a small cluster; takes a second, for a test."""
 
 
 def live(settings: LifeSettings, say: Callable[[Chapter], None] = lambda chapter: None) -> list[Chapter]:
-    """Live it and return what was held at the end of each chapter; ``say`` hears of each at once."""
+    """Run the simulation and return the measurements of each chapter; ``say`` is called after each."""
     return run_virtual(_Life(settings, say).live(), seed=settings.seed)
 
 
@@ -94,7 +95,7 @@ class _Pod(msgspec.Struct):
 
 
 class _Visitor(msgspec.Struct, frozen=True):
-    """A namespace for half a minute, with all that is in it."""
+    """A namespace that exists for half a minute."""
 
     leaves_at: int
     services: list[Service]
@@ -139,7 +140,7 @@ class _Life:
                 stop.set()
         return chapters
 
-    # --------------------------------------------------------------------------------------------- the world
+    # ------------------------------------------------------------------------------------------- the cluster
 
     def _populate(self) -> None:
         for number in range(10):
@@ -223,7 +224,7 @@ class _Life:
         self._rolling.extend(pod for pod in self._pods if _number(pod) == service)
 
     def _visit(self, second: int) -> None:
-        """Let a namespace come: a service whose pods carry labels nobody had before, and one with Endpoints by hand."""
+        """Create a namespace with a service whose pod labels are new, and a service with manual Endpoints."""
         self._visits += 1
         namespace, app = f"visit-{self._visits}", f"run-{self._visits}"
         selecting = _service("visitor", {"app": app}, namespace)
@@ -248,21 +249,21 @@ class _Life:
         self._server.collect_garbage()
 
     def _replace_a_node(self) -> None:
-        """Take a node away and bring another, as autoscalers do; no pod was on it."""
+        """Delete a node without pods and create another, as autoscalers do."""
         self._spare_nodes += 1
         if self._spare_nodes > 1:
             self._server.nodes.delete(ObjectKey("", f"spare-{self._spare_nodes - 1}"))
         self._server.nodes.create(_node(f"spare-{self._spare_nodes}", "b"))
 
     def _meddle(self) -> None:
-        """Empty a slice, delete another, as people do."""
+        """Empty one slice and delete another, as manual edits do."""
         names = sorted(self._server.slices.objects)
         piece = self._server.slices.objects[self._chance.choice(names)]
         self._server.slices.modify(msgspec.structs.replace(piece, endpoints=None))
         self._server.slices.delete(self._chance.choice(names))
 
     def _lose_history(self) -> None:
-        """Break every watch, and let the server have forgotten where they were: all is listed anew."""
+        """Break every watch and expire its resource version: everything is relisted."""
         for source in self._server.sources:
             source.break_watches()
         for pod in self._pods[:3]:
@@ -285,14 +286,14 @@ class _Life:
         self._check()
 
     def _check(self) -> None:
-        """See that the program has done its work all the while: every pod is published, and no other."""
+        """Check that exactly the existing pods are published."""
         published = {
             endpoint.target_ref.name
             for piece in self._server.slices.objects.values()
             for endpoint in piece.endpoints or ()
         }
         if published != {pod.name for pod in self._pods}:
-            raise AssertionError("what is published is not what there is")
+            raise AssertionError("the published endpoints differ from the existing pods")
 
     def _document(self, pod: _Pod) -> object:
         labels = {"app": pod.app, "version": pod.version}
@@ -343,7 +344,7 @@ def _service(name: str, selector: dict[str, str] | None, namespace: str = NAMESP
 
 
 def _assembly(server: ChurnServer, listener: socket.socket) -> Assembly:
-    """Return what ``endpointd run`` runs, metrics and all, on this server."""
+    """Assemble the program of ``endpointd run``, including metrics, on this server."""
     settings = RunSettings(kubeconfig="", controllers=(endpoints.NAME, slices.NAME, mirroring.NAME))
     outlets = Outlets(listener=listener, secrets=ServingSecrets(ServingFiles()))
     return Assembly(settings, cast("Client", server), FakeClock(), outlets)

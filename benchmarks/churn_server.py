@@ -1,6 +1,6 @@
-"""What ``endpointd run`` uses of a client, on fake sources in this process, for hours of virtual time.
+"""The client API that ``endpointd run`` uses, on in-process fake sources, for hours of virtual time.
 
-Everything goes through JSON once, both ways, as over a network: so no value is shared that would not be in earnest.
+Every object is encoded to JSON and decoded again, as over a network, so no value is shared by accident.
 """
 
 from random import Random
@@ -23,15 +23,15 @@ _KEPT_EVENTS = 200
 
 
 class ForgetfulSource(FakeSource[Any]):
-    """A source whose history does not grow for ever, as etcd's does not."""
+    """A source with bounded history, as etcd's after compaction."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lists_begun = 0
-        """How often everything was listed, or its initial state watched, up to the last time of forgetting."""
+        """Number of lists, including watches with initial events, up to the last :meth:`forget`."""
 
     def forget(self, keep: int = _KEPT_EVENTS) -> None:
-        """Forget what happened before the latest events, and what was asked."""
+        """Drop all but the latest events, and the recorded requests."""
         self.lists_begun += sum(
             request.send_initial_events or (request.kind == "list" and not request.continue_token)
             for request in self.requests
@@ -45,13 +45,13 @@ class ForgetfulSource(FakeSource[Any]):
 
 
 class ChurnServer:
-    """One server: gives names, versions and uids, refuses what is stale, is out of order now and then."""
+    """A server that assigns names, versions and uids, rejects stale writes, and sometimes fails."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self.server = "https://in-memory"
         self.refused_of_a_thousand = 0
-        """How many writes of a thousand are answered 500."""
+        """Writes per thousand that fail with 500."""
         self.writes = 0
         self.services = ForgetfulSource()
         self.pods = ForgetfulSource()
@@ -69,16 +69,16 @@ class ChurnServer:
         }
 
     def metadata_only(self) -> Self:
-        """Return itself: here an answer costs nothing."""
+        """Return itself: responses cost nothing here."""
         return self
 
     @property
     def sources(self) -> tuple[ForgetfulSource, ...]:
-        """Return all of them."""
+        """Return all sources."""
         return tuple(self._sources.values())
 
     def source(self, resource: Resource[Any], **options: object) -> ForgetfulSource:
-        """Return what lists and watches a resource."""
+        """Return the source that lists and watches a resource."""
         return self._sources[resource.full_name]
 
     async def get(self, resource: Resource[Any], key: ObjectKey) -> Any:
@@ -89,7 +89,7 @@ class ChurnServer:
         return found
 
     async def create(self, resource: Resource[Any], body: Any, *, namespace: str = "") -> Any:
-        """Create an object, under a name made up where it has none. Raises AlreadyExistsError."""
+        """Create an object, with a generated name if it has none. Raises AlreadyExistsError."""
         self._maybe_refuse()
         metadata = body.metadata
         name = metadata.name or metadata.generate_name + name_suffix(self._chance)
@@ -125,13 +125,13 @@ class ChurnServer:
         self._sources[resource.full_name].delete(key)
 
     async def patch(self, resource: Resource[Any], key: ObjectKey, patch: bytes, **options: object) -> Any:
-        """Change an Event's count, which nobody looks at here. Raises NotFoundError."""
+        """Accept a change of an Event's count, which no code here reads. Raises NotFoundError."""
         return await self.get(resource, key)
 
     def collect_garbage(self) -> None:
-        """Delete the slices whose owner is gone, and the Endpoints of no service, as a control plane does in a while.
+        """Delete slices without owner and Endpoints without service, as a control plane does eventually.
 
-        A slice that was deleted with its service may have been put back by who did not know of the one yet.
+        A controller that has not yet seen a service's deletion may recreate its slices.
         """
         alive = (*self.services.objects.values(), *self.endpoints.objects.values())
         uids = {owner.metadata.uid for owner in alive}
@@ -143,7 +143,7 @@ class ChurnServer:
             self.endpoints.delete(key)
 
     def forget(self, keep: int = _KEPT_EVENTS) -> None:
-        """Keep no more history than a server does; Events expire."""
+        """Trim the history as a server does; Events expire."""
         for key in list(self.events.objects):
             self.events.delete(key)
         for source in self._sources.values():
@@ -151,7 +151,7 @@ class ChurnServer:
 
     @property
     def lists_begun(self) -> int:
-        """How often a resource was listed, up to the last time of forgetting."""
+        """Number of lists up to the last :meth:`forget`."""
         return sum(source.lists_begun for source in self._sources.values())
 
     def _maybe_refuse(self) -> None:

@@ -1,6 +1,6 @@
-"""The smallest client that can load an API server: HTTP/1.1 over TLS, one request at a time on each connection.
+"""A minimal client for loading an API server: HTTP/1.1 over TLS, one request at a time per connection.
 
-What it does for an answer is little, so that two processors are the server's for the most part.
+It does little work per response, so that the server gets most of two cores.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
 
 class AnswerError(RuntimeError):
-    """The server refused, or hung up: nothing can be measured then."""
+    """The server rejected a request or closed the connection: the measurement is invalid."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server is, and what it wants to see of a client. ``token`` is a secret."""
+    """Address and credentials of a server. ``token`` is a secret."""
 
     url: str
     authority: bytes
-    """The certificate (PEM) that the server's is checked by."""
+    """CA certificate (PEM) that verifies the server's."""
     token: str
 
     def __repr__(self) -> str:
-        """Return what may be printed: no token."""
+        """Return a printable form without the token."""
         return f"Address({self.url!r})"
 
     @property
@@ -42,19 +42,19 @@ class Address(msgspec.Struct, frozen=True):
         return parts.hostname or "", parts.port or 443
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS settings of its clients."""
+        """Return the clients' TLS settings."""
         return ssl.create_default_context(cadata=self.authority.decode())
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole answer; ``body`` still has its chunks around it where the server sent chunks."""
+    """A complete response; ``body`` still includes chunk framing if the server used it."""
 
     code: int
     body: bytes
 
 
 class Connection(asyncio.Protocol):
-    """One connection, kept open. Made by :func:`connect`; not more than one request at a time."""
+    """A persistent connection, made by :func:`connect`; one request at a time."""
 
     def __init__(self, address: Address) -> None:
         self._host = urlsplit(address.url).netloc
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._length = 0
         self._whole = -1
-        """Bytes of the whole answer, -1 before that is known, 0 where only its end tells."""
+        """Bytes of the complete response; -1 while unknown, 0 if only the end of the stream marks it."""
         self._waiter: asyncio.Future[bytes] | None = None
         self._lost = ""
 
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
     async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
     ) -> Answer:
-        """Return the answer once it is whole. Raises AnswerError for all but 2xx, TimeoutError."""
+        """Return the complete response. Raises AnswerError for any status but 2xx, TimeoutError."""
         self.send(method, path, body, content_type)
         self._waiter = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(_TIMEOUT_SECONDS):
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         return Answer(code, content)
 
     def send(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> None:
-        """Send a request, and wait for nothing. Raises AnswerError where the connection is gone."""
+        """Send a request without waiting. Raises AnswerError if the connection is closed."""
         if self._transport is None or self._lost:
             raise AnswerError(self._lost or "not connected")
         self._parts, self._length, self._whole = [], 0, -1
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
 
 
 class Watcher(Connection):
-    """A connection that watches: it counts events as they come, and reads nothing of them."""
+    """A watching connection that counts events without decoding them."""
 
     def __init__(self, address: Address, told: Callable[[int], None]) -> None:
         super().__init__(address)
@@ -165,7 +165,7 @@ class Watcher(Connection):
 
 @asynccontextmanager
 async def connections(address: Address, count: int) -> AsyncIterator[Sequence[Connection]]:
-    """Open so many connections for the block. Raises OSError."""
+    """Open ``count`` connections for the block. Raises OSError."""
     loop, tls = asyncio.get_running_loop(), address.context()
     opened: list[Connection] = []
     try:
@@ -184,7 +184,7 @@ async def connections(address: Address, count: int) -> AsyncIterator[Sequence[Co
 async def watchers(
     address: Address, count: int, path: str, told: Callable[[int], None]
 ) -> AsyncIterator[Sequence[Watcher]]:
-    """Open so many watches for the block; all of them have been accepted. Raises OSError, AnswerError."""
+    """Open ``count`` accepted watches for the block. Raises OSError, AnswerError."""
     loop, tls = asyncio.get_running_loop(), address.context()
     opened: list[Watcher] = []
     try:

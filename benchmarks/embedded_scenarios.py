@@ -1,4 +1,4 @@
-"""What is measured of an API server, each on one that runs: writes, pods, lists, watches."""
+"""Measurements of a running API server: writes, pods, lists, watches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -25,11 +25,11 @@ _WATCHED_SECONDS = 120.0
 _LABEL_OF_WATCHED = "labelSelector=for%3D"
 _MIBIBYTE = 2**20
 _PODS_BESIDE = 50
-"""Pods made before any is counted: what is done the first time only is no part of what a pod costs."""
+"""Pods created before measuring, to exclude one-time costs."""
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """How much of each is done."""
+    """Number of operations per scenario."""
 
     creates_alone: int = 500
     creates_together: int = 4_000
@@ -41,7 +41,7 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 async def idle(server: Running, clock: Clock) -> Values:
-    """Leave it alone for a while: what it needs then."""
+    """Measure an idle server for a while."""
     await clock.sleep(_SETTLE_SECONDS)
     before, began = server.cpu_seconds(), clock.monotonic()
     await clock.sleep(_SETTLE_SECONDS)
@@ -54,7 +54,7 @@ async def idle(server: Running, clock: Clock) -> Values:
 
 
 async def creates(server: Running, clock: Clock, *, clients: int, count: int, tag: str) -> Values:
-    """Create ConfigMaps, each client one after the other: answers that say 201 are on disk."""
+    """Create ConfigMaps from several clients, each sequentially; a 201 response means that the object is on disk."""
     bodies = [configmap(f"{tag}-{number:05d}", tag) for number in range(count + clients)]
     async with connections(server.address, clients) as opened:
 
@@ -72,7 +72,7 @@ async def creates(server: Running, clock: Clock, *, clients: int, count: int, ta
 
 
 async def pods(server: Running, clock: Clock, *, count: int, filler: int) -> Values:
-    """Create pods as a kubelet would see them, give each a status, then list them. ``filler``: see :func:`make_pods`."""
+    """Create realistic pods, set the status of each, then list them. ``filler``: see :func:`make_pods`."""
     workload = Workload(Size(1, count + _PODS_BESIDE))
     beside, counted = workload.pods[:_PODS_BESIDE], workload.pods[_PODS_BESIDE:]
     async with connections(server.address, _CLIENTS) as opened:
@@ -97,10 +97,10 @@ async def pods(server: Running, clock: Clock, *, count: int, filler: int) -> Val
 async def make_pods(
     opened: Sequence[Connection], workload: Workload, made: Sequence[BenchmarkPod], filler: int
 ) -> None:
-    """Create pods, and patch the status of each at once.
+    """Create pods and patch the status of each immediately.
 
-    ``filler`` is the length of one more annotation. The real server writes down who owns which field, which ours does
-    not: it gets that many bytes in their place, so that both keep, send and list the same amount.
+    ``filler`` is the length of an additional annotation. kube-apiserver tracks managed fields, our server does not: the
+    annotation makes both store, send and list the same number of bytes.
     """
 
     async def make(connection: Connection, pod: BenchmarkPod) -> None:
@@ -112,7 +112,7 @@ async def make_pods(
 
 
 async def pod_bytes(server: Running) -> int:
-    """Return how long a pod with a status is, as the server answers."""
+    """Return the length of a pod with status as encoded by the server."""
     workload = Workload(Size(1, 1))
     async with connections(server.address, 1) as opened:
         await opened[0].request("POST", "/api/v1/namespaces", namespace_body(workload.namespaces[0]))
@@ -139,9 +139,9 @@ async def _lists(server: Running, clock: Clock, connection: Connection, path: st
 
 
 async def fan_out(server: Running, clock: Clock, *, watching: int, events: int, per_second: float) -> Values:
-    """Have many watch while ConfigMaps are created at a steady pace, until each watcher has been told of each of them.
+    """Create ConfigMaps at a steady rate until every watcher has received every event.
 
-    The CPU is all that the server uses meanwhile, the writes themselves included.
+    The CPU is the server's total in that time, including the writes.
     """
     tag = f"fan-{watching}"
     heard = _Heard(watching * events)
@@ -169,7 +169,7 @@ async def fan_out(server: Running, clock: Clock, *, watching: int, events: int, 
 
 
 class _Heard:
-    """Counts what all watchers together have been told."""
+    """Count the events received by all watchers."""
 
     def __init__(self, expected: int) -> None:
         self.count = 0
@@ -183,7 +183,7 @@ class _Heard:
 
 
 async def latency(server: Running, clock: Clock, *, count: int, per_second: float) -> Values:
-    """Create ConfigMaps now and then: from just before each is sent until one watcher has been told of it."""
+    """Create ConfigMaps at intervals; measure from just before each request until a watcher receives the event."""
     tag = "latency"
     waits: list[float] = []
     told = asyncio.Event()
@@ -205,11 +205,11 @@ async def latency(server: Running, clock: Clock, *, count: int, per_second: floa
     return {"p50_ms": percentile(waits, 50), "p99_ms": percentile(waits, 99)}
 
 
-# --------------------------------------------------------------------------------------------- what is sent
+# --------------------------------------------------------------------------------------------- request bodies
 
 
 def configmap(name: str, tag: str) -> bytes:
-    """Return what creates a ConfigMap of about 1 KB."""
+    """Return the body that creates a ConfigMap of about 1 KB."""
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -220,12 +220,12 @@ def configmap(name: str, tag: str) -> bytes:
 
 
 def namespace_body(name: str) -> bytes:
-    """Return what creates a namespace."""
+    """Return the body that creates a namespace."""
     return msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
 def padded(body: bytes, filler: int) -> bytes:
-    """Return a pod with one more annotation of about so many bytes."""
+    """Return a pod with an additional annotation of about ``filler`` bytes."""
     if filler <= 0:
         return body
     return body.replace(b'"annotations":{', b'"annotations":{"example.com/filler":"%b",' % (b"x" * filler), 1)
@@ -234,7 +234,7 @@ def padded(body: bytes, filler: int) -> bytes:
 async def spread(
     opened: Sequence[Connection], items: Iterable[T], work: Callable[[Connection, T], Awaitable[object]]
 ) -> None:
-    """Do the work for all items, one at a time on each connection."""
+    """Process all items, one at a time on each connection."""
     todo = iter(items)
 
     async def worker(connection: Connection, rest: Iterator[T]) -> None:

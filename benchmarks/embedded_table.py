@@ -1,4 +1,4 @@
-"""What was measured of the two servers, set against each other and against what endpointd is to show."""
+"""Compare the measurements of the two API servers with each other and with endpointd's goals."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from benchmarks.table import aligned
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One scenario, played once on one server."""
+    """One scenario, run once on one server."""
 
     scenario: str
     server: ServerName
@@ -20,7 +20,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class EmbeddedReport(msgspec.Struct, frozen=True):
-    """All that one command measured."""
+    """All measurements of one command."""
 
     started: str
     seconds: float
@@ -30,7 +30,7 @@ class EmbeddedReport(msgspec.Struct, frozen=True):
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """What a figure is to be: of the real server's, or by itself."""
+    """Goal of a figure: relative to kube-apiserver, or absolute."""
 
     bound: float
     is_least: bool = False
@@ -41,7 +41,7 @@ class Goal(msgspec.Struct, frozen=True):
         return f"{sign} {self.bound:.3g}x" if self.of == "theirs" else f"{sign} {self.bound:g}"
 
     def is_met(self, ours: Spread, ratio: Spread | None) -> bool | None:
-        """Return whether the median shows it; None where that cannot be told."""
+        """Return whether the median meets the goal; None if the data is insufficient."""
         shown = ratio if self.of == "theirs" else ours
         if shown is None:
             return None
@@ -108,7 +108,7 @@ _VERDICTS = {True: "met", False: "MISSED", None: ""}
 
 
 def render(findings: tuple[Finding, ...]) -> str:
-    """Return the table: a block for each scenario, a line for each metric; medians and, where runs differ, their span."""
+    """Return the table: a block per scenario, a line per metric; medians, with the range if runs differ."""
     lines: list[tuple[str, ...]] = [_HEADER]
     for scenario, metrics in METRICS.items():
         here = [one for one in findings if one.scenario == scenario]

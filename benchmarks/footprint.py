@@ -1,6 +1,6 @@
-"""What a program holds: how many blocks of memory, and how long everything is that it keeps.
+"""Measure the memory of a program: allocated blocks, and the length of every container.
 
-The second is found by walking from the program's own objects along their attributes, so that what grows has a name.
+Container lengths are found by following attributes from the program's objects, so that growth has a name.
 """
 
 import functools
@@ -18,16 +18,16 @@ _FOREIGN = ("aiokube.api", "aiokube.testing", "tests.")
 
 
 class Footprint(msgspec.Struct, frozen=True):
-    """What is held at one moment."""
+    """Memory at one moment."""
 
     blocks: int
-    """Blocks of memory that Python has allocated, in the whole process, garbage collected before."""
+    """Memory blocks allocated by Python in the process, after a garbage collection."""
     lengths: dict[str, int]
-    """The lengths of all containers, by class and attribute, added up over all its instances; of modules by their name."""
+    """Length of all containers, by class and attribute, summed over instances; for modules by module name."""
 
 
 def footprint(roots: Iterable[object]) -> Footprint:
-    """Return what is held now, by the whole process and by these objects. What was frozen is thawed."""
+    """Return the memory of the process and the containers reachable from these objects. Unfreezes frozen objects."""
     gc.unfreeze()
     gc.collect()
     blocks = sys.getallocatedblocks()
@@ -35,7 +35,7 @@ def footprint(roots: Iterable[object]) -> Footprint:
 
 
 def lengths_of_modules() -> dict[str, int]:
-    """Return the lengths of what the modules of the packages keep themselves."""
+    """Return the lengths of module-level containers of the packages."""
     return {
         sys.intern(f"{module}:{name}"): len(value)
         for module, loaded in sorted(sys.modules.items())
@@ -46,13 +46,13 @@ def lengths_of_modules() -> dict[str, int]:
 
 
 def lengths_of(roots: Iterable[object]) -> dict[str, int]:
-    """Return how long all containers are that can be reached from these objects, by class and attribute.
+    """Return the lengths of all containers reachable from these objects, by class and attribute.
 
-    What the API's objects hold is left out (a service's endpoints are no growth), and what is not ours.
+    Excludes API objects (a service's endpoints are not growth) and objects of other packages.
     """
     found: dict[str, int] = {}
     seen: set[int] = set()
-    # Held until the end: an address stands for one object only as long as that lives.
+    # Kept alive until the end: an id is unique only while its object lives.
     held: list[object] = []
     waiting: deque[tuple[str, object]] = deque(("", root) for root in roots)
     while waiting:
@@ -63,7 +63,7 @@ def lengths_of(roots: Iterable[object]) -> dict[str, int]:
         held.append(value)
         if isinstance(value, _CONTAINERS):
             if isinstance(value, dict | set | list | deque):
-                name = sys.intern(name)  # one footprint must not be what the next one finds
+                name = sys.intern(name)  # a footprint must not allocate objects that the next one counts
                 found[name] = found.get(name, 0) + len(value)
             waiting.extend((f"{name}[]", item) for item in _items(value))
         else:
@@ -78,7 +78,7 @@ def _items(value: Collection[object]) -> Iterator[object]:
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """Give what an object of ours leads to: attributes, what a method belongs to, what a function closes over."""
+    """Yield the objects referenced by an object of our packages: attributes, a method's instance, a function's closure."""
     if isinstance(value, MethodType | BuiltinMethodType):
         yield "", value.__self__
         return
@@ -101,7 +101,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # an empty closure cell
         return None
 
 

@@ -1,4 +1,4 @@
-"""What endpointd is to show, as ratios of its figures to those of kube-controller-manager."""
+"""Goals of endpointd, as ratios to kube-controller-manager's figures."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from benchmarks.sides import Variant
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """At most this much: of theirs, or (``of`` is ``itself``) as a number of our own."""
+    """An upper bound: a ratio to upstream's figure, or with ``of="itself"`` an absolute number."""
 
     at_most: float
     of: Literal["theirs", "itself"] = "theirs"
@@ -61,7 +61,7 @@ _MAIN: Variant = "both"
 
 
 def goal_of(row: Row) -> Goal | None:
-    """Return what a row is to show, if anything was said of it."""
+    """Return the goal of a row, if any."""
     if row.variant != _MAIN and row.scenario not in _EVERY_VARIANT:
         return None
     of_any = GOALS.get((row.scenario, EVERY_SIZE, row.metric.key))
@@ -69,6 +69,6 @@ def goal_of(row: Row) -> Goal | None:
 
 
 def is_met(row: Row, goal: Goal) -> bool | None:
-    """Return whether a row shows what it is to, by the median of the runs; None where it cannot be told."""
+    """Return whether a row's median meets its goal; None if the data is insufficient."""
     shown = row.ratio if goal.of == "theirs" else row.ours
     return shown.median <= goal.at_most if shown is not None else None

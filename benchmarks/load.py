@@ -1,4 +1,4 @@
-"""What changes the cluster: makes the objects of a workload, flips readiness, clears what was published."""
+"""Change the cluster: create a workload's objects, flip readiness, delete published objects."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -30,18 +30,18 @@ _CLEARING_SECONDS = 300.0
 
 
 class LoadError(RuntimeError):
-    """The cluster could not be made what a scenario begins with."""
+    """The initial state of a scenario could not be reached."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change of a pod's readiness, in seconds of the clock."""
+    """Times of one readiness change, in seconds of the clock."""
 
     sent: float
     """Just before the request."""
     answered: float
-    """When the API server's answer was there."""
+    """When the API server's response arrived."""
     seen: float
-    """When a watcher saw it in a slice; that can be before the answer."""
+    """When a watcher saw the change in a slice; possibly before the response."""
 
 
 class Requester(Protocol):
@@ -56,12 +56,12 @@ class Requester(Protocol):
         content_type: str = JSON,
         timeout_seconds: float | None = None,
     ) -> bytes:
-        """Send a request and return the body of a good answer; raise for any other."""
+        """Send a request and return the body of a successful response; raise an error for any other."""
         ...
 
 
 class Load:
-    """Makes and changes the objects of one workload; tells the judge what to expect before it does."""
+    """Create and change the objects of one workload, updating the judge's expectations first."""
 
     def __init__(self, workload: Workload, client: Requester, observer: Observer, clock: Clock) -> None:
         self.workload = workload
@@ -87,9 +87,9 @@ class Load:
         await _at_once(self.workload.pods, self._make_pod)
 
     async def clear(self) -> None:
-        """Delete all slices and Endpoints and return when they are gone; no controller may be running.
+        """Delete all slices and Endpoints and wait until none exist; no controller may be running.
 
-        Raises LoadError where that takes too long.
+        Raises LoadError on timeout.
         """
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
@@ -109,10 +109,10 @@ class Load:
     async def flip(
         self, pod: BenchmarkPod, writing: AbstractAsyncContextManager[object] | None = None
     ) -> Change:
-        """Change a pod's readiness and return when a watcher has seen it in a slice.
+        """Change a pod's readiness and wait until a watcher sees it in a slice.
 
-        Never twice at a time for one pod. The request is sent inside of ``writing``, for whoever limits how many are;
-        waiting for that is no part of the change.
+        Call only once at a time per pod. The request is sent inside ``writing``, which may limit concurrency; waiting for it
+        is not part of the measurement.
         """
         ready = not self._ready[pod]
         async with writing if writing is not None else nullcontext():
@@ -130,7 +130,7 @@ class Load:
                 await self.client.request("DELETE", path, timeout_seconds=_CLEARING_SECONDS)
             except (
                 ServerTimeoutError
-            ):  # it gives every request a minute; ten thousand deletions may take longer
+            ):  # the server's default timeout is a minute; ten thousand deletions may take longer
                 continue
             return
 
@@ -165,7 +165,7 @@ class Load:
 
 
 async def _at_once(items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
-    """Do it for all items, some at a time."""
+    """Process all items with bounded concurrency."""
     todo = iter(items)
 
     async def worker(rest: Iterator[T]) -> None:

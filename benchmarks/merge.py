@@ -1,4 +1,4 @@
-"""Several reports as one: more runs of the same, or other scenarios and sizes measured at another time. Pure."""
+"""Merge several reports: more runs of the same scenarios, or other scenarios and sizes. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ _SAME_OPTIONS = ("quick", "ours")
 
 
 class MergeError(ValueError):
-    """The reports do not belong together; the text says in what they differ."""
+    """The reports are not comparable; the message names the difference."""
 
 
 def merge(reports: Sequence[Report]) -> Report:
-    """Return all measurements as those of one report; the runs of each report come after those of the one before it.
+    """Return one report with all measurements; runs are numbered in the order of the reports.
 
-    Runs keep their pairs: a ratio is still taken within one run of one report. Raises MergeError where the reports are
-    of different machines, versions or commands, where one is there twice, and where there is none.
+    Runs stay paired: a ratio is taken within one run of one report. Raises MergeError for reports of different machines,
+    versions or commands, for duplicates, and for an empty sequence.
     """
     if not reports:
         raise MergeError("there is no report to merge")
@@ -46,7 +46,7 @@ def merge(reports: Sequence[Report]) -> Report:
 
 
 def runs_of(measurements: Sequence[Measurement]) -> str:
-    """Say how many runs a figure stands for: one number, or from what to what."""
+    """Return the number of runs behind a figure: one number, or a range."""
     counts = Counter((one.scenario, one.size, one.variant, one.side) for one in measurements).values()
     fewest, most = min(counts, default=0), max(counts, default=0)
     return str(most) if fewest == most else f"{fewest} to {most}"

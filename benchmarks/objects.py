@@ -1,6 +1,6 @@
-"""The objects a benchmark works on, as JSON: nodes, services, and pods of about 9 KB once the server has them.
+"""The objects of a workload as JSON: nodes, services, and pods of about 9 KB as stored.
 
-Built once per size and cut into bytes beforehand, so that the load generator has little to do while it measures.
+Encoded once per size, so that the load generator does little work while it measures.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _NODE = "\x00node"
 
 
 class BenchmarkPod(msgspec.Struct, frozen=True):
-    """One pod of the workload."""
+    """One pod of a workload."""
 
     key: ObjectKey
     service: ObjectKey
@@ -31,7 +31,7 @@ class BenchmarkPod(msgspec.Struct, frozen=True):
 
 
 class Workload:
-    """All objects of one size. ``services_per_namespace`` 0 puts everything into one namespace."""
+    """All objects of one size. ``services_per_namespace`` 0 puts all services into one namespace."""
 
     def __init__(self, size: Size, services_per_namespace: int = 0) -> None:
         self.size = size
@@ -55,12 +55,12 @@ class Workload:
                 yield BenchmarkPod(key, service, address_of(number), node_name(number % NODES))
 
     def pod_body(self, pod: BenchmarkPod) -> bytes:
-        """Return what creates a pod."""
+        """Return the body that creates a pod."""
         return self._pod.fill({_NAME: pod.key.name, _APP: pod.service.name, _NODE: pod.node})
 
 
 class Template:
-    """A JSON document with places to be filled: strings in it that are keys of what it is filled with."""
+    """A JSON document with placeholders: strings that are keys of the inserted values."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         text = msgspec.json.encode(document).decode()
@@ -69,7 +69,7 @@ class Template:
         self._rests = [piece.partition('"')[2] for piece in self._pieces[1:]]
 
     def fill(self, values: dict[str, str]) -> bytes:
-        """Return the document with every place filled. Raises KeyError where a value is missing."""
+        """Return the document with all placeholders replaced. Raises KeyError for a missing value."""
         parts = [self._pieces[0]]
         for name, rest in zip(self._names, self._rests, strict=True):
             parts += ('"', values[name], '"', rest)
@@ -77,7 +77,7 @@ class Template:
 
 
 def address_of(number: int) -> str:
-    """Return the address of the pod with this number, below 2**24: no two have the same."""
+    """Return the unique address of a pod number below 2**24."""
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
@@ -87,7 +87,7 @@ def node_name(number: int) -> str:
 
 
 def node_documents() -> Iterator[tuple[str, bytes, bytes]]:
-    """Give each node's name, what creates it and what makes it ready."""
+    """Yield each node's name, the body that creates it and the status that makes it ready."""
     for number in range(NODES):
         name = node_name(number)
         labels = {
@@ -102,7 +102,7 @@ def node_documents() -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def service_body(service: ObjectKey) -> bytes:
-    """Return what creates a service: two ports, one by number and one by name."""
+    """Return the body that creates a service with a numeric and a named target port."""
     ports = [
         {"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"},
         {"name": "metrics", "port": 9090, "targetPort": "metrics", "protocol": "TCP"},
@@ -168,7 +168,7 @@ def _container(name: str, ports: list[tuple[str, int]]) -> dict[str, Any]:
 
 
 def status_body(pod: BenchmarkPod) -> bytes:
-    """Return what a kubelet says once a pod runs and is ready."""
+    """Return the status patch of a kubelet for a running, ready pod."""
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": _STARTED}
         for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
@@ -199,7 +199,7 @@ def status_body(pod: BenchmarkPod) -> bytes:
 
 
 def readiness_body(*, ready: bool, at: str) -> bytes:
-    """Return what a kubelet says when a pod's readiness changes; ``at`` is RFC 3339, to the second."""
+    """Return the status patch of a kubelet for a readiness change; ``at`` is RFC 3339 in whole seconds."""
     status = "True" if ready else "False"
     conditions = [
         {"type": kind, "status": status, "lastTransitionTime": at} for kind in ("Ready", "ContainersReady")

@@ -1,4 +1,4 @@
-"""A slice that the benchmark itself writes meanwhile: what a slice's write takes on this server at this moment."""
+"""A slice written by the benchmark itself: the latency of a slice write on this server at this moment."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,15 +12,15 @@ from benchmarks.objects import ZONES, node_name
 from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES
 from benchmarks.summary import percentile
 
-_NAMESPACE = "default"  # where no workload is: what clears one leaves it alone
+_NAMESPACE = "default"  # outside the workload's namespaces, so clearing a workload does not affect it
 _NAME = "benchmark-own"
 _PAUSE_SECONDS = 0.5
 
 
 class OwnSlice:
-    """One slice of 100 endpoints, of no service, so that no controller has anything to do with it.
+    """One slice of 100 endpoints without a service, which no controller reconciles.
 
-    It is as large as a full slice of a controller and changes in the same way: one endpoint's readiness.
+    It has the size of a controller's full slice and changes in the same way: readiness of one endpoint.
     """
 
     def __init__(self, client: Requester, clock: Clock) -> None:
@@ -30,9 +30,9 @@ class OwnSlice:
 
     @asynccontextmanager
     async def written_meanwhile(self) -> AsyncIterator[None]:
-        """Write it twice a second inside of the context; it is there only then.
+        """Create the slice, write it twice a second until the block ends, and delete it.
 
-        Raises, in a group, what the client raises.
+        Raises client errors in an exception group.
         """
         await self._client.request("POST", OBSERVED_SLICES.path(_NAMESPACE), body=own_slice_body(ready=True))
         try:
@@ -44,7 +44,7 @@ class OwnSlice:
             await self._client.request("DELETE", OBSERVED_SLICES.path(_NAMESPACE, _NAME))
 
     def values(self) -> dict[str, float]:
-        """Return what the writes took so far; nothing where there was none."""
+        """Return the latencies of the writes so far; empty without writes."""
         if not self._took_ms:
             return {}
         return {
@@ -56,7 +56,7 @@ class OwnSlice:
         path = OBSERVED_SLICES.path(_NAMESPACE, _NAME)
         ready = True
         while True:
-            ready = not ready  # a write that changes nothing would not reach etcd
+            ready = not ready  # the API server does not store a write without changes
             body = own_slice_body(ready=ready)
             sent = self._clock.monotonic()
             await self._client.request("PUT", path, body=body)

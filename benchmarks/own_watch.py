@@ -1,4 +1,4 @@
-"""The benchmark's own watch of one resource, which outlives the connections that it is read from."""
+"""The benchmark's own watch of one resource, which survives dropped connections."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,22 +13,21 @@ from aiokube.runtime.source import Batch, Source
 T = TypeVar("T", bound=KubernetesObject)
 
 _LONGEST_WATCH_SECONDS = 4 * 3600
-_MOST_VAIN_ATTEMPTS = 10  # one after the other, none of which brought anything
+_MOST_VAIN_ATTEMPTS = 10  # in a row, none of which delivered an event
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
 class ObserverError(RuntimeError):
-    """A watch of the benchmark itself cannot be kept up: what was measured meanwhile means nothing."""
+    """A watch of the benchmark itself cannot be maintained; the measurements of that time are invalid."""
 
 
 class OwnWatch(Generic[T]):
-    """Hands over every event of a resource, in order, from a first list on.
+    """Deliver every event of a resource, in order, starting with a list.
 
-    kube-apiserver cuts off a watcher that is slow for a moment. Then the watch goes on after the last version that it
-    has seen, in an event or a bookmark, and nothing is lost or told twice. Where that version is no longer kept, the
-    resource is listed again and what differs from what was known is handed over as if it had been watched: one event
-    for each object, so that several writes of one object may count as one.
+    kube-apiserver disconnects slow watchers. The watch then resumes after the last version seen in an event or
+    bookmark: no event is lost or repeated. If that version has expired, the resource is relisted and the differences are
+    delivered as events, one per object, so several writes of one object may count as one.
     """
 
     def __init__(
@@ -38,24 +37,23 @@ class OwnWatch(Generic[T]):
         take: Callable[[Sequence[WatchEvent[T]], float], None],
         clock: Clock,
     ) -> None:
-        """``take`` is called with the events of a batch and the time at which it had been read and decoded."""
+        """Call ``take`` with each batch of events and the time at which it was read and decoded."""
         self.started = asyncio.Event()
-        """Set once nothing that is written from then on is missed."""
+        """Set as soon as no later write can be missed."""
         self.restarts = 0
-        """How often it was cut off, and has gone on or is about to."""
+        """Number of disconnects so far."""
         self._source = source
         self._name = name
         self._take = take
         self._clock = clock
         self._known: dict[ObjectKey, T] = {}
-        self._version = ""  # "" until listed, and when it has to be listed again
+        self._version = ""  # "" before the first list and when a relist is needed
         self._vain_attempts = 0
 
     async def run(self) -> NoReturn:
         """Watch until cancelled.
 
-        Raises ObserverError where it has been cut off many times in a row without learning anything in between, and
-        what the source raises where no later attempt would do better.
+        Raises ObserverError after many disconnects in a row without an event, and any permanent error of the source.
         """
         while True:
             why = "the server has ended it"
@@ -123,7 +121,7 @@ class OwnWatch(Generic[T]):
             self._vain_attempts = 0
 
     def _pause_seconds(self) -> float:
-        """Nothing at first: what was cut off for being slow has to catch up, not to wait."""
-        if self._vain_attempts <= 2:  # cut off, and perhaps told that the version is too old
+        """Return 0 at first: a watcher that was too slow must catch up, not wait."""
+        if self._vain_attempts <= 2:  # disconnected, and possibly told that its version has expired
             return 0.0
         return min(_FIRST_PAUSE_SECONDS * 2.0 ** (self._vain_attempts - 3), _LONGEST_PAUSE_SECONDS)

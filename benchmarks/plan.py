@@ -1,4 +1,4 @@
-"""What one command measures: which scenarios at which sizes, how often, how much. Pure."""
+"""Plan a benchmark run: scenarios, sizes, repetitions, amounts. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -28,7 +28,7 @@ _QUICK_SIZES: dict[ScenarioName, tuple[Size, ...]] = {
     "churn": (_MIDDLE,),
 }
 Pair = tuple[Size, Size]
-"""A small size and a large one, whose flips are set against each other."""
+"""A small and a large size whose flips are compared."""
 
 _PAIRS: tuple[Pair, ...] = ((_SMALL, _LARGE), (_SMALL, _HUGE), (_FEW, _CROWD))
 _QUICK_PAIRS: tuple[Pair, ...] = ((_SMALL, _MIDDLE),)
@@ -40,12 +40,12 @@ _MOST_FLIPS = 100
 _QUICK_FLIPS = 20
 _FEWEST_FLIPS = 30
 _FLIPPED_PODS = (
-    300_000  # a flip costs kube-controller-manager O(pods of the service): fewer where that is long
+    300_000  # a flip costs kube-controller-manager O(pods of the service): fewer flips for large services
 )
 
 
 class Session(msgspec.Struct, frozen=True):
-    """One life of a controller process on one size: a cold start, then what else is to be measured on it."""
+    """One controller process on one size: a cold start, then further scenarios."""
 
     variant: Variant
     cold: bool
@@ -55,14 +55,14 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class SizePlan(msgspec.Struct, frozen=True):
-    """All that is measured on one control plane, filled to one size. Each side lives each session once a run."""
+    """All measurements on one control plane of one size. Each program runs each session once per run."""
 
     size: Size
     sessions: tuple[Session, ...]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that is measured. ``growth`` is the pairs of sizes whose flips are set against each other."""
+    """All measurements. ``growth`` lists the pairs of sizes whose flips are compared."""
 
     sizes: tuple[SizePlan, ...]
     runs: int
@@ -78,10 +78,10 @@ def make_plan(
     runs: int = 1,
     flips: int | None = None,
 ) -> Plan:
-    """Return what to measure. Raises ``ValueError`` where nothing is left, or growth has one size alone.
+    """Return the plan. Raises ``ValueError`` if it would be empty, or if growth has only one size.
 
-    ``sizes`` stand for each scenario's own (1x20000 and 10000x2 are among those only ``with_huge``); growth then
-    compares the smallest with the largest of one service, and of several services of as many pods each.
+    ``sizes`` replaces each scenario's default sizes (which include 1x20000 and 10000x2 only with ``with_huge``); growth
+    then compares the smallest with the largest single service, and the fewest with the most services of equal size.
     """
     wanted: dict[ScenarioName, tuple[Size, ...]] = {}
     for scenario in scenarios:
@@ -118,12 +118,12 @@ def make_plan(
 
 
 def flips_for(size: Size) -> int:
-    """Return how many flips take a time that one is willing to wait."""
+    """Return the number of flips that keeps a scenario's duration acceptable."""
     return max(min(_FLIPPED_PODS // size.pods_per_service, _MOST_FLIPS), _FEWEST_FLIPS)
 
 
 def ends(sizes: Sequence[Size]) -> tuple[Pair, ...]:
-    """Return the smallest and the largest that differ in one way alone: pods of one service, or number of services."""
+    """Return the smallest and largest size that differ only in pods per service or only in the number of services."""
     ways: dict[int | None, set[Size]] = {}
     for size in sizes:
         ways.setdefault(None if size.services == 1 else size.pods_per_service, set()).add(size)

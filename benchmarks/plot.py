@@ -1,4 +1,4 @@
-"""The plot of a report: latency and CPU of one change against the size of its service, as SVG. Pure."""
+"""Plot latency and CPU of one change against service size as SVG. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape
@@ -13,11 +13,11 @@ from benchmarks.summary import Spread
 
 _WIDTH, _HEIGHT = 960, 484
 _TOP, _BOTTOM = 118, 392
-_PANELS = ((70, 376), (560, 866))  # left and right of each; what ends a line is written to the right of it
+_PANELS = ((70, 376), (560, 866))  # left and right edge of each; line labels are written to the right
 _LINE_HEIGHT = 15.0
 _CAP = 3.5
 _CLASSES: dict[SideName, str] = {THEIRS: "theirs", OURS: "ours"}
-# A background of its own makes it readable on any page; it follows what the reader's system prefers.
+# An own background makes the plot readable on any page; the colours follow the reader's system preference.
 _LIGHT = {
     "paper": "#ffffff",
     "ink": "#1f2328",
@@ -46,11 +46,11 @@ text.theirs, text.ours { font-weight: 600 }"""
 
 
 class PlotError(ValueError):
-    """There is nothing to draw; the text says what to measure."""
+    """The report has nothing to draw; the message names the scenarios to measure."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One line: what a metric was on one side, by pods of the service, from few to many."""
+    """One line: a metric of one program by service size, ascending."""
 
     side: SideName
     name: str
@@ -67,10 +67,10 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 def draw(found: Sequence[Row], caption: str) -> str:
-    """Return the plot of all flips of one service with both controllers, as a document of its own.
+    """Return the plot of all single-service flips with both controllers as an SVG document.
 
-    Both axes are logarithmic. Points are medians; where runs differ, a whisker goes from the lowest to the highest.
-    Raises PlotError where no such flips were measured.
+    Both axes are logarithmic. Points are medians; whiskers span the lowest and highest run. Raises PlotError if no
+    such flips were measured.
     """
     panels = (
         _panel(found, "until a watcher sees it in a slice", (("p50_ms", "p50"), ("p99_ms", "p99"))),
@@ -169,12 +169,12 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> st
 
 
 def _short(value: float) -> str:
-    """Return a number to two or three digits that mean something."""
+    """Return a number with two or three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def _spoken(panels: Sequence[Panel]) -> str:
-    """Return what the picture shows to those who do not see it."""
+    """Return the text alternative of the picture."""
     told = []
     for panel in panels:
         for series in panel.series:
@@ -188,7 +188,7 @@ def _spoken(panels: Sequence[Panel]) -> str:
 
 
 def _style() -> str:
-    """Return the style sheet; no variables, which many viewers that are no browsers do not know."""
+    """Return the style sheet without variables, which many viewers other than browsers do not support."""
     dark = _colours(_DARK).replace("\n", "\n  ")
     return f"{_SHAPES}\n{_colours(_LIGHT)}\n@media (prefers-color-scheme: dark) {{\n  {dark}\n}}"
 

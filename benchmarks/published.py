@@ -1,7 +1,6 @@
-"""What the slices and Endpoints of a cluster publish, beside what they should: kept as events arrive.
+"""Compare the published slices and Endpoints of a cluster with the expected ones, incrementally from watch events.
 
-The judge of both sides. It knows pods by name, address and readiness, and looks at nothing else of an endpoint; the
-details are the business of the differential tests.
+Judges both controllers. Compares only pod name, address and readiness; the differential tests compare the rest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,14 +12,14 @@ from aiokube.api.discovery import SERVICE_NAME_LABEL
 from aiokube.api.meta import NarrowMeta, ObjectKey
 from aiokube.api.resource import Resource
 
-MAX_ADDRESSES = 1000  # of one Endpoints
+MAX_ADDRESSES = 1000  # addresses per Endpoints
 MAX_ENDPOINTS_PER_SLICE = 100
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Published(NamedTuple):
-    """How a pod is (or should be) published in a slice."""
+    """Published (or expected) state of a pod in a slice."""
 
     service: ObjectKey
     address: str
@@ -46,7 +45,7 @@ class _Endpoint(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class ObservedSlice(msgspec.Struct, frozen=True, gc=False):
-    """A slice as far as it is judged."""
+    """The compared part of a slice."""
 
     metadata: _Meta
     endpoints: tuple[_Endpoint, ...] | None = None
@@ -62,7 +61,7 @@ class _Subset(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class ObservedEndpoints(msgspec.Struct, frozen=True, gc=False):
-    """An Endpoints as far as it is judged."""
+    """The compared part of an Endpoints object."""
 
     metadata: NarrowMeta
     subsets: tuple[_Subset, ...] | None = None
@@ -79,22 +78,22 @@ _Content = dict[str, Published]
 
 
 class Judge:
-    """Compares what is published with what should be, O(what an event changes) each time.
+    """Compare published with expected state; each event costs O(its changes).
 
-    Services that were never expected (the API server's own, say) are not looked at. The slices are right when every
-    expected pod stands in exactly one slice of its service, with its address and readiness, nothing else stands
-    anywhere, and no slice is larger than it may be. The Endpoints are right when every service has one, which shows
-    as many of its pods as fit, the ready ones first, each as what it is.
+    Services without expectations (such as the API server's own) are ignored. The slices are correct when every
+    expected pod is in exactly one slice of its service with the expected address and readiness, there are no other
+    endpoints, and no slice exceeds its limit. The Endpoints are correct when every service has an object that lists as
+    many of its pods as fit, ready pods first, each with the expected readiness.
     """
 
     def __init__(self, *, judge_endpoints: bool = True) -> None:
         self.judge_endpoints = judge_endpoints
-        """Whether anybody keeps the Endpoints; can be changed at any time."""
+        """Whether a controller maintains Endpoints; may change at any time."""
         self.slice_writes = 0
-        """Events of slices so far: creations, updates and deletions."""
+        """Slice events received: creates, updates and deletes."""
         self.endpoints_writes = 0
         self._expected: dict[ObjectKey, Published] = {}
-        self._pods_of: dict[ObjectKey, tuple[set[str], set[str]]] = {}  # of a service: ready, not ready
+        self._pods_of: dict[ObjectKey, tuple[set[str], set[str]]] = {}  # per service: ready, not ready
         self._slices: dict[ObjectKey, _Content] = {}
         self._places: dict[ObjectKey, dict[ObjectKey, Published]] = {}
         self._wrong_pods: set[ObjectKey] = set()
@@ -102,15 +101,15 @@ class Judge:
         self._endpoints: dict[ObjectKey, tuple[set[str], set[str]]] = {}
         self._wrong_endpoints: set[ObjectKey] = set()
 
-    # ------------------------------------------------------------------------------------ what should be
+    # ------------------------------------------------------------------------------------- expected state
 
     def expect_service(self, service: ObjectKey) -> None:
-        """Look at this service from now on."""
+        """Start comparing this service."""
         self._pods_of.setdefault(service, (set(), set()))
         self._judge_endpoints_of(service)
 
     def expect(self, pod: ObjectKey, wanted: Published) -> None:
-        """Say how a pod should be published from now on. Its service must be expected."""
+        """Set the expected state of a pod. Its service must be expected."""
         self._expected[pod] = wanted
         ready, not_ready = self._pods_of[wanted.service]
         (not_ready if wanted.ready else ready).discard(pod.name)
@@ -119,13 +118,13 @@ class Judge:
         self._judge_endpoints_of(wanted.service)
 
     def expected(self, pod: ObjectKey) -> Published:
-        """Return how a pod should be published."""
+        """Return the expected state of a pod."""
         return self._expected[pod]
 
-    # ---------------------------------------------------------------------------------------- what is
+    # ------------------------------------------------------------------------------------ published state
 
     def slice_event(self, kind: EventType, item: ObservedSlice) -> Iterator[ObjectKey]:
-        """Take in an event of a slice; return the pods that it published otherwise than before."""
+        """Apply a slice event; return the pods whose published state changed."""
         namespace = item.metadata.namespace
         service = ObjectKey(namespace, (item.metadata.labels or {}).get(SERVICE_NAME_LABEL, ""))
         if service not in self._pods_of:
@@ -158,7 +157,7 @@ class Judge:
         return iter(pods)
 
     def endpoints_event(self, kind: EventType, item: ObservedEndpoints) -> None:
-        """Take in an event of an Endpoints."""
+        """Apply an Endpoints event."""
         service = item.metadata.key
         if service not in self._pods_of:
             return
@@ -173,26 +172,26 @@ class Judge:
             )
         self._judge_endpoints_of(service)
 
-    # ------------------------------------------------------------------------------------- the verdict
+    # ----------------------------------------------------------------------------------------- comparison
 
     def is_pod_right(self, pod: ObjectKey) -> bool:
-        """Return whether the slices publish a pod as expected, once."""
+        """Return whether the slices publish a pod exactly once and as expected."""
         return pod not in self._wrong_pods
 
     def are_slices_right(self) -> bool:
-        """Return whether all slices are as they should be."""
+        """Return whether all slices are as expected."""
         return not self._wrong_pods and not self._wrong_slices
 
     def are_endpoints_right(self) -> bool:
-        """Return whether all Endpoints are as they should be; always, where they are not judged."""
+        """Return whether all Endpoints are as expected; always true while no controller maintains them."""
         return not self.judge_endpoints or not self._wrong_endpoints
 
     def is_empty(self) -> bool:
-        """Return whether nothing is published at all, no empty object either."""
+        """Return whether no slice and no Endpoints exists, not even an empty one."""
         return not self._slices and not self._endpoints
 
     def complaint(self) -> str:
-        """Say what is not right, for a message."""
+        """Describe the differences for an error message."""
         pods, endpoints = sorted(self._wrong_pods), sorted(self._wrong_endpoints)
         return (
             f"{len(pods)} pods not published in slices as they are{_such_as(pods)}, "

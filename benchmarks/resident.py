@@ -1,4 +1,4 @@
-"""What ``endpointd run`` has resident beside a control plane of so many pods: real, or our embedded server."""
+"""Measure the resident memory of ``endpointd run`` against a control plane with many pods: kube-apiserver or tinykube."""
 
 import asyncio
 import sys
@@ -33,7 +33,7 @@ _LONGEST_REQUEST_SECONDS = 120.0
 
 
 class Resident(msgspec.Struct, frozen=True):
-    """What one process held once everything was published and it had come to rest."""
+    """Memory of one process after everything was published and the process was idle."""
 
     size: Size
     server: str
@@ -42,16 +42,16 @@ class Resident(msgspec.Struct, frozen=True):
 
 
 def measure_resident(size: Size, assets: Path | None, clock: Clock) -> Resident:
-    """Fill a new server (a real one where there are ``assets``), start endpointd on it, and return what it comes to hold.
+    """Populate a new server (kube-apiserver if ``assets`` is given), start endpointd, and return its memory at rest.
 
-    Raises ProcessError, UsageError, TimeoutError, or what the client raises; then all that was started has ended.
+    Raises ProcessError, UsageError, TimeoutError or client errors; by then all processes have ended.
     """
     with _server(assets, clock) as kubeconfig:
         return asyncio.run(_measure(size, kubeconfig, "embedded" if assets is None else "real", clock))
 
 
 def bytes_per_pod(found: Sequence[Resident]) -> float:
-    """Return the slope from the smallest to the largest, in bytes. Raises ValueError for less than two sizes."""
+    """Return the slope from the smallest to the largest size, in bytes. Raises ValueError for less than two sizes."""
     ordered = sorted(found, key=lambda one: one.size.pods)
     if not ordered or ordered[0].size.pods == ordered[-1].size.pods:
         raise ValueError("a slope needs two sizes")

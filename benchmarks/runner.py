@@ -1,4 +1,4 @@
-"""Carries out a plan: one control plane for each size, one controller process at a time."""
+"""Run a plan: one control plane per size, one controller process at a time."""
 
 import asyncio
 import gc
@@ -30,20 +30,20 @@ Say = Callable[[str], None]
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """What holds for all sizes."""
+    """Settings for all sizes."""
 
     assets: Path
     sides: tuple[Side, ...]
     services_per_namespace: int = 0
     keep_logs: Path | None = None
-    """A folder for what the processes wrote; None keeps nothing."""
+    """Folder for the logs of the processes; None keeps nothing."""
 
 
 def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say, found: list[Measurement]) -> None:
-    """Measure it all and put into ``found`` each figure as soon as it is complete; say how it goes.
+    """Measure everything, append each complete figure to ``found``, and report progress.
 
-    Raises ScenarioError, LoadError, ObserverError, ProcessError or what the client raises, alone or in exception
-    groups; then everything that was started has ended, and what was found before is good.
+    Raises ScenarioError, LoadError, ObserverError, ProcessError or client errors, alone or in exception groups; by then
+    all processes have ended. The figures measured before remain valid.
     """
     for part in plan.sizes:
         directory = settings.keep_logs / str(part.size) if settings.keep_logs is not None else None
@@ -56,7 +56,7 @@ def run_plan(plan: Plan, settings: RunSettings, clock: Clock, say: Say, found: l
 
 
 class _SizeRun:
-    """All that is measured on one control plane."""
+    """All measurements on one control plane."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class _SizeRun:
                 load = Load(workload, client, observer, self._clock)
                 started = self._clock.monotonic()
                 await load.populate()
-                # What is there now stays to the end: our own garbage collector is not to be measured along.
+                # These objects live to the end; freezing them keeps our own garbage collector out of the measurements.
                 gc.collect()
                 gc.freeze()
                 self._tell(f"{workload.size.pods:,} pods made in {self._clock.monotonic() - started:.1f} s")
@@ -112,7 +112,7 @@ class _SizeRun:
         server_cpu = sum(server.cpu_seconds() for server in self._servers)
         command = side.invocation(self._plane.kubeconfig_path, session.variant)
         restarts = observer.restarts
-        # The same dice for both sides.
+        # The same seed for both programs.
         chance = random.Random(f"{_SEED} {self._part.size} {run}")
         name = f"{side.name}-{session.variant}-{run + 1}"
         started = self._clock.monotonic()
@@ -140,7 +140,7 @@ class _SizeRun:
         await load.restore()
 
     async def _measured(self, subject: Subject, scenario: Awaitable[Values]) -> Values:
-        """Play a scenario once controller and servers are at rest; tell along how often our own watch was cut off."""
+        """Run a scenario once controller and servers are idle; also report disconnects of our own watch."""
         await subject.settle()
         await until_idle(self._servers, self._clock)
         restarts = subject.observer.restarts
@@ -160,8 +160,8 @@ class _SizeRun:
 
 
 def in_turn(sides: Sequence[Side], run: int) -> list[Side]:
-    """Return the sides in the order of this run: theirs first, then ours first, and so on.
+    """Return the programs in the order of this run: upstream first in even runs, endpointd first in odd ones.
 
-    Who comes later meets a server with more behind it; this way neither always does.
+    The second program meets a server with more history; alternating spreads that disadvantage.
     """
     return sorted(sides, key=lambda side: side.name == OURS, reverse=bool(run % 2))

@@ -1,13 +1,13 @@
-"""What things cost, as measured: the one place to edit when there are newer figures.
+"""Measured unit costs: the only file to edit for new measurements.
 
-Then ``python -m benchmarks.scale --page docs/scale.md`` writes the page's tables anew.
+``python -m benchmarks.scale --page docs/scale.md`` then regenerates the tables of the page.
 """
 
 import msgspec
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number, its unit, and where it was measured."""
+    """A number, its unit, and its source."""
 
     value: float
     unit: str
@@ -15,45 +15,44 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """All that the model is made from. CPU is that of one core of the machine it was measured on."""
+    """All inputs of the model. CPU is that of one core of the measuring machine."""
 
-    # What endpointd holds.
+    # Memory of endpointd.
     program_mib: Figure
-    """Resident with nothing cached."""
+    """Resident with empty caches."""
     pod_bytes: Figure
-    """A cached pod, with its endpoint in a slice."""
+    """A cached pod and its endpoint in a slice."""
     service_bytes: Figure
-    """A service, with one slice and one Endpoints of its own."""
+    """A service with one slice and one Endpoints."""
     node_bytes: Figure
 
-    # What starting costs.
+    # Start-up.
     import_cpu_seconds: Figure
     """Interpreter and imports."""
     pod_load_client_us: Figure
-    """One pod at the start: read, decoded, stored, given to its services. Taken for an event that leads to no write, too,
-    which costs less."""
+    """One pod at start-up: read, decoded, stored, matched to its services. Also used, as an upper bound, for events that cause no write."""
     pod_load_server_us: Figure
     pod_wire_bytes: Figure
     service_publish_client_ms: Figure
     """Planning and writing the first slice and the first Endpoints of a small service."""
     write_server_ms: Figure
-    """One write of a slice or an Endpoints, many under way at once; what watchers are sent is not in it."""
+    """One write of a slice or an Endpoints with many in flight; excludes sending events to watchers."""
     server_writes_per_second: Figure
-    """First writes that the server took beside the program on the same two cores."""
+    """Initial writes per second that the server accepted while sharing two cores with the program."""
     endpoint_load_us: Figure
-    """One endpoint of a slice that is there already: decoded and taken in. The address in the Endpoints is much less."""
+    """One endpoint of an existing slice: decoded and stored. An address in the Endpoints costs far less."""
 
-    # What a change costs.
+    # One change.
     change_client_ms: Figure
-    """A pod's readiness flips: its event, one slice and one Endpoints written, both answers and both watches."""
+    """A readiness flip: the pod event, writes of one slice and one Endpoints, both responses and both watch events."""
     delivery_server_us: Figure
     """The server sends one event to one watcher."""
 
-    # What is sent.
+    # Sizes.
     endpoint_json_bytes: Figure
     """One endpoint in a full slice."""
     endpoint_protobuf_bytes: Figure
-    """The same as kube-proxy asks for it."""
+    """The same endpoint in protobuf, as kube-proxy requests it."""
     address_json_bytes: Figure
     """One address in an Endpoints."""
 

@@ -1,4 +1,4 @@
-"""What a large cluster needs, computed from what things cost: pure functions."""
+"""Estimate the resources of a large cluster from measured unit costs: pure functions."""
 
 import msgspec
 
@@ -7,19 +7,18 @@ from benchmarks.scale_inputs import Costs
 MEBIBYTE = 2**20
 SECONDS_A_DAY = 86_400.0
 MAX_ENDPOINTS = 100
-"""Of a slice."""
+"""Endpoints per slice."""
 MAX_ADDRESSES = 1_000
-"""Of an Endpoints, since Kubernetes 1.22."""
+"""Addresses per Endpoints object, since Kubernetes 1.22."""
 
 EVENTS_A_LIFE = 8
-"""What the watch tells of a pod from its creation to its end: created, bound, started, running, ready, terminating, not
-ready any more, gone."""
+"""Watch events in a pod's life: created, bound, started, running, ready, terminating, not ready, deleted."""
 CHANGES_A_LIFE = 4
-"""Those of them that a slice shows: there with an address, ready, terminating, gone."""
+"""Events that change a slice: address assigned, ready, terminating, deleted."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """How large: every pod is in one service."""
+    """Cluster size: every pod is in one service."""
 
     pods: int
     services: int
@@ -27,26 +26,26 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def slices(self) -> int:
-        """Return the fewest slices there can be, all services being of one size."""
+        """Return the smallest possible number of slices if all services have the same size."""
         return self.services * -(-self.pods // (self.services * MAX_ENDPOINTS))
 
 
 class Life(msgspec.Struct, frozen=True):
-    """How busy. Node leases are not watched, and do not count."""
+    """Rate of changes. Node leases are not watched and do not count."""
 
     pod_hours: float
-    """How long a pod lives."""
+    """Lifetime of a pod."""
     flips_a_pod_day: float = 1.0
-    """How often a pod's probe fails and succeeds again."""
+    """How often a pod's readiness probe fails and recovers per day."""
     node_status_seconds: float = 300.0
-    """How often a node that is well reports."""
+    """Interval between status updates of a healthy node."""
 
 
-# ------------------------------------------------------------------------------------------------ standing still
+# -------------------------------------------------------------------------------------------------------- at rest
 
 
 def memory_mib(cluster: Cluster, costs: Costs) -> float:
-    """Return what endpointd has resident."""
+    """Return endpointd's resident memory."""
     cached = (
         cluster.pods * costs.pod_bytes.value
         + cluster.services * costs.service_bytes.value
@@ -56,19 +55,19 @@ def memory_mib(cluster: Cluster, costs: Costs) -> float:
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What it takes from the start of the process until everything is right."""
+    """Costs from process start until everything is correct."""
 
     load_mb: float
-    """Read from the server, as JSON before compression."""
+    """Bytes read from the server, as uncompressed JSON."""
     client_cpu_seconds: float
     server_cpu_seconds: float
     writes: int
     writing_seconds: float
-    """What the writes take at the rate measured."""
+    """Duration of the writes at the measured rate."""
 
 
 def cold_start(cluster: Cluster, costs: Costs) -> Start:
-    """Return a start where nothing has been published."""
+    """Return the costs of a start without published objects."""
     writes = cluster.slices + cluster.services
     return Start(
         load_mb=cluster.pods * costs.pod_wire_bytes.value / 1e6,
@@ -82,7 +81,7 @@ def cold_start(cluster: Cluster, costs: Costs) -> Start:
 
 
 def restart(cluster: Cluster, costs: Costs) -> Start:
-    """Return a start where all is published already, and right: nothing is written."""
+    """Return the costs of a start where everything is published and correct: no writes."""
     published = cluster.pods * (costs.endpoint_json_bytes.value + costs.address_json_bytes.value)
     return Start(
         load_mb=(cluster.pods * costs.pod_wire_bytes.value + published) / 1e6,
@@ -98,26 +97,26 @@ def _loading(cluster: Cluster, costs: Costs) -> float:
     return costs.import_cpu_seconds.value + objects * costs.pod_load_client_us.value / 1e6
 
 
-# ----------------------------------------------------------------------------------------------------- at work
+# ------------------------------------------------------------------------------------------------------ under load
 
 
 class Steady(msgspec.Struct, frozen=True):
-    """A second of it. ``cores`` are seconds of CPU a second."""
+    """Load per second. ``cores`` are CPU seconds per second."""
 
     pods_born: float
     changes: float
-    """What slices have to show. Each is one write of a slice and one of an Endpoints, at most: batches make it less."""
+    """Changes that affect slices. Without batching, each is one slice write and one Endpoints write."""
     other_events: float
     client_cores: float
     write_server_cores: float
     delivery_server_cores: float
-    """What the server takes to tell every node's proxy of every slice written."""
+    """The server's CPU for sending each slice event to the proxies of all nodes."""
     node_mb_an_hour: float
-    """What each node's proxy reads of slices, as protobuf."""
+    """Slice data that each node's proxy reads, as protobuf."""
 
 
 def steady(cluster: Cluster, life: Life, costs: Costs) -> Steady:
-    """Return what a busy cluster costs while nothing is batched: every change is written by itself."""
+    """Return the load of a busy cluster without batching: one write per change."""
     born = cluster.pods / (life.pod_hours * 3600)
     flips = cluster.pods * life.flips_a_pod_day / SECONDS_A_DAY
     changes = born * CHANGES_A_LIFE + flips * 2
@@ -136,19 +135,19 @@ def steady(cluster: Cluster, life: Life, costs: Costs) -> Steady:
 
 
 class Ceiling(msgspec.Struct, frozen=True):
-    """Where one process has no more CPU, and what the rest of the cluster would need by then."""
+    """The load that saturates one process, and the cluster's load at that point."""
 
     changes_a_second: float
     pod_hours: float
-    """How short pods' lives would be."""
+    """Pod lifetime at that load."""
     server_cores: float
-    """For the writes and for telling the proxies."""
+    """The server's CPU for the writes and for sending events to the proxies."""
     server_changes_a_second_a_core: float
-    """How many changes one core of the server carries."""
+    """Changes per second that one core of the server sustains."""
 
 
 def ceiling(cluster: Cluster, costs: Costs) -> Ceiling:
-    """Return where one core of endpointd is used up, if every change is written by itself."""
+    """Return the load that saturates one core of endpointd without batching."""
     changes = 1e3 / costs.change_client_ms.value
     a_change = 2 * costs.write_server_ms.value / 1e3 + cluster.nodes * costs.delivery_server_us.value / 1e6
     return Ceiling(
@@ -159,33 +158,33 @@ def ceiling(cluster: Cluster, costs: Costs) -> Ceiling:
     )
 
 
-# --------------------------------------------------------------------------------------------- a rolling update
+# -------------------------------------------------------------------------------------------------- rolling update
 
 
 class Rollout(msgspec.Struct, frozen=True):
-    """What one rolling update of one service sends, in slices and, were they watched by all nodes, in Endpoints."""
+    """Bytes sent per node by a rolling update of one service: in slices, and in Endpoints if all nodes watched them."""
 
     slice_writes: float
     endpoints_writes: float
     slice_json_bytes: float
-    """To each node."""
+    """Per node."""
     slice_protobuf_bytes: float
-    """To each node."""
+    """Per node."""
     endpoints_bytes: float
-    """To each node, with no more than 1,000 addresses in it."""
+    """Per node, with at most 1,000 addresses per object."""
     whole_endpoints_bytes: float
-    """To each node, if an Endpoints held all pods, as before Kubernetes 1.22."""
+    """Per node, if an Endpoints object held all pods, as before Kubernetes 1.22."""
 
 
 def one_write_a_pod(pods: int, costs: Costs) -> Rollout:
-    """Return the rolling update as KEP-752 estimates it: each pod makes one write of one full slice, or of the Endpoints."""
+    """Return the rolling update as estimated by KEP-752: each pod causes one write of one full slice or of the Endpoints."""
     return _rollout(pods, pods, pods, costs)
 
 
 def in_batches(pods: int, batch: int, costs: Costs) -> Rollout:
-    """Return the rolling update in which so many pods at a time go through the four changes of :data:`CHANGES_A_LIFE`.
+    """Return a rolling update in which ``batch`` pods at a time go through the changes of :data:`CHANGES_A_LIFE`.
 
-    The new ones stand together, in as few slices as hold them; the old ones are picked by chance, wherever they stand.
+    New pods fill as few slices as possible; old pods are chosen at random from all slices.
     """
     slices = -(-pods // MAX_ENDPOINTS)
     batches = pods / batch
@@ -195,7 +194,7 @@ def in_batches(pods: int, batch: int, costs: Costs) -> Rollout:
 
 
 def slices_touched(pods: int, slices: int) -> float:
-    """Return in how many of the slices so many pods stand that were picked by chance, on average."""
+    """Return the expected number of slices that contain ``pods`` randomly chosen pods."""
     return slices * (1 - (1 - 1 / slices) ** pods)
 
 

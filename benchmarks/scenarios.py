@@ -1,4 +1,4 @@
-"""The scenarios: what is done to a cluster while one controller process is watched."""
+"""The scenarios: changes to a cluster while one controller process is measured."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from tinykube.testing.processes import ChildProcess
 T = TypeVar("T")
 
 Values = dict[str, float]
-"""What was measured, by a name that carries its unit."""
+"""Measurements by name; the name includes the unit."""
 
 WARM_UP_FLIPS = 4
 _LOOK_SECONDS = 0.02
@@ -30,36 +30,36 @@ _LONGEST_IDLING_SECONDS = 60.0
 _ALIVE_POLL_SECONDS = 0.25
 _RIGHT_SECONDS = 600.0
 _SEEN_SECONDS = 60.0
-_WRITES_AT_ONCE = 32  # more than a server with CPU to spare ever has; one without must not drown in a queue
+_WRITES_AT_ONCE = 32  # enough for an idle server; more would only fill the queue of a busy one
 
 
 class ScenarioError(RuntimeError):
-    """A controller ended, or did not make things right in time; the text says which and shows its log."""
+    """A controller exited or did not converge in time; the message names it and shows its log."""
 
 
 class FlipSettings(msgspec.Struct, frozen=True):
-    """How often a pod's readiness is changed, one change after the other."""
+    """Number of readiness changes, sent one after the other."""
 
     flips: int
 
 
 class ChurnSettings(msgspec.Struct, frozen=True):
-    """How fast readiness changes, and for how long: of churn, and of the steady scenario, which is a slow one."""
+    """Rate and duration of readiness changes: for churn, and for steady, which is a slow churn."""
 
     per_second: float
     seconds: float
 
     @property
     def changes(self) -> int:
-        """All changes."""
+        """Total number of changes."""
         return int(self.per_second * self.seconds)
 
 
 class Subject:
-    """A running controller process, with the cluster around it: what scenarios are played on.
+    """A running controller process and its cluster.
 
-    Keep :meth:`guard` running beside the scenarios. ``servers`` are the processes of the control plane, whose CPU is
-    told along.
+    Run :meth:`guard` concurrently with the scenarios. ``servers`` are the control plane's processes, whose CPU is
+    reported separately.
     """
 
     def __init__(
@@ -74,25 +74,25 @@ class Subject:
         self._own = Usage(os.getpid())
 
     async def guard(self) -> NoReturn:
-        """Watch over the process. Raises ScenarioError when it ends by itself."""
+        """Watch the process. Raises ScenarioError when it exits."""
         while self.child.is_running:
             await self.clock.sleep(_ALIVE_POLL_SECONDS)
         raise ScenarioError(self._story(f"has ended with {self.child.exit_code}"))
 
     def server_cpu_seconds(self) -> float:
-        """Return the CPU that the control plane has used."""
+        """Return the CPU seconds of the control plane."""
         return sum(server.cpu_seconds() for server in self._servers)
 
     def own_cpu_seconds(self) -> float:
-        """Return the CPU that this process has used, which makes the changes and watches."""
+        """Return the CPU seconds of this process, which sends the changes and watches."""
         return self._own.cpu_seconds()
 
     async def right(self) -> Rightness:
-        """Return since when everything published is right, once it is. Raises ScenarioError where it takes too long."""
+        """Wait until everything published is correct; return since when. Raises ScenarioError on timeout."""
         return await self.in_time(self.observer.until_right(), _RIGHT_SECONDS)
 
     async def in_time(self, work: Awaitable[T], timeout_seconds: float) -> T:
-        """Return what the work returns. Raises ScenarioError, with what is wrong, where it takes too long."""
+        """Await the work. Raises ScenarioError with the remaining differences on timeout."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await work
@@ -103,9 +103,9 @@ class Subject:
             ) from None
 
     async def settle(self) -> float:
-        """Return since when everything is right, once it is and the controller does nothing more.
+        """Wait until everything is correct and the controller is idle; return since when everything is correct.
 
-        Raises ScenarioError where it never comes to that.
+        Raises ScenarioError on timeout.
         """
         judge = self.observer.judge
         while True:
@@ -123,7 +123,7 @@ class Subject:
 
 
 async def until_idle(processes: Sequence[Usage], clock: Clock) -> None:
-    """Return once none of the processes has used the CPU worth mentioning for a moment."""
+    """Wait until all processes have used next to no CPU for a moment."""
     calm = 0
     before, then = sum(process.cpu_seconds() for process in processes), clock.monotonic()
     while calm < _IDLE_LOOKS:
@@ -134,9 +134,9 @@ async def until_idle(processes: Sequence[Usage], clock: Clock) -> None:
 
 
 async def cold(subject: Subject, started: float, server_cpu_before: float) -> Values:
-    """Measure a start from nothing published; the process was started at ``started``.
+    """Measure a start without published objects; ``started`` is the process's start time.
 
-    CPU and memory are those at the moment at which everything was right.
+    CPU and memory are read when everything is correct.
     """
     rightness = await subject.right()
     cpu_seconds, memory = subject.usage.cpu_seconds(), subject.usage.memory()
@@ -151,10 +151,10 @@ async def cold(subject: Subject, started: float, server_cpu_before: float) -> Va
 
 
 async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) -> Values:
-    """Change one pod's readiness at a time: each change begins when nothing is left to do of the one before.
+    """Change one pod's readiness at a time; each change starts after the controller is idle again.
 
-    Pods go and come back in turn, so that never more than one is not ready. All CPU that a change causes counts,
-    Endpoints and afterthoughts too.
+    Pods alternate between ready and not ready, so at most one is not ready. All CPU caused by a change counts,
+    including Endpoints and delayed work.
     """
     pods = subject.load.workload.pods
     picked = [chance.choice(pods) for _ in range((WARM_UP_FLIPS + settings.flips + 1) // 2)]
@@ -168,7 +168,7 @@ async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) 
     for pod in order[WARM_UP_FLIPS:][: settings.flips]:
         change = await subject.in_time(subject.load.flip(pod), _SEEN_SECONDS)
         rightness = await subject.right()
-        if rightness.endpoints_since > change.sent:  # else it did not show there
+        if rightness.endpoints_since > change.sent:  # otherwise the change did not affect the Endpoints
             endpoints_ms.append(_ms(rightness.endpoints_since - change.sent))
         await subject.settle()
         changes.append(change)
@@ -184,11 +184,12 @@ async def flip(subject: Subject, settings: FlipSettings, chance: random.Random) 
 
 
 async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random) -> Values:
-    """Change readiness at a steady pace, whether or not the controller keeps up.
+    """Change readiness at a steady rate, whether or not the controller keeps up.
 
-    A pod is changed again only after its last change has been seen, so that each change is told from the next. The
-    pace is kept as long as there are such pods and the server takes the writes; what came of it is told. So is what a
-    slice's write took meanwhile that the benchmark made itself: with the change's own, what no controller undercuts.
+    A pod changes again only after its previous change was observed, so that changes can be told apart. The rate holds
+    as long as such pods exist and the server accepts the writes; the achieved rate is reported. Also reported is the
+    latency of the benchmark's own slice writes during that time: together with the write of the change, a lower bound
+    for any controller.
     """
     subject.usage.reset_peak()
     clock = subject.clock
@@ -230,14 +231,14 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
 
 
 class _Tally:
-    """What has been used and written since it was made."""
+    """CPU and writes since its creation."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._start = self._now()
 
     def per_change(self, count: int) -> Values:
-        """Return that for each of so many changes."""
+        """Return the totals divided by the number of changes."""
         return {
             f"{name}_per_change": (value - self._start[name]) / count for name, value in self._now().items()
         }
@@ -254,9 +255,9 @@ class _Tally:
 
 
 def _latencies(changes: Sequence[Change]) -> Values:
-    """Return how long it took from sending a change until it was seen, and what the change itself took of that."""
+    """Return the latencies from sending a change to observing it, and the part of the change's own write."""
     seen_ms = [_ms(change.seen - change.sent) for change in changes]
-    # A watcher may hear of it before the answer is there: then the controller took no time that could be told.
+    # A watcher may see the slice before the response arrives: the controller's own latency is then below the resolution.
     lags_ms = [max(_ms(change.seen - change.answered), 0.0) for change in changes]
     return {
         "p50_ms": percentile(seen_ms, 50),

@@ -1,4 +1,4 @@
-"""endpointd beside kube-controller-manager on one real control plane: ``python -m benchmarks.side_by_side``."""
+"""Compare endpointd and kube-controller-manager on one real control plane: ``python -m benchmarks.side_by_side``."""
 
 import os
 import platform
@@ -28,7 +28,7 @@ from tinykube.testing.processes import ProcessError
 
 _RESULTS = Path(__file__).parent / "results"
 _BUSY_LOAD = 0.5
-_OUR_NAME = "python -m endpointd run"  # whose Python it was is nobody's business
+_OUR_NAME = "python -m endpointd run"  # reports do not contain the path of the interpreter
 _TROUBLE = (ScenarioError, ObserverError, LoadError, UsageError, ProcessError, ClientError)
 
 
@@ -38,7 +38,7 @@ class SizeType(click.ParamType[Size]):
     name = "SERVICESxPODS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Size:
-        """Read the text."""
+        """Parse the text."""
         if isinstance(value, Size):
             return value
         try:
@@ -53,53 +53,59 @@ class SizeType(click.ParamType[Size]):
     multiple=True,
     type=click.Choice(SCENARIOS),
     default=SCENARIOS,
-    help="What to measure; give it once for each.",
+    help="Scenario to measure; repeatable.",
 )
 @click.option(
     "--sizes",
     multiple=True,
     type=SizeType(),
-    help="Sizes such as 1x1000, once for each; without it, each scenario's own.",
+    help="Size such as 1x1000; repeatable. Default: each scenario's sizes.",
 )
-@click.option("--huge", is_flag=True, help="Include 1x20000 and 10000x2, which take many minutes.")
+@click.option("--huge", is_flag=True, help="Also measure 1x20000 and 10000x2 (many minutes).")
 @click.option(
     "--sides",
     multiple=True,
     type=click.Choice(SIDES),
     default=SIDES,
-    help="Which program to measure; give it once for each.",
+    help="Program to measure; repeatable.",
 )
 @click.option(
-    "--runs", type=click.IntRange(min=1), default=1, help="How often: medians and spread are shown."
+    "--runs",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of runs; the report shows medians and spread.",
 )
 @click.option(
-    "--flips", type=click.IntRange(min=1), default=None, help="Flips of a size, instead of its own."
+    "--flips",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of flips per size, instead of the default.",
 )
-@click.option("--quick", is_flag=True, help="Small sizes and few changes, to see that it all works.")
+@click.option("--quick", is_flag=True, help="Smoke test: small sizes and few changes.")
 @click.option(
     "--services-per-namespace",
     type=click.IntRange(min=0),
     default=0,
-    help="How many services share a namespace; 0 puts all into one.",
+    help="Services per namespace; 0 puts all into one.",
 )
 @click.option(
     "--ours-command",
     default=OUR_COMMAND,
     show_default=False,
-    help="How endpointd is started, without its flags, for profilers and other interpreters.",
+    help="Command that starts endpointd, without flags; for profilers and other interpreters.",
 )
 @click.option(
     "--keep-logs",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Folder for logs and servers' data of each size; nothing is kept without it.",
+    help="Keep logs and server data of each size in this folder.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Where the JSON goes; benchmarks/results/<time>.json without it.",
+    help="JSON report to write. Default: benchmarks/results/<time>.json.",
 )
 def main(
     scenarios: tuple[ScenarioName, ...],
@@ -114,10 +120,10 @@ def main(
     keep_logs: Path | None,
     output: Path | None,
 ) -> None:
-    """Measure endpointd and kube-controller-manager in turn, on the same real control planes, and compare.
+    """Measure endpointd and kube-controller-manager alternately on the same real control planes.
 
-    Needs etcd, kube-apiserver and kube-controller-manager of one version in $KUBEBUILDER_ASSETS. The machine should
-    have nothing else to do.
+    Needs etcd, kube-apiserver and kube-controller-manager of one version in $KUBEBUILDER_ASSETS, on an otherwise idle
+    machine.
     """
     clock = SystemClock()
     try:
@@ -137,12 +143,10 @@ def main(
         click.echo(f"[{passed}] {text}", err=True)
 
     if environment.load_before > _BUSY_LOAD:
-        say(
-            f"this machine is busy (load {environment.load_before}): figures will be high, and so will their spread"
-        )
+        say(f"the machine is busy (load {environment.load_before}): expect high figures with a wide spread")
     if OURS in sides and not compile_ours(ours_command):
         say(
-            "endpointd could not be compiled beforehand: its cold starts will be slower than those of an installed one"
+            "endpointd could not be compiled to bytecode: its cold starts will be slower than those of an installation"
         )
     found: list[Measurement] = []
     options = {
@@ -178,14 +182,14 @@ def main(
 
 
 def with_growth(found: list[Measurement], plan: Plan) -> tuple[Measurement, ...]:
-    """Return what was measured, with what follows from it."""
+    """Return the measurements with the derived ones appended."""
     measured = tuple(found)
     grown = [one for small, large in plan.growth for one in growth(measured, str(small), str(large))]
     return (*measured, *grown)
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write a report as JSON, whole or not at all."""
+    """Write a report as JSON, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
@@ -193,7 +197,7 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def story_of(error: BaseException) -> str:
-    """Return what went wrong: for a group, the first thing that is no group."""
+    """Return the error as one line: for a group, its first leaf."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     expected = isinstance(error, _TROUBLE)
@@ -201,7 +205,7 @@ def story_of(error: BaseException) -> str:
 
 
 def describe_machine(assets: Path) -> Environment:
-    """Return what the figures depend on."""
+    """Return the environment that the figures depend on."""
     version = subprocess.run(
         [str(assets / "kube-apiserver"), "--version"], capture_output=True, text=True, check=False
     )
@@ -225,7 +229,7 @@ def _processor() -> str:
 
 
 def headline(environment: Environment, runs: str) -> str:
-    """Say what was measured, and what a figure stands for; ``runs`` is a number, or "1 to 3"."""
+    """Describe the measurement and its figures in one line; ``runs`` is a number, or "1 to 3"."""
     clocked = "one run" if runs == "1" else f"median [lowest..highest] of {runs} runs"
     return (
         f"endpointd {environment.endpointd} (Python {environment.python}) beside kube-controller-manager "

@@ -1,4 +1,4 @@
-"""The two programs that are compared, and how each is started on a control plane."""
+"""The two compared programs and their command lines."""
 
 import compileall
 import importlib.util
@@ -26,15 +26,15 @@ _OUR_PACKAGE = "endpointd"
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A program under measurement. ``command`` stands before the flags."""
+    """A measured program. ``command`` precedes the flags."""
 
     name: SideName
     command: tuple[str, ...]
 
     def invocation(self, kubeconfig: Path, variant: Variant) -> list[str]:
-        """Return the whole command: as the admin of the kubeconfig, these controllers alone, no election.
+        """Return the command line: the kubeconfig's admin user, only these controllers, no leader election.
 
-        kube-controller-manager's own limits of requests are lifted, as endpointd has none.
+        Lifts kube-controller-manager's client rate limits, because endpointd has no such limits.
         """
         flags = [
             f"--kubeconfig={kubeconfig}",
@@ -52,7 +52,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 def make_sides(names: Sequence[SideName], assets: Path, our_command: str = OUR_COMMAND) -> list[Side]:
-    """Return the sides, theirs first. Raises ``ValueError`` where a program is missing or a command is none."""
+    """Return the programs, upstream first. Raises ``ValueError`` for a missing program or an empty command."""
     sides: list[Side] = []
     if THEIRS in names:
         program = assets / THEIRS
@@ -70,9 +70,9 @@ def make_sides(names: Sequence[SideName], assets: Path, our_command: str = OUR_C
 
 
 def compile_ours(our_command: str) -> bool:
-    """Compile the package that the default command runs, as pip does with what it installs; tell whether that worked.
+    """Compile the packages that the default command runs, as pip does at installation; return whether this succeeded.
 
-    Nothing is done, and that works, for any other command: whoever gives it knows what is to be measured.
+    Any other command is used as given: returns True without compiling.
     """
     if our_command != OUR_COMMAND:
         return True
@@ -80,12 +80,12 @@ def compile_ours(our_command: str) -> bool:
 
 
 def compile_package(folder: Path) -> bool:
-    """Compile every module below a folder that is not; tell whether all are. Nothing is printed."""
+    """Compile every stale module in a folder; return whether all compile. Prints nothing."""
     return bool(compileall.compile_dir(folder, quiet=2))
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return our environment without what belongs to a checkout: programs run as they do where they are installed."""
+    """Return our environment without variables of a checkout, so that programs run as if installed."""
     return {name: value for name, value in ours.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

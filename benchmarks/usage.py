@@ -1,4 +1,4 @@
-"""What a process has used, as the kernel counts it."""
+"""CPU and memory of a process, as counted by the kernel."""
 
 import os
 import re
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import msgspec
 
-_CPUCLOCK_SCHED = 2  # the scheduler's own count of a process, all threads and those that have ended
+_CPUCLOCK_SCHED = 2  # the scheduler's count for a process: all threads, including those that have ended
 _MEBIBYTE_KIB = 1024.0
 _LINE = re.compile(r"^(VmRSS|VmHWM):\s*(\d+) kB$", re.MULTILINE)
 
 
 class UsageError(RuntimeError):
-    """The process is gone, or the kernel does not say what is asked of it."""
+    """The process has ended, or the kernel does not provide the figure."""
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Resident memory, in MiB: now, and at its highest since the process began or :meth:`Usage.reset_peak`."""
+    """Resident memory in MiB: now, and the peak since process start or :meth:`Usage.reset_peak`."""
 
     resident_mib: float
     peak_mib: float
 
 
 class Usage:
-    """Reads what one process has used: its own threads, not its children. Linux."""
+    """Reads CPU and memory of one process, without its children. Linux only."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -32,9 +32,9 @@ class Usage:
         self._clock_id = ((~pid) << 3) | _CPUCLOCK_SCHED
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time used so far, user and system, in all threads. Raises UsageError.
+        """Return user and system CPU time of all threads so far. Raises UsageError.
 
-        From the process's CPU clock, to the nanosecond; from ``/proc/PID/stat`` (ticks of 10 ms) where there is none.
+        Reads the process's CPU clock (nanoseconds), or ``/proc/PID/stat`` (ticks of 10 ms) if it is unavailable.
         """
         try:
             return time.clock_gettime(self._clock_id)
@@ -42,11 +42,11 @@ class Usage:
             return cpu_seconds_of_stat(self._read("stat"), os.sysconf("SC_CLK_TCK"))
 
     def memory(self) -> Memory:
-        """Return the memory. Raises UsageError."""
+        """Return current and peak memory. Raises UsageError."""
         return memory_of_status(self._read("status"))
 
     def reset_peak(self) -> None:
-        """Let the peak start again from what is resident now. Raises UsageError."""
+        """Reset the peak to the current resident memory. Raises UsageError."""
         try:
             (self._folder / "clear_refs").write_text("5")
         except OSError as error:
@@ -60,13 +60,13 @@ class Usage:
 
 
 def cpu_seconds_of_stat(text: str, ticks_per_second: int) -> float:
-    """Return utime + stime of a ``/proc/PID/stat``; the program's name in it may hold anything."""
+    """Return utime + stime of a ``/proc/PID/stat``; the program name in it may contain any characters."""
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / ticks_per_second
 
 
 def memory_of_status(text: str) -> Memory:
-    """Return VmRSS and VmHWM of a ``/proc/PID/status``. Raises UsageError where they are missing, as in a zombie's."""
+    """Return VmRSS and VmHWM of a ``/proc/PID/status``. Raises UsageError if they are missing, as for a zombie."""
     found = {name: int(kib) / _MEBIBYTE_KIB for name, kib in _LINE.findall(text)}
     try:
         return Memory(found["VmRSS"], found["VmHWM"])
