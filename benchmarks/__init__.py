@@ -1,4 +1,4 @@
-"""Benchmarks: endpointd beside kube-controller-manager on a real control plane, and the pieces by themselves.
+"""Benchmarks: endpointd compared with kube-controller-manager on a real control plane, and single steps in isolation.
 
-Run them as modules from the root of the checkout; docs/benchmarks.md says what is measured and how to read it.
+Run the modules from the root of the checkout; docs/benchmarks.md describes the measurements.
 """

@@ -1,4 +1,4 @@
-"""Logarithmic axes of a plot: where a value lies, and which values are named. Pure."""
+"""Logarithmic axes of a plot: positions and tick labels. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _STEPS = (1, 2, 5)
 
 
 class LogScale(msgspec.Struct, frozen=True):
-    """Maps values from ``low`` to ``high`` onto ``start`` to ``end``; every tenfold is as long as any other."""
+    """Maps values from ``low`` to ``high`` onto ``start`` to ``end`` logarithmically."""
 
     low: float
     high: float
@@ -17,7 +17,7 @@ class LogScale(msgspec.Struct, frozen=True):
     end: float
 
     def at(self, value: float) -> float:
-        """Return where a value lies; in the middle where there is one value alone. It must be above 0."""
+        """Return the position of a value above 0; the middle if ``low`` equals ``high``."""
         if self.low == self.high:
             return (self.start + self.end) / 2.0
         share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -25,12 +25,12 @@ class LogScale(msgspec.Struct, frozen=True):
 
 
 def ticks_around(values: Sequence[float]) -> list[float]:
-    """Return the values 1, 2 and 5 times a power of ten from just below the lowest to just above the highest.
+    """Return 1, 2 and 5 times powers of ten, from just below the lowest to just above the highest value.
 
-    The values must be above 0, and there must be one.
+    Needs at least one value; all must be above 0.
     """
     lowest, highest = min(values), max(values)
-    # One more at each end: log10 rounds just below a power of ten up to it.
+    # One more power at each end: log10 may round a value just below a power of ten up to it.
     first, last = math.floor(math.log10(lowest)) - 1, math.ceil(math.log10(highest)) + 1
     steps = [step * 10.0**power for power in range(first, last + 1) for step in _STEPS]
     below = max(step for step in steps if step <= lowest)
@@ -39,7 +39,7 @@ def ticks_around(values: Sequence[float]) -> list[float]:
 
 
 def apart(positions: Sequence[float], gap: float) -> list[float]:
-    """Return the positions, in their order, moved as little as it takes until neighbours are a gap apart."""
+    """Return the positions in order, moved as little as possible so that neighbours are at least ``gap`` apart."""
     order = sorted(range(len(positions)), key=lambda index: positions[index])
     groups: list[list[int]] = []
     centres: list[float] = []

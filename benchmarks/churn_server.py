@@ -31,7 +31,7 @@ class ForgetfulSource(FakeSource[Any]):
         """Number of lists, including watches with initial events, up to the last :meth:`forget`."""
 
     def forget(self, keep: int = _KEPT_EVENTS) -> None:
-        """Drop all but the latest events, and the recorded requests."""
+        """Keep only the latest events, and the recorded requests."""
         self.lists_begun += sum(
             request.send_initial_events or (request.kind == "list" and not request.continue_token)
             for request in self.requests
@@ -89,7 +89,7 @@ class ChurnServer:
         return found
 
     async def create(self, resource: Resource[Any], body: Any, *, namespace: str = "") -> Any:
-        """Create an object, with a generated name if it has none. Raises AlreadyExistsError."""
+        """Create an object, with a generated name if it has no name. Raises AlreadyExistsError."""
         self._maybe_refuse()
         metadata = body.metadata
         name = metadata.name or metadata.generate_name + name_suffix(self._chance)

@@ -1,4 +1,4 @@
-"""The embedded API server beside etcd and kube-apiserver: ``python -m benchmarks.embedded``."""
+"""Compare the embedded API server with etcd and kube-apiserver: ``python -m benchmarks.embedded``."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from tinykube.testing.control_plane import AssetsMissingError, find_assets
 from tinykube.testing.processes import ProcessError
 
 ONCE = "many-pods"
-"""What takes minutes, and is played in the first run alone."""
+"""Takes minutes: part of the first run only."""
 PARTS = ("writes", "watches", "pods", "many-pods")
 _RESULTS = Path(__file__).parent / "results"
 _PODS = {"pods": ("3,000 pods", 3_000), "many-pods": ("10,000 pods", 10_000)}
@@ -69,10 +69,10 @@ def main(
     ours_command: str,
     output: Path | None,
 ) -> None:
-    """Measure both servers in turn, under the same client, and compare.
+    """Measure both servers alternately with the same client, and compare.
 
-    Needs etcd and kube-apiserver in $KUBEBUILDER_ASSETS. Both are durable: a write is answered when it is on disk. The
-    machine should have nothing else to do.
+    Needs etcd and kube-apiserver in $KUBEBUILDER_ASSETS. Both servers are durable: a write is confirmed once it is on
+    disk. The machine should be otherwise idle.
     """
     try:
         assets = find_assets()
@@ -121,7 +121,7 @@ def _story(error: BaseException) -> str:
 
 
 class _Bench:
-    """Plays the parts, run by run, the servers in turn: ours first in every second run."""
+    """Runs the parts, run by run, alternating the servers: ours first in every second run."""
 
     def __init__(
         self, assets: Path, command: Sequence[str], clock: SystemClock, say: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""The two servers that are compared, each started from nothing with a disk of its own, durable both."""
+"""The two compared servers, each started on an empty disk folder, both durable."""
 
 import base64
 import ssl
@@ -32,7 +32,7 @@ _NO_SYNC_FLAG = "--unsafe-no-fsync"
 
 
 class Running(ABC):
-    """A server that runs for the length of a ``with`` block. ``start_seconds``: from its start until it was ready."""
+    """A server that runs during a ``with`` block. ``start_seconds``: time from start to ready."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,20 +41,20 @@ class Running(ABC):
     @property
     @abstractmethod
     def address(self) -> Address:
-        """Where it is."""
+        """The server's address and credentials."""
 
     @property
     @abstractmethod
     def processes(self) -> Sequence[Usage]:
-        """All it is made of."""
+        """All processes of the server."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start it; return when it is ready. Raises ProcessError."""
+        """Start the server and wait until it is ready. Raises ProcessError."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
 
     def __enter__(self) -> Self:
         began = self._clock.monotonic()
@@ -70,16 +70,16 @@ class Running(ABC):
         self.stop()
 
     def cpu_seconds(self) -> float:
-        """Return the CPU that all of its processes have used."""
+        """Return the CPU seconds of all its processes."""
         return sum(process.cpu_seconds() for process in self.processes)
 
     def resident_mib(self) -> float:
-        """Return the memory that all of its processes have resident."""
+        """Return the resident memory of all its processes."""
         return sum(process.memory().resident_mib for process in self.processes)
 
 
 class _DurablePlane(ControlPlane):
-    """A control plane whose etcd does call fsync."""
+    """A control plane whose etcd calls fsync."""
 
     def __init__(self, assets: Path, clock: Clock) -> None:
         super().__init__(assets, clock=clock)
@@ -95,7 +95,7 @@ class _DurablePlane(ControlPlane):
 
 
 class RealServer(Running):
-    """etcd and kube-apiserver, on an empty folder."""
+    """etcd and kube-apiserver in an empty folder."""
 
     def __init__(self, assets: Path, clock: Clock) -> None:
         super().__init__(clock)
@@ -117,7 +117,7 @@ class RealServer(Running):
 
 
 class EmbeddedServer(Running):
-    """``endpointd serve`` with a data directory, on an empty folder."""
+    """``endpointd serve`` with an empty data directory."""
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
         super().__init__(clock)
@@ -156,12 +156,12 @@ class EmbeddedServer(Running):
 
 
 def make_server(name: ServerName, assets: Path, command: Sequence[str], clock: Clock) -> Running:
-    """Return a server that has not been started yet."""
+    """Return a server that is not started yet."""
     return RealServer(assets, clock) if name == THEIRS else EmbeddedServer(command, clock)
 
 
 def read_address(kubeconfig: Path) -> Address:
-    """Return what a kubeconfig with one cluster and one token says."""
+    """Read a kubeconfig with one cluster and one token."""
     document = yaml.safe_load(kubeconfig.read_text())
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"])

@@ -1,4 +1,4 @@
-"""A TLS proxy in front of an API server that fails on request: it refuses, resets, tears, stalls, or answers for it."""
+"""A TLS proxy with faults on demand: it refuses, resets, truncates, stalls, or answers instead of the API server."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class _Connection(NamedTuple):
 
 
 class FaultyProxy:
-    """Runs in a thread of its own; all methods are for the thread that made it."""
+    """Runs in its own thread; call all methods from the thread that created it."""
 
     def __init__(self, server: str, server_ca: bytes, folder: Path) -> None:
         parts = urlsplit(server)
@@ -66,19 +66,19 @@ class FaultyProxy:
         return f"https://{_HOST}:{self._port}"
 
     def begin(self, fault: Fault) -> None:
-        """Let everything fail in this way until :meth:`end`."""
+        """Apply this fault to all traffic until :meth:`end`."""
         self._call(self._begin(fault))
 
     def end(self) -> None:
-        """Work again."""
+        """Forward normally again."""
         self._call(self._begin("none"))
 
     def abandon(self) -> None:
-        """Forward nothing more on the connections that are open now, and leave them open; new ones work."""
+        """Stop forwarding on the open connections without closing them; new connections work."""
         self._call(self._abandon())
 
     def close(self) -> None:
-        """End all connections and the thread."""
+        """Close all connections and stop the thread."""
         self._call(self._end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks found, as values that are printed and written as JSON."""
+"""Results of the benchmarks, as values that are printed and written as JSON."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Scenario = Literal["cold", "flip", "steady", "churn", "growth"]
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """One scenario, played once on one side."""
+    """One scenario, run once with one program."""
 
     scenario: Scenario
     size: str
@@ -22,7 +22,7 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """What was measured on, with what."""
+    """Hardware and versions of a measurement."""
 
     endpointd: str
     kubernetes: str
@@ -30,11 +30,11 @@ class Environment(msgspec.Struct, frozen=True):
     machine: str
     cpus: int
     load_before: float
-    """Processes that wanted the CPU in the minute before: more than a few tenths means that the machine was not idle."""
+    """Load average of the minute before; above a few tenths, the machine was not idle."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All that one command measured. ``options`` are those that it was called with."""
+    """All measurements of one command. ``options`` are its command-line options."""
 
     started: str
     seconds: float
@@ -44,14 +44,14 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A number that is shown: which value it is, how it is called, and to how many digits it means something."""
+    """A reported number: its key, label and significant digits."""
 
     key: str
     label: str
     unit: str
     digits: int
     unless_zero: bool = False
-    """Shown only where some run has another value than 0."""
+    """Show only if some run has a value other than 0."""
 
 
 _RESTARTS = Metric("own_watch_restarts", "the benchmark's own watch cut off, times", "", 0, unless_zero=True)
@@ -62,16 +62,16 @@ _CHURN = (
     Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
     Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
     Metric("settled_ms", "all right after the last", "ms", 0),
-    Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
+    Metric("cpu_ms_per_change", "CPU per change", "ms", 2),
     Metric("peak_mib", "memory at its peak", "MiB", 0),
     Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
-    Metric("own_slice_write_p50_ms", "a slice written by the benchmark itself meanwhile, p50", "ms", 1),
-    Metric("own_slice_write_p99_ms", "a slice written by the benchmark itself meanwhile, p99", "ms", 1),
-    Metric("slice_writes_per_change", "slice writes a change", "", 2),
-    Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
-    Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
-    Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
-    Metric("changes_per_second", "changes a second", "", 1),
+    Metric("own_slice_write_p50_ms", "a slice written by the benchmark, p50", "ms", 1),
+    Metric("own_slice_write_p99_ms", "a slice written by the benchmark, p99", "ms", 1),
+    Metric("slice_writes_per_change", "slice writes per change", "", 2),
+    Metric("endpoints_writes_per_change", "Endpoints writes per change", "", 2),
+    Metric("server_cpu_ms_per_change", "CPU of kube-apiserver per change", "ms", 1),
+    Metric("own_cpu_ms_per_change", "CPU of the benchmark per change", "ms", 1),
+    Metric("changes_per_second", "changes per second", "", 1),
     _RESTARTS,
 )
 
@@ -86,17 +86,17 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
         _RESTARTS,
     ),
     "flip": (
-        Metric("cpu_ms_per_change", "CPU a change", "ms", 2),
+        Metric("cpu_ms_per_change", "CPU per change", "ms", 2),
         Metric("p50_ms", "seen in a slice, p50", "ms", 1),
         Metric("p99_ms", "seen in a slice, p99", "ms", 1),
         Metric("after_answer_p50_ms", "the same, from the server's answer on, p50", "ms", 1),
         Metric("after_answer_p99_ms", "the same, from the server's answer on, p99", "ms", 1),
         Metric("endpoints_p50_ms", "Endpoints right, p50", "ms", 1),
         Metric("status_write_p50_ms", "the change itself, p50", "ms", 1),
-        Metric("slice_writes_per_change", "slice writes a change", "", 2),
-        Metric("endpoints_writes_per_change", "Endpoints writes a change", "", 2),
-        Metric("server_cpu_ms_per_change", "CPU of kube-apiserver a change", "ms", 1),
-        Metric("own_cpu_ms_per_change", "CPU of the benchmark itself a change", "ms", 1),
+        Metric("slice_writes_per_change", "slice writes per change", "", 2),
+        Metric("endpoints_writes_per_change", "Endpoints writes per change", "", 2),
+        Metric("server_cpu_ms_per_change", "CPU of kube-apiserver per change", "ms", 1),
+        Metric("own_cpu_ms_per_change", "CPU of the benchmark per change", "ms", 1),
         _RESTARTS,
     ),
     "steady": _CHURN,
@@ -106,7 +106,7 @@ METRICS: dict[Scenario, tuple[Metric, ...]] = {
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One metric of one scenario on both sides."""
+    """One metric of one scenario for both programs."""
 
     scenario: Scenario
     size: str
@@ -115,11 +115,11 @@ class Row(msgspec.Struct, frozen=True):
     theirs: Spread | None
     ours: Spread | None
     ratio: Spread | None
-    """Ours by theirs, run by run, of the runs that measured both."""
+    """endpointd's figure divided by upstream's, run by run, for the runs that measured both."""
 
 
 def rows(measurements: tuple[Measurement, ...]) -> list[Row]:
-    """Put both sides beside each other, in the order in which they were measured first."""
+    """Pair the measurements of both programs, in the order of first measurement."""
     groups: dict[tuple[Scenario, str, Variant], list[Measurement]] = {}
     for one in measurements:
         groups.setdefault((one.scenario, one.size, one.variant), []).append(one)
@@ -154,7 +154,7 @@ def rows(measurements: tuple[Measurement, ...]) -> list[Row]:
 
 
 def growth(measurements: tuple[Measurement, ...], small: str, large: str) -> list[Measurement]:
-    """Derive how the CPU of one change grows with the size, for each side, variant and run that has both sizes."""
+    """Derive how the CPU of one change grows with size, for each program, variant and run that has both sizes."""
     flips = {
         (one.side, one.variant, one.run, one.size): one.values["cpu_ms_per_change"]
         for one in measurements

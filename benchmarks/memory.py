@@ -1,4 +1,4 @@
-"""How much memory endpointd takes, and that it does not grow: ``python -m benchmarks.memory``."""
+"""Measure endpointd's memory and show that it does not grow: ``python -m benchmarks.memory``."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ _TROUBLE = (UsageError, ProcessError, ClientError, TimeoutError)
 
 
 class Found(msgspec.Struct, frozen=True):
-    """All that was measured."""
+    """All measurements."""
 
     resident: list[Resident] = []
     hour: list[Chapter] = []
@@ -42,10 +42,10 @@ class Found(msgspec.Struct, frozen=True):
     help="Write the figures there as JSON, too.",
 )
 def main(pods: tuple[int, ...], resident: bool, hour: bool, short: bool, output: Path | None) -> None:
-    """Measure the memory of endpointd: resident for so many pods, and after an hour's churn.
+    """Measure endpointd's resident memory by number of pods, and its growth during an hour of churn.
 
-    The first part is on etcd and kube-apiserver where KUBEBUILDER_ASSETS names them, else on the embedded server; the
-    second needs neither, and some minutes. Exits 1 where the hour left more behind than it may.
+    The first part uses etcd and kube-apiserver from KUBEBUILDER_ASSETS, or else tinykube; the second needs neither and
+    takes some minutes. Exits 1 if memory grew more than allowed in that hour.
     """
     found = Found([], [])
     if resident:
@@ -54,7 +54,7 @@ def main(pods: tuple[int, ...], resident: bool, hour: bool, short: bool, output:
         click.echo(render_resident(found.resident))
     grown = False
     if hour:
-        logging.disable(logging.WARNING)  # the failures of that hour are made
+        logging.disable(logging.WARNING)  # the failures of that hour are intentional
         settings = SHORT if short else HOUR
         chapters = live(settings, lambda chapter: click.echo(f"minute {chapter.minutes:g}", err=True))
         found.hour.extend(chapters)
@@ -92,13 +92,13 @@ def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
 
 
 def growth(chapters: Sequence[Chapter]) -> float:
-    """Return the blocks that each change between the first chapter and the last has left behind."""
+    """Return the growth per change from the first chapter to the last, in memory blocks."""
     first, last = chapters[0], chapters[-1]
     return (last.held.blocks - first.held.blocks) / (last.changes - first.changes)
 
 
 def render_resident(found: Sequence[Resident]) -> str:
-    """Return what is resident, size by size, and what a pod takes."""
+    """Return resident memory by size, and the bytes per pod."""
     lines = [("pods", "server", "resident MiB", "peak MiB", "CPU s so far")]
     lines += [
         (
@@ -117,7 +117,7 @@ def render_resident(found: Sequence[Resident]) -> str:
 
 
 def render_hour(chapters: Sequence[Chapter], most_blocks_a_change: float) -> str:
-    """Return what was held after each chapter, and every container whose length was not the same in all of them."""
+    """Return the memory after each chapter, and every container whose length changed between chapters."""
     first = chapters[0]
     lines = [
         ("", *(f"minute {chapter.minutes:g}" for chapter in chapters)),

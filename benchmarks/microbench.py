@@ -1,4 +1,4 @@
-"""What the pieces of a change cost by themselves, and how that grows: ``python -m benchmarks.microbench``."""
+"""Measure the steps of a change in isolation, and how they grow with size: ``python -m benchmarks.microbench``."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ SIZES = (100, 1_000, 5_000)
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """One piece: microseconds for each number of things it was measured among (0: it does not depend on any)."""
+    """One step: microseconds by size (0: independent of size)."""
 
     piece: str
     microseconds: dict[int, float]
 
     @property
     def growth(self) -> float | None:
-        """The largest by the smallest; None where there is one alone."""
+        """Cost at the largest size divided by cost at the smallest; None for a single size."""
         if len(self.microseconds) < 2:
             return None
         return self.microseconds[max(self.microseconds)] / self.microseconds[min(self.microseconds)]
@@ -37,7 +37,7 @@ class Cost(msgspec.Struct, frozen=True):
     help="Write the figures there as JSON, too.",
 )
 def main(only: str, output: Path | None) -> None:
-    """Measure the pieces that a pod's change passes through, in microseconds, the best of several repeats."""
+    """Measure the steps that process a pod's change, in microseconds, best of several repeats."""
     costs = measure(only)
     if not costs:
         raise click.UsageError(f"no piece is described by {only!r}")
@@ -47,7 +47,7 @@ def main(only: str, output: Path | None) -> None:
 
 
 def measure(only: str = "", sizes: tuple[int, ...] = SIZES) -> list[Cost]:
-    """Return what the pieces cost now, on this machine."""
+    """Return the current cost of each step on this machine."""
     costs = [Cost(name, {0: microseconds(prepare())}) for name, prepare in ONE_SIZE if only in name]
     costs += [
         Cost(name, {size: microseconds(prepare_size(size)) for size in sizes})

@@ -1,4 +1,4 @@
-"""A watcher of slices and Endpoints that says when what was changed could be seen."""
+"""Watch slices and Endpoints, and record when a change became visible."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,22 +19,22 @@ from benchmarks.published import (
 
 
 class Rightness(msgspec.Struct, frozen=True):
-    """Since when everything has been right, in seconds of the clock."""
+    """Since when everything has been correct, in seconds of the clock."""
 
     slices_since: float
     endpoints_since: float
 
     @property
     def since(self) -> float:
-        """Since when both have been."""
+        """The later of both times."""
         return max(self.slices_since, self.endpoints_since)
 
 
 class Observer:
-    """Two watches that feed a :class:`Judge`, and those who wait for its verdict.
+    """Two watches that feed a :class:`Judge`, and futures for its results.
 
-    :meth:`run` it in a task of its own. Times are those at which a batch of events had been read and decoded, so they
-    include what a lean client needs for that, on the same CPUs as everything else.
+    Run :meth:`run` in a separate task. Times are taken after a batch of events was read and decoded, so they include the
+    work of a lean client on the same CPUs.
     """
 
     def __init__(
@@ -54,28 +54,28 @@ class Observer:
         self._endpoints_since: float | None = None
 
     async def run(self) -> NoReturn:
-        """Watch until cancelled. Raises ObserverError (in a group) where a watch cannot be kept up."""
+        """Watch until cancelled. Raises ObserverError (in a group) if a watch cannot be maintained."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._slices.run(), name="watch slices")
             group.create_task(self._endpoints.run(), name="watch Endpoints")
         raise AssertionError("watches only end by raising")
 
     async def wait_watching(self) -> None:
-        """Return once nothing that is written from now on is missed."""
+        """Wait until no later write can be missed."""
         for watch in (self._slices, self._endpoints):
             await watch.started.wait()
 
     @property
     def restarts(self) -> int:
-        """How often the watches were cut off so far, and resumed: what was seen next was seen late."""
+        """Number of disconnects so far; the events right after one were seen late."""
         return self._slices.restarts + self._endpoints.restarts
 
     # ------------------------------------------------------------------------------------------ waiting
 
     def seen(self, pod: ObjectKey) -> asyncio.Future[float]:
-        """Return a future of when the slices will have published the pod as the judge expects it by then.
+        """Return a future with the time at which the slices publish the pod as expected.
 
-        Ask before the change is made and after it is expected; one change of a pod at a time.
+        Call after setting the expectation and before making the change; one change per pod at a time.
         """
         if pod in self._pods:
             raise ValueError(f"{pod} is being waited for already: one change of a pod at a time")
@@ -84,7 +84,7 @@ class Observer:
         return future
 
     async def until_right(self) -> Rightness:
-        """Return once all slices and Endpoints are right: since when."""
+        """Wait until all slices and Endpoints are correct; return since when."""
         self.look_again()
         await self._until(lambda: self._slices_since is not None and self._endpoints_since is not None)
         if (
@@ -94,11 +94,11 @@ class Observer:
         return Rightness(self._slices_since, self._endpoints_since)
 
     async def until_empty(self) -> None:
-        """Return once nothing is published."""
+        """Wait until nothing is published."""
         await self._until(self.judge.is_empty)
 
     def look_again(self) -> None:
-        """Take note that what is expected has changed."""
+        """Re-evaluate after the expectations changed."""
         self._note(self._clock.monotonic())
 
     async def _until(self, condition: Callable[[], bool]) -> None:

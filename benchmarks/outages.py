@@ -1,14 +1,14 @@
-"""How soon slices are right after an outage, and how often the server is asked meanwhile.
+"""Measure recovery from an outage: seconds until the slices are correct, and the requests sent during the outage.
 
-A real control plane (``KUBEBUILDER_ASSETS``), a proxy that fails (:mod:`benchmarks.faulty_proxy`), and controllers
-behind it: the ones of this source tree, of others (``--source OLD``), and of kube-controller-manager
-(``--upstream``). Pods become ready and not ready during the whole outage; the slices are read past the proxy::
+Uses a real control plane (``KUBEBUILDER_ASSETS``), a faulty proxy (:mod:`benchmarks.faulty_proxy`), and controllers
+behind it: those of this source tree, of other trees (``--source OLD``), and kube-controller-manager (``--upstream``).
+Pods change readiness during the whole outage; the slices are read directly from the server::
 
     python -m benchmarks.outages --source ../old --upstream
 
-Printed for each fault: seconds until all slices are right after the end of the fault (half-open: after its beginning,
-as new connections work from the start), and in brackets the requests of the outage and the most by one verb and
-path within it. Requests of connections that were refused are counted in endpointd's own log.
+Prints for each fault the seconds from the end of the fault until all slices are correct (half-open: from its start,
+as new connections work immediately), and in brackets the requests during the outage and the most for one verb and
+path. Requests on refused connections are counted from endpointd's log.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _REQUEST_KLOG = re.compile(r'"request" verb="(\w+)" path="([^"?]+)')
 
 
 class Result(NamedTuple):
-    """What one outage has shown."""
+    """Result of one outage."""
 
     seconds: float
     requests: int
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 
 class Cluster:
-    """Services whose pods flip, and what should be published of them."""
+    """Services whose pods change readiness, and their expected state."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -78,7 +78,7 @@ class Cluster:
         self.flip()
 
     def flip(self) -> None:
-        """Make every pod ready, or not ready, in turns."""
+        """Toggle the readiness of every pod."""
         self._ready = not self._ready
         for service in range(SERVICES):
             for pod in range(PODS_OF_SERVICE):
@@ -124,7 +124,7 @@ class Controllers:
         self._proxy = proxy
 
     def requests(self) -> Counter[str]:
-        """Return the requests so far, by verb and path, from wherever more of them are known."""
+        """Return the requests so far by verb and path, from the proxy or the log, whichever counted more."""
         logged: Counter[str] = Counter()
         log = self.child.log()
         for verb, path in (*_REQUEST.findall(log), *_REQUEST_KLOG.findall(log)):
@@ -133,7 +133,7 @@ class Controllers:
 
 
 def wait_right(cluster: Cluster, since: float) -> float:
-    """Return how long after a moment the slices were right, and stayed so for a while."""
+    """Return the seconds from ``since`` until the slices were correct and remained so for a while."""
     while True:
         right_at = CLOCK.monotonic()
         if cluster.is_right():

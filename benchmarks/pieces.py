@@ -1,7 +1,8 @@
-"""The pieces that a pod's change passes through, each as a step that can be repeated.
+"""Steps in the processing of a pod's change, each repeatable in isolation.
 
-Every function prepares a world of a size and returns a step that makes one change in it. A pod goes and comes back,
-then the next one does, so that the world stays as it is, every step costs the same, and none repeats the one before.
+Every function prepares a cluster of a given size and returns a step that makes one change in it. Pods become not
+ready and ready again, one after the other, so the state stays the same, every step costs the same, and no step repeats
+the previous one.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -52,9 +53,9 @@ class _World:
         return service
 
     def flips(self, names: Collection[str] = ()) -> Iterator[Pod]:
-        """Give one pod after the other as not ready, then as ready again, for ever, each time newer.
+        """Yield pods one after the other as not ready, then as ready again, endlessly, each with a newer version.
 
-        Only pods of these ``names``, where any are given.
+        Only the pods in ``names``, if any are given.
         """
         pods = [pod for pod in self.pods.values() if not names or pod.metadata.name in names]
         for pod in cycle(pods):
@@ -74,18 +75,18 @@ def service_of(key: ObjectKey) -> Service:
 
 
 def decoded(line: bytes) -> Pod:
-    """Return the pod that a line of a watch tells of."""
+    """Return the pod of a watch event line."""
     event = PODS.decode_event(line)
     if not isinstance(event, WatchEvent):
         raise TypeError(f"no change of a pod: {event}")
     return event.item
 
 
-# ---------------------------------------------------------------------------------- what has one size
+# ------------------------------------------------------------------------------- independent of the size
 
 
 def decode_pod_event() -> Step:
-    """Prepare decoding one line of a watch of pods."""
+    """Prepare decoding one watch event line of a pod."""
     lines = cycle(
         [
             pod_event(pod, ready=True, resource_version=number)
@@ -97,20 +98,20 @@ def decode_pod_event() -> Step:
 
 
 def encode_slice() -> Step:
-    """Prepare encoding a full slice, as it is sent."""
+    """Prepare encoding a full slice."""
     slices = _SliceWorld(_World(Size(1, MAX_ENDPOINTS)))
     (piece,) = slices.written.values()
     return lambda: _encode(piece)
 
 
 def encode_endpoints() -> Step:
-    """Prepare encoding a full Endpoints, as it is sent."""
+    """Prepare encoding a full Endpoints."""
     world = _EndpointsWorld(_World(Size(1, 1000)))
     return lambda: _encode(world.observed)
 
 
 def queue_a_key() -> Step:
-    """Prepare adding a key, getting it and being done with it."""
+    """Prepare adding, getting and finishing a key."""
     queue: WorkQueue[ObjectKey] = WorkQueue("bench", clock=SystemClock())
     keys = cycle([ObjectKey("bench-0", f"service-{number}") for number in range(1000)])
 
@@ -124,18 +125,18 @@ def queue_a_key() -> Step:
     return step
 
 
-# --------------------------------------------------------------------------- what may grow with a size
+# ------------------------------------------------------------------------------------ may grow with size
 
 
 def store_apply(pods: int) -> Step:
-    """Prepare storing a pod's change, among so many pods."""
+    """Prepare storing a pod's change among ``pods`` pods."""
     world = _World(Size(1, pods))
     flips = world.flips()
     return lambda: world.pods.apply([WatchEvent("MODIFIED", next(flips))])
 
 
 def membership_of_a_pod(services: int) -> Step:
-    """Prepare finding the services of a changed pod, among so many of its namespace."""
+    """Prepare finding the services of a changed pod among ``services`` services of its namespace."""
     world = _World(Size(services, 1))
     flips = world.flips()
     old = {key_of(pod): pod for pod in world.pods.values()}
@@ -150,7 +151,7 @@ def membership_of_a_pod(services: int) -> Step:
 
 
 class _SliceWorld:
-    """The slices of one service, written as planned and taken in as the server would answer."""
+    """The slices of one service, written as planned and stored as the server would return them."""
 
     def __init__(self, world: _World) -> None:
         self.state = ServiceState.build(world.service, lambda _: "zone-a", world.pods.values(), ())
@@ -159,7 +160,7 @@ class _SliceWorld:
         self.write()
 
     def write(self) -> list[bytes]:
-        """Plan and carry out; return the bodies that would be sent."""
+        """Plan and apply; return the request bodies."""
         bodies: list[bytes] = []
         for _, plan in self.state.plan(MAX_ENDPOINTS, None).families:
             for piece in (*plan.create, *plan.update):
@@ -178,10 +179,7 @@ class _SliceWorld:
 
 
 def plan_slices(pods: int) -> Step:
-    """Prepare planning what a pod's change does to the slices of so many pods, and taking in what is written.
-
-    Encoding the body is part of it.
-    """
+    """Prepare planning the slices of ``pods`` pods after one pod's change, encoding the body and storing the result."""
     world = _World(Size(1, pods))
     slices, flips = _SliceWorld(world), world.flips()
 
@@ -195,7 +193,7 @@ def plan_slices(pods: int) -> Step:
 
 
 class _EndpointsWorld:
-    """The Endpoints of one service, written as planned and taken in as the server would answer."""
+    """The Endpoints of one service, written as planned and stored as the server would return them."""
 
     def __init__(self, world: _World) -> None:
         self.state = EndpointsState(world.service, world.pods.values())
@@ -204,7 +202,7 @@ class _EndpointsWorld:
         self.write()
 
     def write(self) -> bytes | None:
-        """Plan and carry out; return the body that would be sent, None where nothing would."""
+        """Plan and apply; return the request body, or None without a change."""
         plan = self.state.plan(self.observed, None)
         if not isinstance(plan, Create | Update):
             return None
@@ -218,9 +216,9 @@ class _EndpointsWorld:
 
 
 def plan_endpoints(pods: int) -> Step:
-    """Prepare planning what a pod's change does to the Endpoints of so many pods; encoding is part of it.
+    """Prepare planning the Endpoints of ``pods`` pods after one pod's change, including encoding.
 
-    Of more than fit only those change that are published: the others cost nearly nothing.
+    Above the address limit only published pods change: changes of others cost next to nothing.
     """
     world = _World(Size(1, pods))
     endpoints = _EndpointsWorld(world)
@@ -246,7 +244,7 @@ def plan_endpoints(pods: int) -> Step:
 
 
 def event_to_slice(pods: int) -> Step:
-    """Prepare the whole way of a change, from a line of a watch to the body of a slice, but for the network."""
+    """Prepare the complete processing of a change, from the watch event line to the slice's body, without network."""
     world = _World(Size(1, pods))
     slices = _SliceWorld(world)
     world.membership.subscribe(_Listener(slices.state))
@@ -270,7 +268,7 @@ def event_to_slice(pods: int) -> Step:
 
 
 def _lines(world: _World) -> Iterator[bytes]:
-    """Give lines of a watch like :meth:`_World.flips`, at next to no cost."""
+    """Yield watch event lines as :meth:`_World.flips` does, at next to no cost."""
     mark = 987_654_321_012
     templates = [
         tuple(pod_event(pod, ready=ready, resource_version=mark).split(str(mark).encode(), 1))
@@ -283,7 +281,7 @@ def _lines(world: _World) -> Iterator[bytes]:
 
 
 class _Listener:
-    """Hands changes on to the state of the slices."""
+    """Passes changes to the slice state."""
 
     def __init__(self, state: ServiceState) -> None:
         self._state = state

@@ -85,7 +85,7 @@ def draw(found: Sequence[Row], caption: str) -> str:
     ]
     body = [
         f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>',
-        _text(24, 34, "What one pod's change of readiness costs, by the size of its service", "title"),
+        _text(24, 34, "Cost of one pod's readiness change by service size", "title"),
         *_legend(sides),
     ]
     for panel, (left, right) in zip(panels, _PANELS, strict=True):

@@ -1,4 +1,4 @@
-"""Reports of several commands as one table and one plot: ``python -m benchmarks.report``."""
+"""Merge reports of several commands into one table and one plot: ``python -m benchmarks.report``."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ from benchmarks.table import render, render_markdown
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
 )
-@click.option("--markdown", is_flag=True, help="Print a table in Markdown, what has a goal first.")
+@click.option("--markdown", is_flag=True, help="Print a Markdown table, rows with a goal first.")
 @click.option(
     "--plot",
     metavar="FILE.svg",
@@ -31,7 +31,7 @@ from benchmarks.table import render, render_markdown
     help="Also draw latency and CPU of one change against the size of its service.",
 )
 def main(files: tuple[Path, ...], markdown: bool, plot: Path | None) -> None:
-    """Merge the runs of reports that side_by_side wrote on one machine with the same versions, and show them."""
+    """Merge and show reports of side_by_side from one machine with the same versions."""
     try:
         report = merge([read_report(path) for path in files])
         found = rows(report.measurements)
@@ -49,7 +49,7 @@ def main(files: tuple[Path, ...], markdown: bool, plot: Path | None) -> None:
 
 
 def read_report(path: Path) -> Report:
-    """Return the report in a file. Raises OSError where it cannot be read, MergeError where it is none."""
+    """Read a report. Raises OSError if the file cannot be read, MergeError if it is not a report."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

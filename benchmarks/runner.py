@@ -140,7 +140,7 @@ class _SizeRun:
         await load.restore()
 
     async def _measured(self, subject: Subject, scenario: Awaitable[Values]) -> Values:
-        """Run a scenario once controller and servers are idle; also report disconnects of our own watch."""
+        """Run a scenario once controller and servers are idle; also report disconnects of the observer."""
         await subject.settle()
         await until_idle(self._servers, self._clock)
         restarts = subject.observer.restarts

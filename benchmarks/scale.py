@@ -1,4 +1,4 @@
-"""What a large cluster needs, on paper: ``python -m benchmarks.scale``; the page is docs/scale.md."""
+"""Estimate the resources of large clusters: ``python -m benchmarks.scale``; the result is docs/scale.md."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from benchmarks.scale_model import (
 
 CLUSTERS = (Cluster(3_000, 200, 100), Cluster(30_000, 2_000, 1_000), Cluster(150_000, 10_000, 5_000))
 LARGEST = CLUSTERS[-1]
-"""The largest cluster that Kubernetes is tested for."""
+"""The largest cluster size that Kubernetes is tested for."""
 LIVES = (Life(24), Life(6), Life(1))
 ROLLED_PODS = 5_000
 BATCHES = (1, 10, 100)
@@ -32,17 +32,17 @@ _GIGABYTE, _TERABYTE = 1e9, 1e12
 
 
 class PageError(ValueError):
-    """A page that asks for a table that is none."""
+    """A page refers to an unknown table."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Write the tables into this page, too, in the place of those that stand there.",
+    help="Also replace the tables in this page.",
 )
 def main(page: Path | None) -> None:
-    """Print what clusters of several sizes need, computed from the costs of benchmarks/scale_inputs.py."""
+    """Print the estimated resources of clusters of several sizes, computed from benchmarks/scale_inputs.py."""
     made = tables(MEASURED)
     for name, text in made.items():
         click.echo(f"{name}\n\n{text}\n")
@@ -54,7 +54,7 @@ def main(page: Path | None) -> None:
 
 
 def with_tables(text: str, made: Mapping[str, str]) -> str:
-    """Return a page with these tables in their places. Raises PageError for a place of an unknown name."""
+    """Return the page with its tables replaced. Raises PageError for an unknown table name."""
 
     def put(match: re.Match[str]) -> str:
         name = match["name"]
@@ -117,9 +117,9 @@ def _steady(costs: Costs) -> str:
 
 
 def _rollout(costs: Costs) -> str:
-    rows: list[tuple[str, Rollout]] = [("one write a pod", one_write_a_pod(ROLLED_PODS, costs))]
+    rows: list[tuple[str, Rollout]] = [("one write per pod", one_write_a_pod(ROLLED_PODS, costs))]
     rows += [
-        ("4 changes a pod, each by itself" if batch == 1 else f"4 changes, {batch} pods at a time", one)
+        ("4 changes per pod, one write each" if batch == 1 else f"4 changes, {batch} pods at a time", one)
         for batch in BATCHES
         for one in (in_batches(ROLLED_PODS, batch, costs),)
     ]

@@ -64,7 +64,7 @@ _MEMORY = "python -m benchmarks.memory --no-hour, etcd and kube-apiserver 1.36.3
 _LISTED = "5,000 pods listed from kube-apiserver 1.36.3 over TLS"
 
 MEASURED = Costs(
-    program_mib=Figure(46, "MiB", f"{_MEMORY}: 48 MiB at 1,000 pods, less what they take"),
+    program_mib=Figure(46, "MiB", f"{_MEMORY}: 48 MiB at 1,000 pods, minus those pods"),
     pod_bytes=Figure(2_194, "bytes", f"{_MEMORY}: 48 MiB at 1,000 pods, 65 at 5,000, 88 at 20,000"),
     service_bytes=Figure(13_631, "bytes", f"{_HUGE}: cold 10000x2 against 1x20000"),
     node_bytes=Figure(338, "bytes", "500 nodes of 11 KB decoded, by tracemalloc"),

@@ -1,4 +1,4 @@
-"""How large a cluster is: so many services of so many pods each."""
+"""Cluster sizes: a number of services with a number of pods each."""
 
 import re
 
@@ -8,14 +8,14 @@ _SIZE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
 
 
 class Size(msgspec.Struct, frozen=True, order=True):
-    """``1x5000`` is one service of 5,000 pods, ``1000x5`` a thousand of five: the same pods, other work."""
+    """``1x5000`` is one service of 5,000 pods, ``1000x5`` a thousand of five: equally many pods, different load."""
 
     services: int
     pods_per_service: int
 
     @classmethod
     def parse(cls, text: str) -> "Size":
-        """Read ``SERVICESxPODS``. Raises ``ValueError`` with what is expected."""
+        """Parse ``SERVICESxPODS``. Raises ``ValueError`` that describes the format."""
         match = _SIZE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is no size: write SERVICESxPODS, such as 1x1000")
@@ -23,7 +23,7 @@ class Size(msgspec.Struct, frozen=True, order=True):
 
     @property
     def pods(self) -> int:
-        """All pods."""
+        """Total number of pods."""
         return self.services * self.pods_per_service
 
     def __str__(self) -> str:

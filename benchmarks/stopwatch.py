@@ -1,4 +1,4 @@
-"""How long one step of code takes."""
+"""Measure the duration of one step of code."""
 
 import gc
 from collections.abc import Callable
@@ -13,12 +13,12 @@ Now = Callable[[], int]
 
 
 def microseconds(step: Step, *, now_ns: Now = perf_counter_ns) -> float:
-    """Return what one step takes at its best of several repeats: what disturbs it only ever makes it slower.
+    """Return the duration of one step, best of several repeats: disturbances only ever make it slower.
 
-    A repeat is as many steps as take 20 ms. The garbage collector stands still meanwhile.
+    A repeat is as many steps as take 20 ms, with the garbage collector disabled.
     """
     loops = 1
-    step()  # whatever is done the first time only
+    step()  # excludes one-time costs
     while (taken := _time(step, loops, now_ns)) < _LONG_ENOUGH_NS and loops < _MOST_LOOPS:
         loops = min(max(loops * 2, int(loops * _LONG_ENOUGH_NS / max(taken, 1)) + 1), _MOST_LOOPS)
     was_enabled = gc.isenabled()

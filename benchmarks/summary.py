@@ -1,4 +1,4 @@
-"""From samples to the few numbers that are reported. Pure functions; none of them takes an empty sequence."""
+"""Reduce samples to the reported numbers. Pure; all functions reject empty sequences."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ import msgspec
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
-    """Return the nearest-rank percentile: a sample that was measured, never something between two.
+    """Return the nearest-rank percentile: always a measured sample, never an interpolation.
 
-    With fewer than 100 samples the 99th percentile is the largest. Raises ``ValueError`` where there are none.
+    With fewer than 100 samples the 99th percentile is the maximum. Raises ``ValueError`` for an empty sequence.
     """
     if not samples:
         raise ValueError("no samples: there is no percentile of nothing")
@@ -18,7 +18,7 @@ def percentile(samples: Sequence[float], percent: float) -> float:
 
 
 def median(samples: Sequence[float]) -> float:
-    """Return the middle sample, or the mean of the two in the middle. Raises ``ValueError`` where there are none."""
+    """Return the middle sample, or the mean of the middle two. Raises ``ValueError`` for an empty sequence."""
     if not samples:
         raise ValueError("no samples: there is no median of nothing")
     ordered = sorted(samples)
@@ -27,7 +27,7 @@ def median(samples: Sequence[float]) -> float:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """The same number, measured in several runs."""
+    """One number measured in several runs."""
 
     median: float
     low: float
@@ -35,14 +35,14 @@ class Spread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> "Spread":
-        """Summarise the runs. Raises ``ValueError`` where there are none."""
+        """Summarise the runs. Raises ``ValueError`` for an empty sequence."""
         return cls(median(samples), min(samples), max(samples))
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Spread | None:
-    """Return ours by theirs, run by run, so that a machine that slows down between runs slows both.
+    """Return ``ours / theirs`` run by run, so that a machine that slows down between runs affects both.
 
-    None where they cannot be divided: no runs, another number of them, or nothing measured on their side.
+    None if they cannot be divided: no runs, different numbers of runs, or a zero divisor.
     """
     if not ours or len(ours) != len(theirs) or not all(theirs):
         return None

@@ -1,4 +1,4 @@
-"""Tables as text: what people read of a report."""
+"""Format reports as text tables."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _HEADER = ("", "kube-controller-manager", "endpointd", "ours/theirs", "goal", ""
 
 
 def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Return the lines with their cells in columns: the first ``left`` columns to the left, the rest to the right."""
+    """Return the lines with aligned columns: the first ``left`` columns left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
@@ -24,7 +24,7 @@ def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
 
 
 def render(measurements: tuple[Measurement, ...]) -> str:
-    """Return the table: a block for each scenario, size and variant, a line for each metric."""
+    """Return the table: a block per scenario, size and variant, a line per metric."""
     lines: list[tuple[str, ...]] = [_HEADER]
     heading = None
     for row in rows(measurements):
@@ -37,7 +37,7 @@ def render(measurements: tuple[Measurement, ...]) -> str:
 
 
 def render_markdown(found: Sequence[Row]) -> str:
-    """Return the rows as a table in Markdown: medians, with the lowest and the highest ratio; rows with a goal first."""
+    """Return the rows as a Markdown table: medians, and the range of the ratios; rows with a goal first."""
     lines: list[tuple[str, ...]] = [_MARKDOWN_HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
     lines += [_markdown_line(row) for row in found if goal_of(row) is not None]
     lines += [_markdown_line(row) for row in found if goal_of(row) is None]
@@ -68,7 +68,7 @@ def _ratio_with_spread(ratio: Spread | None) -> str:
 
 
 def _goal_cells(row: Row) -> tuple[str, str]:
-    """Return the goal and the verdict; both empty where nothing was said."""
+    """Return the goal and whether it is met; both empty for a row without a goal."""
     goal = goal_of(row)
     if goal is None:
         return "", ""
@@ -107,6 +107,6 @@ def _ratio(ratio: Spread | None) -> str:
 
 
 def _figure(ratio: float) -> str:
-    """Return a ratio to two digits at least, but for those below a thousandth."""
+    """Return a ratio with at least two significant digits, unless it is below a thousandth."""
     digits = 4 if ratio < 0.01 else 3 if ratio < 0.1 else 2
     return f"{ratio:.{digits}f}"

@@ -56,7 +56,7 @@ class Usage:
         try:
             return (self._folder / name).read_text()
         except OSError as error:
-            raise UsageError(f"process {self.pid} cannot be looked at: {error}") from None
+            raise UsageError(f"process {self.pid} cannot be inspected: {error}") from None
 
 
 def cpu_seconds_of_stat(text: str, ticks_per_second: int) -> float:

@@ -1,4 +1,4 @@
-"""Pods as a server sends them, ``managedFields`` and all: what decoding is measured on."""
+"""Pods as encoded by a server, including ``managedFields``: input of the decoding benchmarks."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.objects import BenchmarkPod, pod_document, status_body
 
 _CREATED = "2026-01-01T00:00:00Z"
-# What a server adds where nothing is said.
+# Defaults added by the server.
 _CONTAINER_DEFAULTS = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
@@ -36,7 +36,7 @@ _SPEC_DEFAULTS = {
 
 
 def pod_event(pod: BenchmarkPod, *, ready: bool, resource_version: int) -> bytes:
-    """Return the line of a watch that tells of a pod of about 9 KB."""
+    """Return the watch event line of a pod of about 9 KB."""
     document = pod_document(pod.key.name, pod.service.name, pod.node)
     spec = document["spec"]
     spec |= _SPEC_DEFAULTS
@@ -71,7 +71,7 @@ def _managed(manager: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return which fields somebody has set, as ``fieldsV1`` spells them."""
+    """Return the owned fields of a value in ``fieldsV1`` encoding."""
     if isinstance(value, dict):
         return {f"f:{key}": _fields(inner) for key, inner in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -70,7 +70,7 @@ def test_a_control_plane_that_is_not_there_is_one_clear_line(tmp_path: Path) -> 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_trouble_is_told_once_in_one_line(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: object) -> Resident:
-        error = UsageError("process 12 cannot be looked at")
+        error = UsageError("process 12 cannot be inspected")
         if grouped:
             raise ExceptionGroup("load", [error, ExceptionGroup("more", [error])])
         raise error
@@ -79,4 +79,4 @@ def test_trouble_is_told_once_in_one_line(grouped: bool, monkeypatch: pytest.Mon
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     found = CliRunner().invoke(main, ["--no-hour", "--pods", "10"])
     assert found.exit_code == 1
-    assert found.output.count("process 12 cannot be looked at") == 1
+    assert found.output.count("process 12 cannot be inspected") == 1

@@ -104,7 +104,7 @@ def test_in_markdown_what_has_a_goal_comes_first_with_the_spread_of_its_ratio() 
     lines = render_markdown(rows((*small, *merge([FIRST, SECOND]).measurements))).splitlines()
     assert lines[0] == "|  | kube-controller-manager | endpointd | ratio | goal |  |"
     assert lines[2] == (
-        "| flip 1x5000: CPU a change | 100.00 ms | 3.60 ms | 0.030 [0.010-0.050] | <= 0.02x | MISSED |"
+        "| flip 1x5000: CPU per change | 100.00 ms | 3.60 ms | 0.030 [0.010-0.050] | <= 0.02x | MISSED |"
     )
     assert lines[3].endswith("| 0.030 [0.010-0.050] | <= 0.2x | met |")
     assert lines[-1] == "| flip 1x7: seen in a slice, p99 | 40.0 ms | 20.0 ms | 0.50 |  |  |"
@@ -146,7 +146,7 @@ def test_the_command_draws_and_writes_markdown(files: tuple[Path, Path], tmp_pat
     plot = tmp_path / "plot.svg"
     result = run(*files, "--markdown", "--plot", plot)
     assert result.exit_code == 0
-    assert "| flip 1x5000: CPU a change |" in result.stdout
+    assert "| flip 1x5000: CPU per change |" in result.stdout
     assert plot.read_text().startswith("<svg ")
     assert "plot.svg" not in result.stdout  # what is printed can go into a file as it is
 
