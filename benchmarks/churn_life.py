@@ -24,7 +24,7 @@ from aiokube.testing.virtual_time import FakeClock, run_virtual
 from benchmarks.churn_server import ChurnServer
 from benchmarks.footprint import Footprint, footprint
 from endpointd.cli.assembly import Assembly
-from endpointd.cli.assembly_parts import Outlets
+from endpointd.cli.assembly_parts import Observability
 from endpointd.cli.run_settings import RunSettings
 from endpointd.cli.serving_address import BindAddress, open_listener
 from endpointd.cli.serving_secrets import ServingFiles, ServingSecrets
@@ -346,5 +346,5 @@ def _service(name: str, selector: dict[str, str] | None, namespace: str = NAMESP
 def _assembly(server: ChurnServer, listener: socket.socket) -> Assembly:
     """Assemble the program of ``endpointd run``, including metrics, on this server."""
     settings = RunSettings(kubeconfig="", controllers=(endpoints.NAME, slices.NAME, mirroring.NAME))
-    outlets = Outlets(listener=listener, secrets=ServingSecrets(ServingFiles()))
-    return Assembly(settings, cast("Client", server), FakeClock(), outlets)
+    observability = Observability(listener=listener, secrets=ServingSecrets(ServingFiles()))
+    return Assembly(settings, cast("Client", server), FakeClock(), observability)

@@ -61,7 +61,7 @@ CASES = (
         [service(selector={"app": "web", "tier": "front"}), pod(labels={"app": "web", "tier": "back"})],
         "out",
         "LabelDiffers",
-        "the selector asks for tier=front, the pod has tier=back",
+        "the selector requires tier=front, the pod has tier=back",
     ),
     Case(
         "label-case",
@@ -129,14 +129,14 @@ CASES = (
         ],
         "out",
         "NotScheduled",
-        "the pod has no node yet: 0/3 nodes are available: 3 Insufficient cpu.",
+        "the pod is not scheduled yet: 0/3 nodes are available: 3 Insufficient cpu.",
     ),
     Case(
         "no-address",
         [service(), pod(ips=(), phase="Pending")],
         "out",
         "NoAddress",
-        "the pod has no IP address yet, on node setup-0: its sandbox is not up",
+        "the pod has no IP address yet, on node setup-0: its sandbox is not ready",
     ),
     Case(
         "image-pull",
@@ -188,7 +188,7 @@ CASES = (
         ],
         "not ready",
         "ContainerNotRunning",
-        "container app has ended with exit code 2 (Error)",
+        "container app exited with code 2 (Error)",
     ),
     Case(
         "readiness-probe",
@@ -202,7 +202,7 @@ CASES = (
         ],
         "not ready",
         "ReadinessProbe",
-        "container app runs, and its readiness probe (tcp :1) fails",
+        "container app is running, but its readiness probe (tcp :1) fails",
     ),
     Case(
         "startup-probe",
@@ -295,7 +295,7 @@ CASES = (
         [service(), pod(ready=False)],
         "not ready",
         "NotReady",
-        "its Ready condition is not True, and gives no reason",
+        "its Ready condition is not True and has no reason",
     ),
     Case(
         "published-anyway",
@@ -323,7 +323,7 @@ CASES = (
         [service(**NAMED), pod(containers=[container(port="htpp")])],
         "unreachable",
         "PortNotFound",
-        "has targetPort http, and no container names a port so; named are htpp (TCP 8080)",
+        "has targetPort http, but no container port has this name; named ports: htpp (TCP 8080)",
     ),
     Case(
         "port-protocol",
@@ -333,7 +333,7 @@ CASES = (
         ],
         "unreachable",
         "PortNotFound",
-        "service port dns is UDP, and the container port named http is TCP",
+        "service port dns is UDP, but the container port named http is TCP",
     ),
     Case(
         "port-nameless",
@@ -342,7 +342,7 @@ CASES = (
         "PortNotFound",
         "no container names a port",
     ),
-    Case("node-missing", [service(), pod(node="gone")], "out", "NodeMissing", "there is no Node gone"),
+    Case("node-missing", [service(), pod(node="gone")], "out", "NodeMissing", "Node gone does not exist"),
     Case(
         "node-missing-published",
         [service(publishNotReadyAddresses=True), pod(node="gone")],
@@ -355,14 +355,14 @@ CASES = (
         [service(), pod(ips=("fd00:77::1",))],
         "out",
         "NoAddressOfFamily",
-        "the service wants IPv4, and none of the pod's addresses (fd00:77::1) is of that family",
+        "the service requires IPv4, but none of the pod's addresses (fd00:77::1) is of that family",
     ),
     Case(
         "address-rejected",
         [service(), pod(ips=("169.254.7.7",))],
         "out",
         "AddressRejected",
-        "the API server accepts no endpoint with the pod's address 169.254.7.7 (link-local): it is left out",
+        "the API server rejects endpoints with the pod's address 169.254.7.7 (link-local): it is omitted",
     ),
     Case(
         "auto-hints-too-few",
@@ -373,7 +373,7 @@ CASES = (
         ],
         "ready",
         "HintsOff",
-        "topology-aware hints are asked for, and it has none",
+        "topology-aware hints are requested, but not assigned",
     ),
     Case(
         "distribution-hint",
@@ -394,7 +394,7 @@ CASES = (
         [service(**NAMED), pod(ready=False, node="gone", containers=[container(port="web")])],
         "out",
         "NodeMissing",
-        "there is no Node gone",
+        "Node gone does not exist",
         asks=("PortNotFound", "NotReady"),
     ),
     Case(

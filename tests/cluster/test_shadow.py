@@ -128,7 +128,7 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
             await until(lambda: figures.standing() == planted, within=20, what="told of what is planted")
             services = figures.now()["services"]
             assert figures.now()["agreement_ratio"] == 1 - 3 / services
-            assert shadow.log().count('"difference stands"') == 5
+            assert shadow.log().count('"difference found"') == 5
 
             plane.start_controller_manager(THREE, name="upstream-again")
             known = {"endpointslice update": 1.0}  # this label alone is what upstream never puts right
@@ -136,8 +136,8 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
             label(plane, "shadowed", "")
             await until(lambda: figures.standing() == {}, within=20, what="told that all is gone")
             assert figures.now()["agreement_ratio"] == 1
-            assert shadow.log().count('"difference gone"') == 5
-            assert shadow.log().count('"difference stands"') == 5
+            assert shadow.log().count('"difference resolved"') == 5
+            assert shadow.log().count('"difference found"') == 5
             assert shadow.stop(20) == 0
 
         kinds = {(each.verb, each.group, each.resource) for each in audit.of(USER)}

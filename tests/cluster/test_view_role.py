@@ -150,10 +150,13 @@ def test_the_answers_are_those_of_the_table(view: str, places: Places) -> None:
 def test_a_viewer_is_told_that_nodes_were_not_read_and_gets_no_false_alarm(places: Places) -> None:
     result = ask(places.view, "check", "-n", f"{PREFIX}all-well")
     assert result.exit_code == 0, result.output
-    assert "nothing wrong was found in what could be read" in result.output
-    assert "not looked at: nodes: nodes is forbidden" in " ".join(result.output.split())
+    assert "no problems found in the collections that could be read" in result.output
+    assert "unknown: nodes: nodes is forbidden" in " ".join(result.output.split())
     result = ask(places.view, "diff", "-n", f"{PREFIX}all-well")
-    assert (result.exit_code, "nothing would be changed in what could be read" in result.output) == (0, True)
+    assert (result.exit_code, "no changes in the collections that could be read" in result.output) == (
+        0,
+        True,
+    )
 
 
 def test_a_namespace_that_does_not_exist_is_an_error(places: Places) -> None:

@@ -205,7 +205,7 @@ def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> Non
                 "nothing was applied",
             ],
         ),
-        (["up", "-o", "json"], "", ["-o json is for --once"]),
+        (["up", "-o", "json"], "", ["-o json needs --once"]),
         (["up", "--zones", ","], "", ["zones must name at least one zone"]),
         (
             ["serve", "--bind-address", "0.0.0.0"],

@@ -20,7 +20,7 @@ from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, run_virtual
 from aiokube.work_queue import WorkQueue
 from endpointd.cli.assembly import FOLLOWING
-from endpointd.cli.assembly_parts import Begin, Workers
+from endpointd.cli.assembly_parts import StartOnce, Workers
 from endpointd.controllers.endpointslice import controller as slices
 from endpointd.controllers.membership import Membership
 
@@ -112,7 +112,10 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
     workers = Workers(
         Controller("slices", queue, controller.reconcile, 1, clock=clock),
         list(informers),
-        [Begin(membership, begin_membership, pacer), Begin(controller, controller.start_steps, pacer)],
+        [
+            StartOnce(membership, begin_membership, pacer),
+            StartOnce(controller, controller.start_steps, pacer),
+        ],
     )
     manager = Manager(clock=clock, informers=list(informers.values()), gate=election, controllers=[workers])
     stop = asyncio.Event()

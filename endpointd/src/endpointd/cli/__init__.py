@@ -1,1 +1,1 @@
-"""The composition root, one module a command."""
+"""The commands: one module per command, and the assembly of ``endpointd run``."""

@@ -1,4 +1,4 @@
-"""What ``endpointd run`` is made of: an informer for each resource, the controllers, a manager."""
+"""Wires ``endpointd run``: one informer per resource, the controllers and a manager."""
 
 import logging
 import random
@@ -28,7 +28,7 @@ from aiokube.runtime.reflector_settings import ReflectorSettings
 from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.writer import Writer
 from aiokube.work_queue import QueueObserver, WorkQueue
-from endpointd.cli.assembly_parts import AuditPart, Begin, Outlets, Workers, in_one_step
+from endpointd.cli.assembly_parts import AuditRunnable, Observability, StartOnce, Workers, in_one_step
 from endpointd.cli.health import Health
 from endpointd.cli.metrics import Metrics
 from endpointd.cli.run_settings import ElectionSettings, RunSettings
@@ -47,17 +47,22 @@ logger = logging.getLogger(__name__)
 
 ELECTION_COMPONENT = "endpointd"
 FIRST_AUDIT_AFTER_SECONDS = 60.0
-# Pages of a list cost the server half of what the initial events of a watch do, and a start waits for the server.
+# Listing pages costs the server half as much as the initial events of a watch, and start-up time is dominated
+# by the server.
 FOLLOWING = ReflectorSettings(initial="list")
-NO_OUTLETS = Outlets()
+NO_OBSERVABILITY = Observability()
 T = TypeVar("T", bound=KubernetesObject)
 
 
 class Assembly:
-    """Puts the parts together: what no selected controller needs is not watched."""
+    """Builds the program; watches only the resources that the selected controllers need."""
 
     def __init__(
-        self, settings: RunSettings, client: Client, clock: Clock, outlets: Outlets = NO_OUTLETS
+        self,
+        settings: RunSettings,
+        client: Client,
+        clock: Clock,
+        observability: Observability = NO_OBSERVABILITY,
     ) -> None:
         self._settings = settings
         self._client = client
@@ -65,8 +70,8 @@ class Assembly:
         self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
         self._reachability = Reachability(clock=clock, rng=self._rng, server=client.server)
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
-        self._outlets = outlets
-        self._metrics = Metrics(clock) if outlets.listener is not None else None
+        self._observability = observability
+        self._metrics = Metrics(clock) if observability.listener is not None else None
         self._health = Health(clock)
         self._informers: dict[str, Informer[Any]] = {}
         self._workers: list[Runnable] = []
@@ -79,15 +84,15 @@ class Assembly:
             relists=self._relists,
         )
         self._services = self._informer(SERVICES)
-        # What is written is watched: the answers need not repeat it.
-        self._writing = client.metadata_only()
-        self._writer: Writer = self._writing
+        # Our writes also arrive through the watch, so metadata is enough as a response.
+        self._metadata_client = client.metadata_only()
+        self._writer: Writer = self._metadata_client
         self._gate: Runnable | None = None
         self._membership: Membership | None = None
-        self._begin_membership: Begin | None = None
+        self._start_membership: StartOnce | None = None
 
     def elect(self, leases: Client, rules: Rules, settings: ElectionSettings) -> None:
-        """Have nothing written but by the leader; to be called before :meth:`manager`."""
+        """Allow writes only while holding the Lease. Call it before :meth:`manager`."""
         fence = Fence()
         pulse = ElectorPulse(leases, clock=self._clock, retry_seconds=rules.retry_seconds)
         elector = LeaderElector(
@@ -102,47 +107,49 @@ class Assembly:
         )
         self._gate = elector
         self._health.add_election(pulse, elector.statistics)
-        self._writer = FencedWriter(self._writing.guarded(fence.check), fence)
+        self._writer = FencedWriter(self._metadata_client.guarded(fence.check), fence)
         if self._metrics is not None:
             self._metrics.add(elector.families)
 
     def manager(self) -> Manager:
-        """Return the program."""
-        if self._outlets.tracing is not None:
-            self._writer = self._outlets.tracing.writer(self._writer)
+        """Return the assembled program."""
+        if self._observability.tracing is not None:
+            self._writer = self._observability.tracing.writer(self._writer)
         if self._settings.shadow_grace_seconds is None:
             self._add_controllers()
         else:
             self._add_shadow(self._settings.shadow_grace_seconds)
         manager = Manager(
             clock=self._clock,
-            services=[self._events, *self._services_that_tell()],
+            services=[self._events, *self._observability_runnables()],
             informers=list(self._informers.values()),
             gate=self._gate,
-            controllers=[*self._workers, AuditPart(self._auditor)],
+            controllers=[*self._workers, AuditRunnable(self._auditor)],
         )
         self._health.add_manager(manager.statistics)
         return manager
 
-    def _services_that_tell(self) -> list[Runnable]:
-        listener, healthz_listener, secrets, tracing = self._outlets
-        parts: list[Runnable] = [] if tracing is None else [tracing]
+    def _observability_runnables(self) -> list[Runnable]:
+        listener, healthz_listener, secrets, tracing = self._observability
+        runnables: list[Runnable] = [] if tracing is None else [tracing]
         if listener is not None or healthz_listener is not None:
-            parts.append(self._health.heartbeat)
+            runnables.append(self._health.heartbeat)
         live, ready = self._health.live, self._health.ready
         if healthz_listener is not None:
             health = HealthAnswers(live=live, ready=ready)
-            parts.append(Server(healthz_listener, health.answer, clock=self._clock, name="serving-healthz"))
+            runnables.append(
+                Server(healthz_listener, health.answer, clock=self._clock, name="serving-healthz")
+            )
         if self._metrics is not None and listener is not None and secrets is not None:
             self._metrics.add_audit(self._auditor.statistics)
             self._metrics.add_events(self._events.statistics)
             render = RenderLimit(self._metrics.render, self._clock)
             answers = Answers(live=live, ready=ready, metrics=render, admits=secrets.admits)
-            parts.append(Server(listener, answers.answer, secrets=secrets, clock=self._clock))
-        return parts
+            runnables.append(Server(listener, answers.answer, secrets=secrets, clock=self._clock))
+        return runnables
 
     def _add_controllers(self) -> None:
-        if slices.NAME in self._settings.controllers:  # first: an Endpoints must not delay the slices
+        if slices.NAME in self._settings.controllers:  # first: slices must not wait for Endpoints
             self._add_endpoint_slices()
         if endpoints.NAME in self._settings.controllers:
             self._add_endpoints()
@@ -159,7 +166,7 @@ class Assembly:
             mirroring.NAME: "mirroring",
         }
         queue = self._queue(shadow.QUEUE_NAME, slices.RETRY_BACKOFF)
-        part = shadow.Shadow(
+        comparison = shadow.Shadow(
             services=self._services.store,
             pods=self._informer(PODS).store,
             nodes=self._informer(NODES).store,
@@ -180,21 +187,21 @@ class Assembly:
             caches_current_since=self._following_since,
         )
         if self._metrics is not None:
-            self._metrics.add(lambda: shadow_families(part))
+            self._metrics.add(lambda: shadow_families(comparison))
         self._work(
             shadow.NAME,
             queue,
-            part.reconcile,
+            comparison.reconcile,
             1,
             reads=(SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_SLICES),
-            begins=[
-                self._membership_begin(),
-                Begin(self._members(), lambda: in_one_step(part.start), self._pacer),
+            starts=[
+                self._membership_start(),
+                StartOnce(self._members(), lambda: in_one_step(comparison.start), self._pacer),
             ],
         )
 
     def _following_since(self) -> float | None:
-        """Return since when every cache has been following its server, None while one does not."""
+        """Return the time since which every cache has been current, or None if one is not."""
         moments = [informer.statistics().reflector.following_since for informer in self._informers.values()]
         known = [moment for moment in moments if moment is not None]
         return max(known) if len(known) == len(moments) else None
@@ -215,15 +222,15 @@ class Assembly:
         )
         if self._metrics is not None:
             self._metrics.add_rejections(endpoints.NAME, controller.rejections)
-        begin = Begin(controller, controller.start_steps, self._pacer)
-        self._auditor.add(endpoints.NAME, begin)
+        start_once = StartOnce(controller, controller.start_steps, self._pacer)
+        self._auditor.add(endpoints.NAME, start_once)
         self._work(
             endpoints.NAME,
             queue,
             controller.reconcile,
             self._settings.concurrent_endpoint_syncs,
             reads=(SERVICES, PODS, ENDPOINTS),
-            begins=[self._membership_begin(), begin],
+            starts=[self._membership_start(), start_once],
         )
 
     def _add_endpoint_slices(self) -> None:
@@ -254,15 +261,15 @@ class Assembly:
         )
         if self._metrics is not None:
             self._metrics.add_rejections(slices.NAME, controller.rejections)
-        begin = Begin(controller, controller.start_steps, self._pacer)
-        self._auditor.add(slices.NAME, begin)
+        start_once = StartOnce(controller, controller.start_steps, self._pacer)
+        self._auditor.add(slices.NAME, start_once)
         self._work(
             slices.NAME,
             queue,
             controller.reconcile,
             self._settings.concurrent_service_endpoint_syncs,
             reads=(SERVICES, PODS, NODES, ENDPOINT_SLICES),
-            begins=[self._membership_begin(), begin],
+            starts=[self._membership_start(), start_once],
         )
 
     def _add_mirroring(self) -> None:
@@ -286,19 +293,19 @@ class Assembly:
             observer=observer,
             relists=self._relists,
         )
-        begin = Begin(controller, controller.start_steps, self._pacer)
-        self._auditor.add(mirroring.NAME, begin)
+        start_once = StartOnce(controller, controller.start_steps, self._pacer)
+        self._auditor.add(mirroring.NAME, start_once)
         self._work(
             mirroring.NAME,
             queue,
             controller.reconcile,
             self._settings.mirroring_concurrent_syncs,
             reads=(SERVICES, ENDPOINTS, ENDPOINT_SLICES),
-            begins=[begin],
+            starts=[start_once],
         )
 
     def _logging_writer(self, controller: str) -> Writer:
-        """Return the writer of a controller, which logs what it writes where that is asked for."""
+        """Return the writer of a controller; with -v=2 or higher it logs every write."""
         if not is_logged():
             return self._writer
         changes = ChangeTimes(self._clock)
@@ -316,7 +323,7 @@ class Assembly:
         return LoggingWriter(self._writer, controller, self._clock, changes, stored)
 
     def _members(self) -> Membership:
-        """Return the one membership; the first who asks has pods watched."""
+        """Return the shared membership index, and create it on first use, which adds an informer for pods."""
         if self._membership is None:
             pods = self._informer(PODS)
             membership = self._membership = Membership(self._services.store, pods.store)
@@ -326,18 +333,18 @@ class Assembly:
                 pods.store.subscribe(membership.pod_changed)
                 yield from membership.start_steps()
 
-            self._begin_membership = Begin(membership, start, self._pacer)
-            self._auditor.add("membership", self._begin_membership)
+            self._start_membership = StartOnce(membership, start, self._pacer)
+            self._auditor.add("membership", self._start_membership)
         return self._membership
 
-    def _membership_begin(self) -> Begin:
+    def _membership_start(self) -> StartOnce:
         self._members()
-        if self._begin_membership is None:
-            raise RuntimeError("there is no membership")
-        return self._begin_membership
+        if self._start_membership is None:
+            raise RuntimeError("the membership index has no start step")
+        return self._start_membership
 
     def _informer(self, resource: Resource[T]) -> Informer[T]:
-        """Return the one informer of a resource; the first who asks has it watched."""
+        """Return the shared informer of a resource, and create it on first use."""
         known = self._informers.get(resource.full_name)
         if known is not None:
             return known
@@ -360,8 +367,8 @@ class Assembly:
     def _queue(self, name: str, backoff: ExponentialBackoff) -> WorkQueue[ObjectKey]:
         times = QueueTimes() if self._metrics is not None else None
         observer: QueueObserver | None = times
-        if self._outlets.tracing is not None:
-            observer = self._outlets.tracing.queue_observer(times)
+        if self._observability.tracing is not None:
+            observer = self._observability.tracing.queue_observer(times)
         queue: WorkQueue[ObjectKey] = WorkQueue(
             name, clock=self._clock, limiter=RetryLimiter(backoff, rng=self._rng), observer=observer
         )
@@ -377,7 +384,7 @@ class Assembly:
         workers: int,
         *,
         reads: Collection[Resource[Any]],
-        begins: Collection[Begin],
+        starts: Collection[StartOnce],
     ) -> None:
         controller = Controller(
             name,
@@ -385,9 +392,9 @@ class Assembly:
             reconcile,
             workers,
             clock=self._clock,
-            observer=self._outlets.tracing,
+            observer=self._observability.tracing,
             reachability=self._reachability,
             pacer=self._pacer,
         )
         self._health.add_controller(controller)
-        self._workers.append(Workers(controller, [resource.full_name for resource in reads], begins))
+        self._workers.append(Workers(controller, [resource.full_name for resource in reads], starts))

@@ -1,4 +1,4 @@
-"""The small parts of an assembly: what begins when, what needs which cache, what tells others."""
+"""Small pieces of an assembly: start-once state, workers with their caches, the audit, observability."""
 
 import asyncio
 import gc
@@ -14,8 +14,8 @@ from endpointd.cli.tracing import Tracing
 from endpointd.controllers.audit import Audited, Auditor
 
 
-class Outlets(NamedTuple):
-    """What tells others how the program is: nothing, unless asked for."""
+class Observability(NamedTuple):
+    """The listener, secrets and tracing of a program; None switches each off."""
 
     listener: socket.socket | None = None
     healthz_listener: socket.socket | None = None
@@ -23,35 +23,35 @@ class Outlets(NamedTuple):
     tracing: Tracing | None = None
 
 
-_NO_OUTLETS = Outlets()
+_NO_OUTLETS = Observability()
 
 
-def in_one_step(begin: Callable[[], None]) -> Steps[None]:
-    """Return work that is done in one step."""
-    begin()
+def in_one_step(build: Callable[[], None]) -> Steps[None]:
+    """Return a one-step generator that calls ``build``."""
+    build()
     yield 1
 
 
-class Begin:
-    """State that is built from the caches once they are complete, once; the audit leaves it alone until then."""
+class StartOnce:
+    """State built once, when its caches have synced. The audit skips it until then."""
 
-    def __init__(self, audited: Audited, begin: Callable[[], Steps[None]], pacer: LoopPacer) -> None:
+    def __init__(self, audited: Audited, build: Callable[[], Steps[None]], pacer: LoopPacer) -> None:
         self._audited = audited
-        self._begin = begin
+        self._build = build
         self._pacer = pacer
         self._lock = asyncio.Lock()
-        self._has_begun = False
+        self._is_built = False
 
     async def __call__(self) -> None:
-        """Build the state, unless that was done before; return once it is complete."""
+        """Build the state unless it has been built, and return when it is complete."""
         async with self._lock:
-            if not self._has_begun:
-                await self._pacer.run(self._begin())
-                self._has_begun = True
+            if not self._is_built:
+                await self._pacer.run(self._build())
+                self._is_built = True
 
     def audited_keys(self) -> Collection[ObjectKey]:
-        """Return the keys to audit: none before the beginning."""
-        return self._audited.audited_keys() if self._has_begun else ()
+        """Return the keys to audit, or none before the state is built."""
+        return self._audited.audited_keys() if self._is_built else ()
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
         """Audit one key."""
@@ -59,30 +59,30 @@ class Begin:
 
 
 class Workers:
-    """A controller's workers, for which those caches alone are needed that it reads."""
+    """A controller's workers, which wait only for the caches that the controller reads."""
 
     def __init__(
-        self, controller: Controller[ObjectKey], informers: Collection[str], begins: Collection[Begin]
+        self, controller: Controller[ObjectKey], informers: Collection[str], starts: Collection[StartOnce]
     ) -> None:
         self._controller = controller
-        self._begins = begins
+        self._starts = starts
         self.name = controller.name
         self.needed_informers = informers
 
     async def run(self) -> None:
-        """Begin what has not begun, then work until stopped."""
-        for begin in self._begins:
-            await begin()
+        """Build the state, then run the workers until stopped."""
+        for build in self._starts:
+            await build()
         gc.freeze()
         await self._controller.run()
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
-        """Stop as the controller does."""
+        """Stop the controller."""
         return await self._controller.stop(grace_seconds)
 
 
-class AuditPart:
-    """The audit, which needs no cache: what has not begun is left alone."""
+class AuditRunnable:
+    """Runs the audit. It waits for no cache, because it skips state that has not been built."""
 
     name = Auditor.name
     needed_informers: Collection[str] = ()
@@ -91,5 +91,5 @@ class AuditPart:
         self._auditor = auditor
 
     async def run(self) -> None:
-        """Audit for as long as it is not cancelled."""
+        """Audit until cancelled."""
         await self._auditor.run()

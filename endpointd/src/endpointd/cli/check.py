@@ -1,11 +1,11 @@
-"""``endpointd check``: what is wrong in a cluster, or in manifests."""
+"""``endpointd check``: find problems in a cluster or in manifests."""
 
 import click
 import msgspec
 
 from endpointd.cli.query_options import (
-    CannotAskError,
     Query,
+    QueryError,
     Source,
     answer,
     cluster_options,
@@ -32,27 +32,27 @@ def check(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Find services that cannot receive traffic, and Endpoints and EndpointSlices that are not what they should be.
+    """Find services that cannot receive traffic, and Endpoints and EndpointSlices with wrong content.
 
-    Exit code 0: nothing is wrong, 1: something is, 2: it could not be looked at, or nothing wrong was found but the
-    EndpointSlices could not be read. Writes nothing.
+    Exit code 0: no problems, 1: problems found, 2: the cluster or files could not be read, or no problems
+    were found but the EndpointSlices could not be read. Writes nothing.
     """
     from endpointd.diagnose.changes import Settings
     from endpointd.diagnose.check import Report
-    from endpointd.diagnose.check import check as check_world
+    from endpointd.diagnose.check import check as check_index
     from endpointd.diagnose.check_text import report_text
     from endpointd.diagnose.snapshot import ClusterIndex
 
     query = Query(kubeconfig, context, namespace, filename, all_namespaces)
     settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
 
-    async def look(source: Source) -> tuple[Report, bool]:
-        world = ClusterIndex(await source.snapshot(scope(query, source)))
-        if not world.could_read("pods") and not world.could_read("endpointslices"):
-            raise CannotAskError("there are neither pods nor EndpointSlices to look at: nothing can be said")
-        return check_world(world, settings), source.is_cluster
+    async def read(source: Source) -> tuple[Report, bool]:
+        index = ClusterIndex(await source.snapshot(scope(query, source)))
+        if not index.could_read("pods") and not index.could_read("endpointslices"):
+            raise QueryError("neither pods nor EndpointSlices could be read, so nothing can be checked")
+        return check_index(index, settings), source.is_cluster
 
-    report, is_cluster = answer(query, look)
+    report, is_cluster = answer(query, read)
     if output == "text":
         click.echo(report_text(report, style_of_terminal()), nl=False)
     else:
@@ -60,4 +60,4 @@ def check(
     if not report.is_healthy:
         raise SystemExit(EXIT_FOUND)
     if is_cluster and not report.is_publication_known:
-        raise CannotAskError("EndpointSlices could not be read, so it is unknown whether they are right")
+        raise QueryError("EndpointSlices could not be read, so it is unknown whether they are correct")

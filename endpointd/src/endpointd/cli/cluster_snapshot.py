@@ -1,4 +1,4 @@
-"""A snapshot of a cluster, read from its API server or from files. What could not be read is unknown, never empty."""
+"""Read a snapshot of a cluster from its API server or from files. An unreadable collection is unknown, never empty."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -26,22 +26,23 @@ from endpointd.diagnose.snapshot import Snapshot, Unread
 T = TypeVar("T", bound=KubernetesObject)
 
 _PAGE = 2000
-_MOST_EVENTS_READ = 50
+_MAX_EVENTS_PER_POD = 50
 
 
 async def read_cluster(
     client: Client, namespace: str = "", *, details: bool = False, also: ObjectKey | None = None
 ) -> Snapshot:
-    """Read what Services depend on: of one namespace, of all where it is ``""``; nodes always all.
+    """Read the objects that Services depend on, in one namespace or in all (``""``), and all nodes.
 
-    The collections are read side by side, so they are not of one moment: where something is changing, a second look tells.
-    What the server forbids is noted in ``unread``; pods and services have to be readable. ``also`` is one more pod, of
-    another namespace. Raises :class:`aiokube.client.errors.ApiError` and its transport relatives otherwise.
+    The collections are read concurrently, so they may be of different moments; while objects change, a second
+    read can differ. Forbidden collections are listed in ``unread``, except pods and services, which must be
+    readable. ``also`` is one more pod, in another namespace. Raises :class:`aiokube.client.errors.ApiError`
+    and transport errors.
     """
     unread: list[Unread] = []
     reading: Any = PODS_WITH_DETAILS if details else PODS
     async with asyncio.TaskGroup() as group:
-        # Failures are raised when all have ended: a request that is cut off leaves its connection half closed.
+        # Errors are raised after all requests end: cancelling a request leaves its connection half closed.
         pods = group.create_task(_tried(_list(client, reading, namespace)), name="pods")
         services = group.create_task(_tried(_list(client, SERVICES, namespace)), name="services")
         nodes = group.create_task(_tried(_optional(client, NODES, "", unread)), name="nodes")
@@ -66,7 +67,7 @@ async def read_cluster(
 
 
 async def read_events(client: Client, pods: Iterable[ObjectKey]) -> tuple[Event, ...]:
-    """Return the Events of some pods, as far as they can be read."""
+    """Return the Events of some pods; pods whose Events cannot be read are skipped."""
 
     async def of_pod(key: ObjectKey) -> tuple[Event, ...]:
         try:
@@ -74,7 +75,7 @@ async def read_events(client: Client, pods: Iterable[ObjectKey]) -> tuple[Event,
                 EVENTS,
                 namespace=key.namespace,
                 field_selector=f"involvedObject.name={key.name}",
-                limit=_MOST_EVENTS_READ,
+                limit=_MAX_EVENTS_PER_POD,
             )
         except (ForbiddenError, NotFoundError):
             return ()
@@ -86,7 +87,7 @@ async def read_events(client: Client, pods: Iterable[ObjectKey]) -> tuple[Event,
 
 
 async def namespaces_with(client: Client, resource: Resource[Any], name: str) -> list[str]:
-    """Return the namespaces that have an object of this name; none where it may not be asked."""
+    """Return the namespaces with an object of this name, or none if they cannot be listed."""
     try:
         page = await client.list_page(resource, field_selector=f"metadata.name={name}", limit=_PAGE)
     except ClientError:
@@ -95,7 +96,7 @@ async def namespaces_with(client: Client, resource: Resource[Any], name: str) ->
 
 
 async def namespace_names(client: Client, wanted: str) -> list[str] | None:
-    """Return the names of all namespaces, None where ``wanted`` is one of them or it may not be asked."""
+    """Return all namespace names, or None if ``wanted`` exists or cannot be read."""
     try:
         await client.request("GET", f"/api/v1/namespaces/{wanted}")
     except NotFoundError:
@@ -168,18 +169,18 @@ _KINDS: dict[tuple[str, str], tuple[Resource[Any], str]] = {
 def snapshot_of(
     manifests: Sequence[Manifest], *, default_namespace: str = "default", is_complete: bool = True
 ) -> Snapshot:
-    """Return what manifests hold, as ``kubectl get -o yaml`` writes them, as a snapshot; other kinds are passed over.
+    """Return manifests, as printed by ``kubectl get -o yaml``, as a snapshot; other kinds are ignored.
 
-    Files show a part of a cluster: unless ``is_complete``, a kind of which they have no object is unknown, and where they
-    have workloads and no pods, pods are made from the templates. Raises :class:`ManifestError` for an object that is not of
-    its kind's shape.
+    Files show part of a cluster: unless ``is_complete``, a kind without any object is unknown, and if there
+    are workloads but no pods, pods are made from the templates. Raises :class:`ManifestError` for an object
+    that does not match its kind's schema.
     """
     found: dict[str, list[Any]] = {field: [] for _, field in _KINDS.values()}
-    assumed = ""
+    assumption = ""
     if not is_complete and not any(one.kind == "Pod" for one in manifests):
         made = _pods_of_workloads(manifests, default_namespace)
         if made:
-            assumed = "there are no pods: those of the workloads' templates are used, as if they were ready"
+            assumption = "no pods in the files: assuming ready pods from the workloads' templates"
             manifests = [*manifests, *made]
     for manifest in manifests:
         entry = _KINDS.get((manifest.api_version, manifest.kind))
@@ -190,10 +191,10 @@ def snapshot_of(
         if manifest.kind != "Node":
             metadata.setdefault("namespace", default_namespace)
         metadata.setdefault("uid", f"{manifest.kind.lower()}-{metadata.get('namespace', '')}-{manifest.name}")
-        whole = {**manifest.document, "metadata": metadata}
+        document_with_metadata = {**manifest.document, "metadata": metadata}
         if manifest.kind == "Service" and not is_complete:
-            whole = _as_stored(whole, manifest)
-        document = msgspec.json.encode(whole)
+            document_with_metadata = _as_stored(document_with_metadata, manifest)
+        document = msgspec.json.encode(document_with_metadata)
         try:
             found[field].append(resource.decode(document))
         except msgspec.ValidationError as error:
@@ -208,12 +209,12 @@ def snapshot_of(
         details=tuple(one.details for one in found["pods"]),
         events=tuple(found["events"]),
         unread=unread,
-        assumed=assumed,
+        assumed=assumption,
     )
 
 
 def _as_stored(service: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
-    """Return a service as a server would store it: one that has not been on a server has no family and no address yet."""
+    """Return a service as a server would store it: a manifest lacks IP families and a cluster IP."""
     spec = service.get("spec") or {}
     try:
         if spec.get("clusterIP") or spec.get("ipFamilies"):
@@ -224,7 +225,7 @@ def _as_stored(service: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
 
 
 def _unread(found: dict[str, list[Any]]) -> tuple[Unread, ...]:
-    """Return the kinds that the files do not show. Endpoints written by hand do not show what the controllers wrote."""
+    """Return the kinds that the files lack. Hand-written Endpoints do not show the controllers' output."""
     selecting = {service.metadata.key for service in found["services"] if service.selector}
     written = {
         "endpoints": any(item.metadata.key in selecting for item in found["endpoints"]),
@@ -242,7 +243,7 @@ def _unread(found: dict[str, list[Any]]) -> tuple[Unread, ...]:
             unread.append(Unread(resource.plural, f"the files have no {resource.kind}"))
         elif selecting and not written.get(field, True):
             unread.append(
-                Unread(resource.plural, f"the files have no {resource.kind} of a service with a selector")
+                Unread(resource.plural, f"the files have no {resource.kind} for any service with a selector")
             )
     return tuple(unread)
 
@@ -251,14 +252,14 @@ def _pods_of_workloads(manifests: Sequence[Manifest], default_namespace: str) ->
     workloads = [one for one in manifests if one.kind in WORKLOADS]
     if not workloads:
         return []
-    offline = OfflineSettings(default_namespace=default_namespace, most_pods_each=1)
+    offline = OfflineSettings(default_namespace=default_namespace, max_pods_per_workload=1)
     try:
         documents = complete([one.document for one in workloads], offline)
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise ManifestError(
-            f"{workloads[0].source}: a workload is not of its kind's shape: {error}"
+            f"{workloads[0].source}: a workload does not match its kind's schema: {error}"
         ) from error
     made = [document for document in documents if document["kind"] == "Pod"]
     for document in made:
-        document["spec"].pop("nodeName", None)  # there are no nodes either
+        document["spec"].pop("nodeName", None)  # the nodes are unknown, too
     return [Manifest(document, workloads[0].source, workloads[0].line) for document in made]

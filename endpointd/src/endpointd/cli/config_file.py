@@ -1,4 +1,4 @@
-"""The file of ``--config``: what the flags say, in one place, with each mistake told by its line and path."""
+"""Read the file of ``--config``, which holds the flags' values, and report every mistake with line and path."""
 
 import difflib
 from pathlib import Path
@@ -15,24 +15,24 @@ KIND = "EndpointdConfiguration"
 _LIMITS = Limits(max_bytes=1024 * 1024)
 _HEADER = {"apiVersion": API_VERSION, "kind": KIND}
 _WORDS: dict[Kind, str] = {
-    "string": "a text",
+    "string": "a string",
     "duration": "a duration, such as 15s or 1m30s",
     "boolean": "true or false",
     "integer": "a whole number",
     "number": "a number",
-    "list": "a list of texts",
+    "list": "a list of strings",
 }
 
 
 class ConfigFileError(Exception):
-    """The file cannot be used; each line of the text names file and line, and says what is wrong and what would be right."""
+    """The file is unusable. Each line of the text names file and line, the problem and the fix."""
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
-    """Return what the file sets, by the names of :data:`endpointd.cli.options.SETTINGS`; checked, but not converted.
+    """Return the file's values by the names of :data:`endpointd.cli.options.SETTINGS`; validated, not converted.
 
-    Keys that nobody knows, values of the wrong type or out of range, and headers of another kind are refused, all of them
-    at once. Raises :class:`ConfigFileError`.
+    Reports all unknown keys, values of a wrong type or out of range, and wrong headers together. Raises
+    :class:`ConfigFileError`.
     """
     document = _parse(path)
     problems = [(line, f"{key} is set twice") for line, key in document.duplicates]
@@ -42,16 +42,16 @@ def read_config_file(path: Path) -> dict[str, Any]:
         setting = BY_KEY.get(key)
         if key in _HEADER:
             if value != _HEADER[key]:
-                problems.append((line, f"{key} has to be {_HEADER[key]}, not {_shown(value)}"))
+                problems.append((line, f"{key} must be {_HEADER[key]}, not {_shown(value)}"))
         elif setting is None:
-            problems.append((line, f"no such field: {key}{_nearest(key)}"))
+            problems.append((line, f"unknown field {key}{_nearest(key)}"))
         else:
             problem = _problem(setting, value)
             if problem:
                 problems.append((line, f"{key}: {problem}"))
             values[setting.name] = str(value) if setting.kind == "duration" else value
     missing = (key for key in _HEADER if key not in document.value)
-    problems += [(1, f"{key} is missing: it has to be {_HEADER[key]}") for key in missing]
+    problems += [(1, f"{key} is missing: it must be {_HEADER[key]}") for key in missing]
     if problems:
         raise ConfigFileError("\n".join(f"{path}:{line}: {text}" for line, text in sorted(problems)))
     return values
@@ -70,19 +70,19 @@ def _parse(path: Path) -> Document:
         raise ConfigFileError(f"{path}{line}: {error.problem}") from error
     if not isinstance(document.value, dict):
         raise ConfigFileError(
-            f"{path}:1: there have to be fields: apiVersion: {API_VERSION}, kind: {KIND}, …"
+            f"{path}:1: the file must be a mapping that starts with apiVersion: {API_VERSION}, kind: {KIND}"
         )
     return document
 
 
 def _problem(setting: Setting, value: Any) -> str:
-    """Return what is wrong with a value, as the flag would see it; ``""`` if nothing is."""
+    """Return the problem that the flag would report for this value, or ``""``."""
     if setting.kind == "list" and isinstance(value, list):
         for number, item in enumerate(value):
             if not isinstance(item, str):
-                return f"[{number}] has to be a text, not {_shown(item)}"
+                return f"[{number}] must be a string, not {_shown(item)}"
     if not _is_of(setting.kind, value):
-        return f"has to be {_WORDS[setting.kind]}, not {_shown(value)}"
+        return f"must be {_WORDS[setting.kind]}, not {_shown(value)}"
     option = setting.option()
     context = click.Context(click.Command("run"))
     try:
@@ -121,7 +121,7 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(key: str) -> str:
-    """Return the known key that was meant, most likely; a flag's name finds its key, too."""
+    """Return a hint with the most similar key; also matches flag spellings."""
     known = [*BY_KEY, *_HEADER]
     by_letters = {name.lower(): name for name in known}
     plain = key.lower().replace("-", "").replace("_", "")

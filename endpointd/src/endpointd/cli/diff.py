@@ -3,8 +3,8 @@
 import click
 
 from endpointd.cli.query_options import (
-    CannotAskError,
     Query,
+    QueryError,
     Source,
     answer,
     cluster_options,
@@ -34,7 +34,7 @@ def diff(
 ) -> None:
     """Show every object that endpointd would create, update or delete if it ran now, field by field. Writes nothing.
 
-    Exit code 0: it would change nothing, 1: it would, 2: it could not be found out.
+    Exit code 0: no changes, 1: changes, 2: unknown, because the cluster or files could not be read.
     """
     from endpointd.diagnose.changes import Settings, changes_of_all
     from endpointd.diagnose.changes_text import as_builtins, changes_text
@@ -42,13 +42,13 @@ def diff(
 
     query = Query(kubeconfig, context, namespace, filename, all_namespaces)
 
-    async def look(source: Source) -> Snapshot:
+    async def read(source: Source) -> Snapshot:
         return await source.snapshot(scope(query, source))
 
-    snapshot = answer(query, look)
+    snapshot = answer(query, read)
     settings = Settings(max_endpoints_per_slice=max_endpoints_per_slice)
-    world = ClusterIndex(snapshot)
-    changes = list(changes_of_all(world, settings))
+    index = ClusterIndex(snapshot)
+    changes = list(changes_of_all(index, settings))
     style = style_of_terminal()
     if output == "text":
         is_known = not snapshot.unread
@@ -56,14 +56,14 @@ def diff(
     else:
         print_structured(as_builtins(changes), output)
     lines = [
-        f"not looked at: {unread.resource}: {unread.why}; nothing is proposed that depends on them"
+        f"unknown: {unread.resource}: {unread.why}; changes that depend on them are not shown"
         for unread in snapshot.unread
     ]
     click.echo(style.page(lines), nl=False, err=True)
     if changes:
         raise SystemExit(EXIT_DIFFERENT)
-    if not world.could_read("endpointslices"):
-        raise CannotAskError(
+    if not index.could_read("endpointslices"):
+        raise QueryError(
             "EndpointSlices could not be read, so it is unknown what would change"
             + ("; endpointd plan shows what manifests will have" if filename else "")
         )

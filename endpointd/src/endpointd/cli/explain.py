@@ -11,8 +11,8 @@ import msgspec
 from aiokube.api.meta import ObjectKey
 from aiokube.clock import SystemClock
 from endpointd.cli.query_options import (
-    CannotAskError,
     Query,
+    QueryError,
     Source,
     answer,
     cluster_options,
@@ -24,16 +24,16 @@ from endpointd.cli.query_options import (
 _SERVICE_WORDS = ("service", "services", "svc")
 _POD_WORDS = ("pod", "pods", "po")
 _WATCH_SECONDS = 2.0
-_MOST_PODS_WITH_EVENTS = 8
+_MAX_PODS_WITH_EVENTS = 8
 
 
 class _ExplainGroup(click.Group):
-    """Takes ``svc NAME``, ``svc/NAME`` and ``pod/NAME`` as kubectl does."""
+    """Accepts ``svc NAME``, ``svc/NAME`` and ``pod/NAME``, as kubectl does."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of a resource, written with a blank or a slash."""
+        """Return the command of a resource, written with a space or a slash."""
         word, slash, rest = args[0].partition("/")
         for words, name in ((_SERVICE_WORDS, "service"), (_POD_WORDS, "pod")):
             if word in words:
@@ -43,11 +43,13 @@ class _ExplainGroup(click.Group):
 
 @click.group(cls=_ExplainGroup)
 def explain() -> None:
-    """Say why something is as it is: ``explain service NAME``, ``explain pod NAME``, also as svc/NAME and pod/NAME."""
+    """Explain a service or pod: ``explain service NAME``, ``explain pod NAME``, also svc/NAME and pod/NAME."""
 
 
-_all_namespaces_option = click.option("-A", "--all-namespaces", is_flag=True, help="Look at all namespaces.")
-_watch_option = click.option("-w", "--watch", is_flag=True, help="Print again whenever the answer changes.")
+_all_namespaces_option = click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Explain the services of all namespaces."
+)
+_watch_option = click.option("-w", "--watch", is_flag=True, help="Print again when the result changes.")
 
 
 @explain.command("service")
@@ -56,7 +58,7 @@ _watch_option = click.option("-w", "--watch", is_flag=True, help="Print again wh
     "--pod",
     default="",
     metavar="[NAMESPACE/]POD",
-    help="Explain this pod alone, however far it is from the service.",
+    help="Explain only this pod, even if it is unrelated to the service.",
 )
 @_all_namespaces_option
 @_watch_option
@@ -73,18 +75,19 @@ def service(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Say of each pod near a service whether it is in, where, and why (not). Without a name: a line for every service.
+    """Explain for each pod near a service whether it is included, in which slice, and why. Without a name: one line per service.
 
-    Near are the pods it selects, those its slices publish, and those whose labels nearly match. Needs to list pods and
-    services; nodes, endpoints and endpointslices as far as they can be read. With -f it reads files instead of a cluster.
+    Near pods are those that the service selects, that its slices publish, or whose labels nearly match. Needs
+    permission to list pods and services; uses nodes, endpoints and endpointslices if it can read them. With
+    -f it reads files instead of a cluster.
     """
     query = Query(kubeconfig, context, namespace, filename, all_namespaces)
     if not name:
-        _tell(query, lambda source: _all_services(source, query), output, watch=watch)
+        _print(query, lambda source: _all_services(source, query), output, watch=watch)
         return
     if all_namespaces:
-        raise click.UsageError("--all-namespaces is for all services: leave out the name")
-    _tell(query, lambda source: _one_service(source, query, name, pod), output, watch=watch)
+        raise click.UsageError("--all-namespaces explains all services: omit the name")
+    _print(query, lambda source: _one_service(source, query, name, pod), output, watch=watch)
 
 
 @explain.command("pod")
@@ -101,17 +104,17 @@ def pod_command(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Say which services select a pod, which nearly do, and what keeps it out of each."""
+    """List the services that select a pod or nearly do, and what keeps the pod out of each."""
     query = Query(kubeconfig, context, namespace, filename)
-    _tell(query, lambda source: _one_pod(source, query, name), output, watch=watch)
+    _print(query, lambda source: _one_pod(source, query, name), output, watch=watch)
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What is found, for programs and for people."""
+    """A result, for programs and for people."""
 
     value: Any
     text: Callable[[Any], str]
-    """Of a style, the page."""
+    """Renders the page in a style."""
     wide: Callable[[Any], str]
 
 
@@ -121,19 +124,19 @@ async def _one_service(source: Source, query: Query, name: str, pod: str) -> _An
     from endpointd.diagnose.text import grouped, service_text
 
     key = _key(name, query.namespace, source)
-    asked = _key(pod, "", source, key.namespace) if pod else None
-    elsewhere = asked if asked is not None and asked.namespace != key.namespace else None
-    world = ClusterIndex(await source.snapshot(key.namespace, also=elsewhere))
+    pod_key = _key(pod, "", source, key.namespace) if pod else None
+    other_namespace_pod = pod_key if pod_key is not None and pod_key.namespace != key.namespace else None
+    index = ClusterIndex(await source.snapshot(key.namespace, also=other_namespace_pod))
     try:
-        found = explain_service(world, key, SystemClock().wall(), pod=asked)
+        found = explain_service(index, key, SystemClock().wall(), pod=pod_key)
     except NotFoundError as error:
         raise await _not_found(source, error) from error
-    troubled = [
+    pods_with_problems = [
         group.example.key
         for group in grouped(found.pods)
         if any(reason.weight != "note" for reason in group.example.reasons)
     ]
-    found = with_events(found, await source.events(troubled[:_MOST_PODS_WITH_EVENTS]))
+    found = with_events(found, await source.events(pods_with_problems[:_MAX_PODS_WITH_EVENTS]))
     return _Answer(
         found,
         lambda style: service_text(found, style),
@@ -147,10 +150,10 @@ async def _all_services(source: Source, query: Query) -> _Answer:
     from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.text import services_text
 
-    world = ClusterIndex(await source.snapshot(scope(query, source)))
+    index = ClusterIndex(await source.snapshot(scope(query, source)))
     now = SystemClock().wall()
-    keys = sorted(service.metadata.key for service in world.services.values())
-    found = [explain_service(world, key, now) for key in keys]
+    keys = sorted(service.metadata.key for service in index.services.values())
+    found = [explain_service(index, key, now) for key in keys]
     return _Answer(
         found, lambda style: services_text(found, style), lambda style: services_text(found, style)
     )
@@ -162,12 +165,12 @@ async def _one_pod(source: Source, query: Query, name: str) -> _Answer:
     from endpointd.diagnose.text import pod_text
 
     key = _key(name, query.namespace, source)
-    world = ClusterIndex(await source.snapshot(key.namespace))
-    near = services_near(world, key)
-    if world.pods.get(key) is None and not near:
-        raise await _not_found(source, NotFoundError("pod", key, *similar(key, world.pods.values())))
+    index = ClusterIndex(await source.snapshot(key.namespace))
+    near = services_near(index, key)
+    if index.pods.get(key) is None and not near:
+        raise await _not_found(source, NotFoundError("pod", key, *similar(key, index.pods.values())))
     now = SystemClock().wall()
-    found = [explain_service(world, one, now, pod=key) for one in near]
+    found = [explain_service(index, one, now, pod=key) for one in near]
     events = await source.events([key])
     found = [with_events(one, events) for one in found]
 
@@ -177,22 +180,24 @@ async def _one_pod(source: Source, query: Query, name: str) -> _Answer:
     return _Answer(found, text, text)
 
 
-async def _not_found(source: Source, error: Any) -> CannotAskError:
-    """Return the error with the namespaces that have such an object, where it has no hint yet."""
+async def _not_found(source: Source, error: Any) -> QueryError:
+    """Return the error, with the namespaces that have such an object if it has no hint yet."""
     hint = ""
     if not error.has_hint:
         namespaces = await source.namespaces_with(error.kind, error.key.name)
-        hint = f"; there is one in namespace {', '.join(namespaces[:5])}" if namespaces else ""
-    return CannotAskError(f"{error}{hint}")
+        hint = f"; found in namespace {', '.join(namespaces[:5])}" if namespaces else ""
+    return QueryError(f"{error}{hint}")
 
 
-def _tell(query: Query, ask: Callable[[Source], Awaitable[_Answer]], output: str, *, watch: bool) -> None:
+def _print(
+    query: Query, run_query: Callable[[Source], Awaitable[_Answer]], output: str, *, watch: bool
+) -> None:
     if watch and (output not in ("text", "wide") or query.files):
-        raise click.UsageError("--watch is for a cluster, and for -o text and wide")
+        raise click.UsageError("--watch needs a cluster, and -o text or wide")
     if watch:
-        answer(query, lambda source: _watch(source, ask, output), is_single=False)
+        answer(query, lambda source: _watch(source, run_query, output), is_single=False)
         return
-    found = answer(query, ask)
+    found = answer(query, run_query)
     if output in ("text", "wide"):
         click.echo(_page(found, output), nl=False)
     else:
@@ -204,13 +209,13 @@ def _page(found: _Answer, output: str) -> str:
     return found.wide(style) if output == "wide" else found.text(style)
 
 
-async def _watch(source: Source, ask: Callable[[Source], Awaitable[_Answer]], output: str) -> None:
-    """Ask again and again; print what differs from the last answer, on a terminal in its place."""
+async def _watch(source: Source, run_query: Callable[[Source], Awaitable[_Answer]], output: str) -> None:
+    """Repeat the query; print each changed result, on a terminal over the previous one."""
     last = ""
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() else ""
     try:
         while True:
-            page = _page(await ask(source), output)
+            page = _page(await run_query(source), output)
             if page != last:
                 click.echo(f"{clear}{page}" if clear or not last else f"\n{page}", nl=False)
                 last = page
@@ -222,14 +227,12 @@ async def _watch(source: Source, ask: Callable[[Source], Awaitable[_Answer]], ou
 def _key(name: str, namespace: str, source: Source, default: str = "") -> ObjectKey:
     first, slash, last = name.partition("/")
     if slash and namespace and namespace != first:
-        raise click.UsageError(
-            f"{name} is in namespace {first}, and --namespace says {namespace}: which one is it?"
-        )
+        raise click.UsageError(f"{name} conflicts with --namespace {namespace}: name one namespace")
     key = (
         ObjectKey(first, last)
         if slash
         else ObjectKey(namespace or default or source.default_namespace, first)
     )
     if not key.name or not key.namespace or "/" in key.name:
-        raise click.UsageError(f"{name!r} is no name: write NAME or NAMESPACE/NAME")
+        raise click.UsageError(f"{name!r} is not a name: write NAME or NAMESPACE/NAME")
     return key

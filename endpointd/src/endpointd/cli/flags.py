@@ -1,4 +1,4 @@
-"""Flags as kube-controller-manager spells them: durations, booleans, ranges, names of controllers."""
+"""Flag types with kube-controller-manager's syntax: durations, booleans, ranges, controller names."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _LONGEST_SECONDS = 2**63 / 1e9
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration as Go's ``time.ParseDuration`` reads it: ``0s``, ``500ms``, ``1m30s``, ``-5s``.
+    """Return the seconds of a duration in Go's ``time.ParseDuration`` syntax: ``0s``, ``500ms``, ``1m30s``, ``-5s``.
 
     Raises ``ValueError`` where Go returns an error.
     """
@@ -41,12 +41,12 @@ def parse_duration(text: str) -> float:
             f"{text!r} is not a duration: write a number with a unit, such as 0s, 500ms or 1m30s"
         )
     if seconds >= _LONGEST_SECONDS:
-        raise ValueError(f"{text!r} is too long: a duration ends at 292 years")
+        raise ValueError(f"{text!r} is too long: the maximum is 292 years")
     return -seconds if text.startswith("-") else seconds
 
 
 class Duration(click.ParamType[float]):
-    """A duration as Go writes it; its value is in seconds."""
+    """A duration in Go's syntax; its value is in seconds."""
 
     name = "duration"
 
@@ -54,7 +54,7 @@ class Duration(click.ParamType[float]):
         self._may_be_negative = may_be_negative
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the text."""
+        """Parse the text."""
         if isinstance(value, float):
             return value
         try:
@@ -62,17 +62,17 @@ class Duration(click.ParamType[float]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if seconds < 0 and not self._may_be_negative:
-            self.fail(f"{value!r} is negative, which has no meaning here", param, ctx)
+            self.fail(f"{value!r} must not be negative", param, ctx)
         return seconds
 
 
 class GoBool(click.ParamType[bool]):
-    """``true`` or ``false``, as Go's flags take them: ``--flag``, ``--flag=true``, ``--flag=0``."""
+    """``true`` or ``false``, as Go's flags accept them: ``--flag``, ``--flag=true``, ``--flag=0``."""
 
     name = "true|false"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """Read the text."""
+        """Parse the text."""
         if isinstance(value, bool):
             return value
         if value in ("1", "t", "T", "true", "TRUE", "True"):
@@ -83,7 +83,7 @@ class GoBool(click.ParamType[bool]):
 
 
 def in_range(low: int, high: int) -> Callable[[click.Context, click.Parameter, int], int]:
-    """Return a check that refuses what kube-controller-manager refuses, in its words."""
+    """Return a check with kube-controller-manager's limits and messages."""
 
     def check(ctx: click.Context, param: click.Parameter, value: int) -> int:
         name = (param.name or "").replace("_", "-")
@@ -101,8 +101,8 @@ def select_controllers(
 ) -> tuple[str, ...]:
     """Return the controllers to run, in the order of ``known``.
 
-    ``name`` runs one, ``-name`` does not, ``*`` runs all the others; the first word about one counts. Raises
-    ``ValueError`` where a name is not known.
+    ``name`` enables one, ``-name`` disables one, ``*`` enables all others; the first mention of a controller
+    wins. Raises ``ValueError`` for an unknown name.
     """
     words = [word.strip() for text in texts for word in split_list(text) if word.strip()]
     canonical = {**{name: name for name in known}, **aliases}

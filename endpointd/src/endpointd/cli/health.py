@@ -1,4 +1,4 @@
-"""What ``endpointd run`` is asked about at /livez and /readyz."""
+"""The checks behind /livez and /readyz of ``endpointd run``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +22,9 @@ from aiokube.runtime.reflector_settings import ReflectorSettings
 
 
 class Health:
-    """The checks of a program, for its parts to be entered in as they are made.
+    """The health checks of a program; each component registers its own.
 
-    A standby is ready: its caches are. Whoever stops is not, so that nothing new is sent there.
+    A standby is ready: its caches are synced. A stopping process is not ready, so it gets no new traffic.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -35,7 +35,7 @@ class Health:
         self.live.add("event-loop", self.heartbeat.check)
 
     def add_informer(self, informer: Informer[Any]) -> None:
-        """Ask whether its watch goes on, and whether its cache is complete."""
+        """Check that its watch is alive and its cache has synced."""
         quiet_seconds = longest_quiet_seconds(ReflectorSettings())
         name = f"watch-{informer.name}"
         self.live.add(
@@ -45,16 +45,16 @@ class Health:
         self.ready.add(name, lambda: watch_ready(informer.statistics().reflector, self._clock.monotonic()))
 
     def add_controller(self, controller: Controller[Any]) -> None:
-        """Ask whether its workers get on, and whether they may write."""
+        """Check that its workers make progress and may write."""
         pulse = WorkersPulse(controller.statistics, controller.queue.statistics)
         self.live.add(f"workers-{controller.name}", pulse.alive)
         self.ready.add(f"writes-{controller.name}", pulse.ready)
 
     def add_election(self, pulse: ElectorPulse, statistics: Callable[[], ElectionStatistics]) -> None:
-        """Ask whether the elector goes on, and whether it is answered; who leads makes no difference."""
+        """Check that the elector makes progress and gets responses. A standby is as healthy as a leader."""
         self.live.add("leader-election", pulse.alive)
         self.ready.add("leader-election", lambda: with_hint(statistics().last_error))
 
     def add_manager(self, statistics: Callable[[], ManagerStatistics]) -> None:
-        """Ask whether the program is on its way out."""
+        """Check that the program is not stopping."""
         self.ready.add("shutdown", lambda: "the program is stopping" if "stop" in statistics().phase else "")

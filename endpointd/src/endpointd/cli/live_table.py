@@ -1,4 +1,4 @@
-"""The table of ``endpointd up`` on a terminal: it fills the screen, scrolls, shows the worst first, and says how to quit."""
+"""The live table of ``endpointd up`` on a terminal: full screen, scrollable, services with problems first."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from rich.text import Text
 from endpointd.cli.overview import HEADERS, Overview, ServiceRow, cells
 
 _NUMBERS = {"READY": "green", "NOT READY": "yellow", "TERMINATING": "red"}
-_DISPENSABLE = ("SLICES", "FAMILIES", "TYPE", "TERMINATING", "NAMESPACE")
+_OPTIONAL_COLUMNS = ("SLICES", "FAMILIES", "TYPE", "TERMINATING", "NAMESPACE")
 _SHORTEST_SLICES = 20
 _COLUMN_GAP = 2
 _HEADER_LINES = 1
@@ -49,7 +49,7 @@ _KEYS: dict[bytes, Command] = {
 
 
 def parse_keys(typed: bytes) -> list[Command]:
-    """Return what the bytes of a terminal ask for; unknown keys are ignored."""
+    """Return the commands for typed bytes; unknown keys are ignored."""
     commands: list[Command] = []
     while typed:
         found = next((key for key in sorted(_KEYS, key=len, reverse=True) if typed.startswith(key)), None)
@@ -60,19 +60,19 @@ def parse_keys(typed: bytes) -> list[Command]:
 
 
 class Scroll(msgspec.Struct, frozen=True):
-    """Which rows are on the screen: ``height`` of ``total``, from ``offset`` on."""
+    """The visible rows: ``height`` of ``total``, starting at ``offset``."""
 
     offset: int = 0
     height: int = 1
     total: int = 0
 
     def fitted(self, height: int, total: int) -> "Scroll":
-        """Return the same place on a screen of another size, or in a table of another length."""
+        """Return the scroll position adjusted to a new screen height or table length."""
         height = max(height, 1)
         return Scroll(max(min(self.offset, total - height), 0), height, total)
 
     def moved(self, command: Command) -> "Scroll":
-        """Return the place after a key."""
+        """Return the scroll position after a key press."""
         page = max(self.height - 1, 1)
         offsets = {
             "up": self.offset - 1,
@@ -87,7 +87,7 @@ class Scroll(msgspec.Struct, frozen=True):
 
 
 def worst_first(found: Overview) -> tuple[ServiceRow, ...]:
-    """Return the services without any ready endpoint first, then those with some not ready, then those that change."""
+    """Return services without ready endpoints first, then those with unready endpoints, then changing ones."""
     return tuple(sorted(found.services, key=lambda row: (_severity(row), row.namespace, row.name)))
 
 
@@ -102,9 +102,9 @@ def _severity(row: ServiceRow) -> int:
 def screen(
     found: Overview, scroll: Scroll, notes: Sequence[str], width: int, height: int
 ) -> tuple[RenderableType, Scroll]:
-    """Return what fills a screen of that size, and the place it shows. ``notes`` stand above the table.
+    """Render one screen of this size; return it with the scroll position. ``notes`` are shown above the table.
 
-    On a narrow screen the columns that matter least are left out, so that names can be read.
+    A narrow screen drops the least important columns, so that names stay readable.
     """
     rows = worst_first(found)
     scroll = scroll.fitted(height - len(notes) - _HEADER_LINES - _FOOTER_LINES, len(rows))
@@ -121,15 +121,15 @@ def screen(
 
 
 def _fitting(rows: Sequence[ServiceRow], width: int) -> list[str]:
-    """Return the columns there is room for."""
+    """Return the columns that fit."""
     columns = zip(HEADERS, *(cells(row) for row in rows), strict=True)
     widths = {column[0]: max(map(len, column)) + _COLUMN_GAP for column in columns}
     headers = list(HEADERS)
-    for header in _DISPENSABLE:
+    for header in _OPTIONAL_COLUMNS:
         if sum(widths[each] for each in headers) <= width + _COLUMN_GAP:
             break
         if header == "SLICES" and sum(widths[each] for each in headers[:-1]) + _SHORTEST_SLICES <= width:
-            break  # it is cut
+            break  # it is truncated
         headers.remove(header)
     return headers
 
@@ -155,9 +155,9 @@ def _row(row: ServiceRow) -> list[Text]:
 def keyboard(
     add_reader: Callable[[int, Callable[[], None]], None], typed: Callable[[bytes], None]
 ) -> Iterator[bool]:
-    """Have ``typed`` called with what is typed, key by key; gives False where standard input is no terminal.
+    """Call ``typed`` with each key press; yields False if standard input is not a terminal.
 
-    Ctrl-C stays a signal. The terminal is as it was when the block is left.
+    Ctrl-C remains a signal. Restores the terminal settings on exit.
     """
     if not sys.stdin.isatty():
         yield False

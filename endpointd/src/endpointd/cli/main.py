@@ -1,4 +1,4 @@
-"""The command line: what a command needs is imported when it runs."""
+"""The command line. The modules of a command are imported when it runs."""
 
 import importlib
 from typing import Any
@@ -7,27 +7,27 @@ import click
 
 from endpointd import __version__
 
-# Name, module and attribute, one line of help: listing the commands imports none of them.
+# Name, module and attribute, one line of help. Listing the commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("endpointd.cli.run:run", "Run the controllers against a cluster."),
     "up": (
         "endpointd.cli.up:up",
-        "Have a Kubernetes API on this machine, with pods that live and die in it.",
+        "Run a Kubernetes API on this machine, with simulated pods and the controllers.",
     ),
-    "serve": ("endpointd.cli.serve:serve", "Serve the Kubernetes API on this machine, alone."),
-    "explain": ("endpointd.cli.explain:explain", "Say why a pod is, or is not, in a service."),
-    "check": ("endpointd.cli.check:check", "Compare a whole cluster with what it should be."),
+    "serve": ("endpointd.cli.serve:serve", "Run only the Kubernetes API on this machine."),
+    "explain": ("endpointd.cli.explain:explain", "Explain why a pod is, or is not, in a service."),
+    "check": ("endpointd.cli.check:check", "Find every problem with Services in a cluster."),
     "diff": ("endpointd.cli.diff:diff", "Show what endpointd would change in a cluster now."),
     "plan": (
         "endpointd.cli.plan:plan",
-        "Show, offline, what manifests will have; simulate a rolling update.",
+        "Show, offline, the slices of manifests; simulate a rolling update.",
     ),
     "version": ("endpointd.cli.version:version", "Print the version."),
 }
 
 
 class NeedsTinykubeError(click.ClickException):
-    """The command needs the package tinykube, which is not installed: exit code 2."""
+    """A command needs the package tinykube, which is not installed. Exit code 2."""
 
     exit_code = 2
 
@@ -42,7 +42,7 @@ def raise_if_tinykube_is_missing(error: ModuleNotFoundError, command: str) -> No
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, or when their own help is asked for."""
+    """A group that imports a command only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the table."""
@@ -72,12 +72,12 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Every command has --help. Exit codes: 0 done, 1 found something wrong, 2 cannot work with what it was given.",
+    epilog="Every command has --help. Exit codes: 0 done, 1 problems found, 2 invalid arguments or files.",
 )
 @click.version_option(__version__, prog_name="endpointd")
 def cli() -> None:
-    """Keep the EndpointSlices and Endpoints of a Kubernetes cluster right.
+    """Keep the EndpointSlices and Endpoints of a Kubernetes cluster correct.
 
-    endpointd stands in for the endpoints, endpointslice and endpointslice-mirroring controllers of
-    kube-controller-manager. Its flags are named as there, wherever there is one.
+    endpointd replaces the endpoints, endpointslice and endpointslice-mirroring controllers of
+    kube-controller-manager and uses the same flag names.
     """

@@ -1,4 +1,4 @@
-"""The metrics of ``endpointd run``: who counts what, and all of it in one text when somebody asks."""
+"""The metrics of ``endpointd run``: collected from each component and rendered on request."""
 
 import os
 import resource
@@ -23,9 +23,10 @@ Families = Callable[[], Iterable[Family]]
 
 
 class Metrics:
-    """Everything that is counted, for the parts to be entered in as they are made.
+    """The metric sources of a program; each component registers its own.
 
-    Nothing is collected until :meth:`render`, which costs O(parts and keys due) and sees one moment of them all.
+    Nothing is collected until :meth:`render`, which costs O(components and due keys) and sees one consistent
+    moment.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -37,35 +38,35 @@ class Metrics:
         self._sources: list[Families] = [process_families]
 
     def add(self, families: Families) -> None:
-        """Tell this too; its names must be its own."""
+        """Add a source of metric families with unique names."""
         self._sources.append(families)
 
     def add_queue(self, queue: WorkQueue[Any], times: QueueTimes) -> None:
-        """Tell how a queue is; ``times`` must be its observer."""
+        """Add a work queue; ``times`` must be its observer."""
         self._queues.append((queue, times))
 
     def add_informer(self, informer: Informer[Any]) -> None:
-        """Tell how an informer is."""
+        """Add an informer."""
         self._informers.append(informer)
 
     def add_lag(self, controller: str, lag: SyncLag) -> None:
-        """Tell how long a controller takes to publish changes."""
+        """Add the sync lag of a controller."""
         self._lags.append((controller, lag))
 
     def add_rejections(self, controller: str, rejections: Rejections) -> None:
-        """Tell how many endpoints a controller leaves out."""
+        """Add a controller's count of rejected endpoints."""
         self._rejections.append((controller, rejections))
 
     def add_audit(self, statistics: Callable[[], AuditStatistics]) -> None:
-        """Tell what audits have found."""
+        """Add the results of audits."""
         self.add(lambda: audit_families(statistics()))
 
     def add_events(self, statistics: Callable[[], EventStatistics]) -> None:
-        """Tell what became of Events."""
+        """Add the counts of Events sent and dropped."""
         self.add(lambda: event_families(statistics(), prefix=PREFIX))
 
     def render(self) -> bytes:
-        """Return all there is, as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         families = [family for source in self._sources for family in source()]
         families += queue_families(self._queues, prefix=PREFIX)
         families += informer_families(
@@ -77,38 +78,38 @@ class Metrics:
 
 
 def lag_families(lags: Iterable[tuple[str, SyncLag]]) -> list[Family]:
-    """Return how long changes of pods take, and have been waiting, to be published."""
-    there = [((("controller", name),), lag) for name, lag in lags]
+    """Return how long pod changes took to be published, and how long the oldest has been waiting."""
+    labelled = [((("controller", name),), lag) for name, lag in lags]
     return [
         Family(
             "endpointd_sync_lag_seconds",
             "histogram",
-            "From the storing of a service's earliest unpublished pod change to the answer of the write.",
-            tuple(sample for labels, lag in there for sample in lag.seconds.samples(labels)),
+            "Seconds from the earliest unpublished pod change of a service to the response of the write that publishes it.",
+            tuple(sample for labels, lag in labelled for sample in lag.seconds.samples(labels)),
         ),
         Family(
             "endpointd_unpublished_oldest_seconds",
             "gauge",
-            "For how long the earliest pod change of all waits to be published.",
-            tuple(Sample(lag.oldest_seconds(), labels) for labels, lag in there),
+            "Seconds that the oldest unpublished pod change has been waiting.",
+            tuple(Sample(lag.oldest_seconds(), labels) for labels, lag in labelled),
         ),
     ]
 
 
 def audit_families(statistics: AuditStatistics) -> list[Family]:
-    """Return what audits have found, part by part."""
+    """Return the audit results of each component."""
     parts = [((("part", name),), counts) for name, counts in statistics.parts.items()]
     return [
         Family(
             "endpointd_audits_total",
             "counter",
-            "Keys compared with a rebuilt state.",
+            "Keys whose state was compared with one rebuilt from the caches.",
             tuple(Sample(counts.audits, labels) for labels, counts in parts),
         ),
         Family(
             "endpointd_audit_mismatches_total",
             "counter",
-            "Keys found wrong, and mended. Each one is an error of this program.",
+            "Audit mismatches that were repaired; each indicates a bug in endpointd.",
             tuple(Sample(counts.mismatches, labels) for labels, counts in parts),
         ),
         Family(
@@ -121,15 +122,24 @@ def audit_families(statistics: AuditStatistics) -> list[Family]:
 
 
 def process_families() -> list[Family]:
-    """Return what the system knows of this process, under the usual names; what it does not know is left out."""
+    """Return the standard process metrics; those the system does not provide are left out."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     families = [
-        _single("process_cpu_seconds_total", "CPU time used.", usage.ru_utime + usage.ru_stime, "counter"),
-        _single("process_max_fds", "Files that may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        _single(
+            "process_cpu_seconds_total",
+            "User and system CPU time in seconds.",
+            usage.ru_utime + usage.ru_stime,
+            "counter",
+        ),
+        _single(
+            "process_max_fds",
+            "Maximum number of open file descriptors.",
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        ),
         Family(
             "endpointd_build_info",
             "gauge",
-            "Versions; always 1.",
+            "Versions of endpointd and Python; the value is always 1.",
             (Sample(1, (("version", __version__), ("python", sys.version.split()[0]))),),
         ),
     ]
@@ -141,16 +151,16 @@ def process_families() -> list[Family]:
         stat = Path("/proc/stat").read_text().splitlines()
         booted = next(int(line.split()[1]) for line in stat if line.startswith("btime "))
     except (OSError, StopIteration):
-        return families  # no Linux
+        return families  # not Linux
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     return [
         *families,
-        _single("process_virtual_memory_bytes", "Address space.", pages[0] * page_bytes),
-        _single("process_resident_memory_bytes", "Memory in RAM.", pages[1] * page_bytes),
-        _single("process_open_fds", "Files open.", open_files),
+        _single("process_virtual_memory_bytes", "Virtual memory size in bytes.", pages[0] * page_bytes),
+        _single("process_resident_memory_bytes", "Resident memory size in bytes.", pages[1] * page_bytes),
+        _single("process_open_fds", "Number of open file descriptors.", open_files),
         _single(
             "process_start_time_seconds",
-            "When the process began, in seconds since 1970.",
+            "Start time of the process in seconds since the Unix epoch.",
             booted + ticks / os.sysconf("SC_CLK_TCK"),
         ),
     ]

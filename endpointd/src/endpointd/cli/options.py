@@ -1,4 +1,4 @@
-"""The one table of what ``endpointd run`` can be told: each row is a flag, a key of the configuration file, and their words."""
+"""The table of all settings of ``endpointd run``: each row is a flag, a configuration key and their help."""
 
 import math
 import re
@@ -21,13 +21,13 @@ ALIASES = {
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 Kind = Literal["string", "duration", "boolean", "integer", "number", "list"]
-"""What a value is in the configuration file; durations are texts such as ``1m30s``."""
+"""The type of a value in the configuration file; durations are strings such as ``1m30s``."""
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be set: by a flag, or by the key in a file; the flag wins."""
+    """One setting: a flag and a key in the file; the flag wins."""
 
     flag: str
     """Without the dashes."""
@@ -37,7 +37,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     metavar: str | None = None
     type: click.ParamType[Any] | None = None
-    """Where ``kind`` alone does not say what is allowed."""
+    """Needed if ``kind`` does not fully determine the accepted values."""
     check: Callback | None = None
     key_name: str = ""
     extra_flags: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_text(self) -> str:
-        """The default as it is written in the documentation; ``""`` for none."""
+        """The default as written in the documentation, or ``""``."""
         if self.kind == "boolean":
             return str(self.default).lower()
         return ",".join(self.default) if self.kind == "list" else str(self.default)
 
     def option(self) -> click.Option:
-        """Return the flag."""
+        """Return the click option."""
         more: dict[str, Any] = {}
         if self.kind == "boolean":
             more = {"is_flag": False, "flag_value": "true"}
@@ -81,7 +81,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 _TYPES: dict[Kind, Any] = {
     "string": click.STRING,
-    "duration": Duration(may_be_negative=True),  # as kube-controller-manager; it counts as 0 there, too
+    "duration": Duration(
+        may_be_negative=True
+    ),  # as in kube-controller-manager, where a negative duration also counts as 0
     "boolean": GoBool(),
     "integer": GoInteger(),
     "number": GoFloat(),
@@ -95,30 +97,30 @@ def _controllers(ctx: click.Context, param: click.Parameter, value: tuple[str, .
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
     if not selected:
-        raise click.BadParameter("no controller is left to run; '*' runs all", ctx, param)
+        raise click.BadParameter("no controllers selected; '*' selects all", ctx, param)
     return selected
 
 
 def _request_rate(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    return value if 0 < value < math.inf else 0.0  # client-go, too, sets no limit for the others
+    return value if 0 < value < math.inf else 0.0  # client-go sets no limit for these values either
 
 
 def _resource_lock(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if value != "leases":
-        raise click.BadParameter(f"{value!r} is no kind of lock; the only one there is: leases", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a supported lock type; use leases", ctx, param)
     return value
 
 
-def _resource_part(ctx: click.Context, param: click.Parameter, value: str) -> str:
+def _resource_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if not _DNS_NAME.fullmatch(value):
-        raise click.BadParameter(f"{value!r} cannot be the name of an object", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a valid object name", ctx, param)
     return value
 
 
 def _tracing_endpoint(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if value and not value.startswith(("http://", "https://")):
         raise click.BadParameter(
-            f"{value!r} is no URL: write http://127.0.0.1:4318/v1/traces, say", ctx, param
+            f"{value!r} is not a URL: write, for example, http://127.0.0.1:4318/v1/traces", ctx, param
         )
     return value
 
@@ -157,7 +159,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="FILE",
         group="Cluster",
-        help="Cluster and credentials. Without it: $KUBECONFIG, ~/.kube/config, then the pod's own service account.",
+        help="Kubeconfig file. Default: $KUBECONFIG, then ~/.kube/config, then the in-cluster config.",
     ),
     Setting(
         flag="context",
@@ -165,7 +167,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="NAME",
         group="Cluster",
-        help="Context of the kubeconfig; its current one without.",
+        help="Context of the kubeconfig; default: its current context.",
     ),
     Setting(
         flag="kube-api-qps",
@@ -174,7 +176,7 @@ SETTINGS: tuple[Setting, ...] = (
         check=_request_rate,
         metavar="N",
         group="Cluster",
-        help="Requests a second to the API server; 0 or less leaves it to the server's own priority and fairness.",
+        help="Maximum requests per second to the API server; 0 or less leaves limiting to API Priority and Fairness.",
     ),
     Setting(
         flag="kube-api-burst",
@@ -183,7 +185,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=0,
         metavar="N",
         group="Cluster",
-        help="Requests that may go out at once under --kube-api-qps; 0 means 1.5 times that.",
+        help="Burst of requests allowed above --kube-api-qps; 0 means 1.5 times --kube-api-qps.",
     ),
     Setting(
         flag="controllers",
@@ -192,7 +194,7 @@ SETTINGS: tuple[Setting, ...] = (
         check=_controllers,
         metavar="LIST",
         group=_WORK,
-        help=f"Controllers to run: names, '*' for all, '-name' for all but one. Known: {', '.join(CONTROLLERS)}.",
+        help=f"Controllers to run: 'name' enables, '-name' disables, '*' enables all others. Known: {', '.join(CONTROLLERS)}.",
     ),
     Setting(
         flag="concurrent-endpoint-syncs",
@@ -216,25 +218,25 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         1000,
         default=100,
-        help_text="Endpoints that are put into one EndpointSlice, 1 to 1000.",
+        help_text="Maximum endpoints in one EndpointSlice, 1 to 1000.",
         group=_WORK,
     ),
     _duration(
         "endpoint-updates-batch-period",
         "0s",
-        "How long pod changes are collected before an Endpoints is written: fewer writes, later.",
+        "How long to batch pod changes before writing Endpoints; longer means fewer, later writes.",
         _WORK,
     ),
     _duration(
         "endpointslice-updates-batch-period",
         "0s",
-        "How long pod changes are collected before EndpointSlices are written: fewer writes, later.",
+        "How long to batch pod changes before writing EndpointSlices; longer means fewer, later writes.",
         _WORK,
     ),
     _duration(
         "missing-node-grace-period",
         "1m",
-        "How long the pods of a Node that disappeared stay in EndpointSlices; 0 withdraws them at once.",
+        "How long the pods of a missing Node stay in EndpointSlices; 0 removes them immediately.",
         _WORK,
     ),
     _integer(
@@ -250,13 +252,13 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         1000,
         default=1000,
-        help_text="Addresses that are mirrored of one subset of an Endpoints, 1 to 1000.",
+        help_text="Maximum addresses mirrored per Endpoints subset, 1 to 1000.",
         group=_WORK,
     ),
     _duration(
         "mirroring-endpointslice-updates-batch-period",
         "0s",
-        "How long changes of mirrored EndpointSlices are collected before they are looked at.",
+        "How long to batch changes of mirrored EndpointSlices before processing them.",
         _WORK,
     ),
     Setting(
@@ -264,12 +266,12 @@ SETTINGS: tuple[Setting, ...] = (
         kind="boolean",
         default=False,
         group=_SHADOW,
-        help="Write nothing at all: plan what would be written, and report where what somebody else has written differs.",
+        help="Write nothing: plan every write and report where the cluster's objects differ from the plan.",
     ),
     _duration(
         "shadow-grace-period",
         "5s",
-        "How long a difference has to stand, with nobody writing, before it is reported.",
+        "How long a difference must persist, with no writes by any client, before it is reported.",
         _SHADOW,
         type=Duration(),
     ),
@@ -278,24 +280,24 @@ SETTINGS: tuple[Setting, ...] = (
         kind="boolean",
         default=True,
         group=_ELECTION,
-        help="Write only while holding a Lease that one replica at a time can hold; the others wait, with warm caches.",
+        help="Write only while holding the leader Lease; the other replicas wait with synced caches.",
     ),
     _duration(
         "leader-elect-lease-duration",
         "15s",
-        "How long the others wait after they have seen the leader renew the Lease, before they take it.",
+        "How long a standby waits after the last observed renewal before it tries to acquire the Lease.",
         _ELECTION,
     ),
     _duration(
         "leader-elect-renew-deadline",
         "10s",
-        "How long after its last renewal a leader stops writing, and ends.",
+        "How long a leader may go without renewing the Lease before it stops writing and exits.",
         _ELECTION,
     ),
     _duration(
         "leader-elect-retry-period",
         "2s",
-        "Pause between renewals, and between the looks of those who wait.",
+        "Interval between attempts to acquire or renew the Lease.",
         _ELECTION,
     ),
     Setting(
@@ -305,13 +307,13 @@ SETTINGS: tuple[Setting, ...] = (
         check=_resource_lock,
         metavar="KIND",
         group=_ELECTION,
-        help="Kind of object that is held; only leases.",
+        help="Lock type; only leases is supported.",
     ),
     Setting(
         flag="leader-elect-resource-name",
         kind="string",
         default="endpointd",
-        check=_resource_part,
+        check=_resource_name,
         metavar="NAME",
         group=_ELECTION,
         help="Name of the Lease.",
@@ -320,7 +322,7 @@ SETTINGS: tuple[Setting, ...] = (
         flag="leader-elect-resource-namespace",
         kind="string",
         default="kube-system",
-        check=_resource_part,
+        check=_resource_name,
         metavar="NAMESPACE",
         group=_ELECTION,
         help="Namespace of the Lease.",
@@ -331,8 +333,8 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="HOST:PORT",
         group=_SERVING,
-        help="Serve /metrics, /livez, /readyz and /healthz at HOST:PORT; off without. HOST has to be of loopback, "
-        "unless there are a certificate and a token.",
+        help="Serve /metrics, /livez, /readyz and /healthz on HOST:PORT; off by default. HOST must be a loopback "
+        "address unless a certificate and a token are configured.",
     ),
     Setting(
         flag="healthz-bind-address",
@@ -340,15 +342,15 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="HOST:PORT",
         group=_SERVING,
-        help="Serve /livez, /readyz and /healthz on a listener of their own, for the kubelet: plain HTTP, without "
-        "metrics and without the causes of failed checks. Requests for metrics cannot delay it.",
+        help="Serve /livez, /readyz and /healthz on a separate listener for the kubelet: plain HTTP, without "
+        "metrics and without the reasons of failed checks. Requests for metrics cannot delay it.",
     ),
     Setting(
         flag="metrics-allow-remote",
         kind="boolean",
         default=False,
         group=_SERVING,
-        help="Let --metrics-bind-address be reachable from other machines without certificate or token: for anyone.",
+        help="Allow --metrics-bind-address on any interface without certificate and token, readable by anyone.",
     ),
     Setting(
         flag="metrics-token-file",
@@ -356,7 +358,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="FILE",
         group=_SERVING,
-        help="Bearer token for /metrics and for the causes of failed checks; read again when the file changes.",
+        help="File with the bearer token for /metrics and the reasons of failed checks; reloaded when it changes.",
     ),
     Setting(
         flag="tls-cert-file",
@@ -364,7 +366,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="FILE",
         group=_SERVING,
-        help="Certificate (PEM, with its intermediates) to serve HTTPS with; read again when the file changes.",
+        help="Certificate for HTTPS (PEM, with intermediates); reloaded when it changes.",
     ),
     Setting(
         flag="tls-private-key-file",
@@ -372,7 +374,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
         metavar="FILE",
         group=_SERVING,
-        help="The key of --tls-cert-file (PEM, without a password).",
+        help="Private key of --tls-cert-file (PEM, unencrypted).",
     ),
     Setting(
         flag="tracing-endpoint",
@@ -381,7 +383,7 @@ SETTINGS: tuple[Setting, ...] = (
         check=_tracing_endpoint,
         metavar="URL",
         group="Traces",
-        help="Send traces there, by OTLP over HTTP (http://127.0.0.1:4318/v1/traces, say); off without. "
+        help="Send traces to this URL with OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; off by default. "
         "Needs endpointd[otel].",
     ),
     Setting(
@@ -391,7 +393,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=1_000_000,
         metavar="N",
         group="Traces",
-        help="Syncs of a million that are traced.",
+        help="Sampled syncs per million.",
     ),
     Setting(
         flag="logging-format",
@@ -399,7 +401,7 @@ SETTINGS: tuple[Setting, ...] = (
         type=click.Choice(["text", "json"]),
         default="text",
         group="Log",
-        help="Lines for people, as klog writes them, or one JSON object a line.",
+        help="Log format: klog-style text, or one JSON object per line.",
     ),
     Setting(
         flag="v",
@@ -410,7 +412,7 @@ SETTINGS: tuple[Setting, ...] = (
         group="Log",
         key_name="verbosity",
         extra_flags=("-v",),
-        help="Verbosity of the log: 2 adds each write, 4 each sync, 6 each request, 8 what the libraries say.",
+        help="Log verbosity: 2 adds each write, 4 each sync, 6 each request, 8 the libraries' debug logs.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What is published, at one glance: a row for each service, from what the caches hold. Pure."""
+"""An overview of published endpoints: one row per service, computed from the caches. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,10 +20,10 @@ class SliceRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServiceRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One service: how many endpoints are in which state, and in which slices they stand.
+    """One service: its endpoints by state, and its slices.
 
-    An endpoint that is published in both families (the same target) counts once; one of several states counts in the
-    best of them.
+    An endpoint that is published for both IP families (the same target) counts once; one with several states
+    counts in its best state.
     """
 
     namespace: str
@@ -36,7 +36,7 @@ class ServiceRow(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def families(self) -> str:
-        """The address types that are published, as ``IPv4 IPv6``."""
+        """The published address types, as in ``IPv4 IPv6``."""
         return " ".join(sorted({item.address_type for item in self.slices}))
 
 
@@ -47,12 +47,12 @@ class Overview(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def ready(self) -> int:
-        """How many endpoints are ready, all in all."""
+        """The total number of ready endpoints."""
         return sum(row.ready for row in self.services)
 
 
 def overview(services: Iterable[Service], slices: Iterable[EndpointSlice]) -> Overview:
-    """Return a row for each service. A slice counts for the service that its label names, whoever manages it."""
+    """Return a row for each service. A slice belongs to the service that its label names, whichever controller manages it."""
     by_service: dict[ObjectKey, list[EndpointSlice]] = {}
     for item in slices:
         name = (item.metadata.labels or {}).get(SERVICE_NAME_LABEL)
@@ -106,11 +106,11 @@ def _state(endpoint: Endpoint) -> int:
         return _TERMINATING
     return (
         _NOT_READY if endpoint.conditions.ready is False else _READY
-    )  # unknown counts as ready: consumers do so
+    )  # unset counts as ready, as it does for consumers
 
 
 def kind_of(service: Service) -> str:
-    """Return what sort of service it is, in a word: its type, or how it differs from a plain one."""
+    """Return the service's type in a word or two, such as ``NodePort headless``."""
     if service.type == "ExternalName":
         return "ExternalName"
     words = [] if service.type in ("", "ClusterIP") else [service.type]
@@ -125,7 +125,7 @@ HEADERS = ("NAMESPACE", "SERVICE", "TYPE", "READY", "NOT READY", "TERMINATING", 
 
 
 def cells(row: ServiceRow) -> tuple[str, ...]:
-    """Return a row as texts, one for each of :data:`HEADERS`."""
+    """Return a row as strings, one for each of :data:`HEADERS`."""
     names = [f"{item.name} ({item.endpoints})" for item in row.slices[:3]]
     if len(row.slices) > len(names):
         names.append(f"+{len(row.slices) - len(names)} more")
@@ -143,12 +143,12 @@ def as_text(found: Overview) -> str:
 
 
 def as_json(found: Overview) -> str:
-    """Return it for programs."""
+    """Return the overview as JSON."""
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
 
 
 def as_yaml(found: Overview) -> str:
-    """Return it for programs that prefer YAML."""
+    """Return the overview as YAML."""
     import yaml
 
     return str(yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False)).rstrip()

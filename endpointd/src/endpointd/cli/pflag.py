@@ -1,7 +1,7 @@
-"""Command lines and values as pflag reads them, the flag library of kube-controller-manager.
+"""Parse command lines and values like pflag, the flag library of kube-controller-manager.
 
-A copied command line of kube-controller-manager must mean the same here. Where pflag and click disagree (``-v=2``,
-``--leader-elect false``, ``--leader_elect``, ``--concurrent-endpoint-syncs=0x10``), pflag's reading counts.
+A command line copied from kube-controller-manager must mean the same here. Where pflag and click disagree
+(``-v=2``, ``--leader-elect false``, ``--leader_elect``, ``--concurrent-endpoint-syncs=0x10``), pflag wins.
 """
 
 import csv
@@ -25,20 +25,20 @@ _FLOAT = re.compile(
 _HEX_FLOAT = re.compile(
     rf"[-+]?0x(?:_?{_HEX_DIGITS}\.?(?:{_HEX_DIGITS})?|\.{_HEX_DIGITS})p[-+]?{_DIGITS}", re.IGNORECASE
 )
-_FLOAT32_LIMIT = 3.4028235677973366e38  # from here on, rounding to 32 bits gives infinity
+_FLOAT32_LIMIT = 3.4028235677973366e38  # larger values round to infinity in 32 bits
 _INT32_MAX = 2**31 - 1
 
 
 class FlagForm(msgspec.Struct, frozen=True):
-    """How one flag is written: its long name, and what it means to stand without a value."""
+    """The long name of a flag, and its value when written without one."""
 
     name: str
     bare_value: str | None = None
-    """The value of ``--flag`` alone; None for a flag that needs a value."""
+    """The value of a bare ``--flag``; None if the flag needs a value."""
 
 
 class FlagForms(msgspec.Struct, frozen=True):
-    """The flags of one command, by long name (with dashes) and by the letter of the short form."""
+    """The flags of a command, by long name (with dashes) and by short letter."""
 
     by_name: Mapping[str, FlagForm]
     by_letter: Mapping[str, FlagForm]
@@ -47,10 +47,10 @@ class FlagForms(msgspec.Struct, frozen=True):
 def normalise_arguments(arguments: Sequence[str], forms: FlagForms) -> list[str]:
     """Return the same command line with each known flag as ``--name=value``.
 
-    Follows pflag's rules: underscores in names count as dashes; a boolean takes a value only after ``=``; any other flag
-    takes the next argument, whatever it looks like; ``-v2``, ``-v 2`` and ``-v=2`` are the same. Empty arguments outside
-    of flags are dropped, as kube-controller-manager ignores them. What is not a known flag, or lacks its value, is
-    returned unchanged, for click to report.
+    Follows pflag's rules: underscores in names count as dashes; a boolean takes a value only after ``=``; any
+    other flag takes the next argument, even one that starts with a dash; ``-v2``, ``-v 2`` and ``-v=2`` are
+    the same. Empty arguments between flags are dropped, as in kube-controller-manager. Unknown flags and
+    flags without a value are returned unchanged for click to report.
     """
     found: list[str] = []
     rest = list(arguments)
@@ -100,10 +100,10 @@ def _with_value(argument: str, form: FlagForm, rest: list[str]) -> str:
 
 
 class PflagCommand(click.Command):
-    """A command whose flags may be written in every form that pflag accepts."""
+    """A command that accepts every flag syntax that pflag accepts."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Bring the flags into one form, then let click read them."""
+        """Normalise the flags, then let click parse them."""
         return super().parse_args(ctx, normalise_arguments(args, _forms(self.get_params(ctx))))
 
 
@@ -122,7 +122,7 @@ def _forms(parameters: Iterable[click.Parameter]) -> FlagForms:
 
 
 def parse_integer(text: str) -> int:
-    """Return what Go's ``strconv.ParseInt(text, 0, 32)`` returns: ``7``, ``-7``, ``0x1f``, ``0b101``, ``017``, ``1_000``.
+    """Return the result of Go's ``strconv.ParseInt(text, 0, 32)``: ``7``, ``-7``, ``0x1f``, ``0b101``, ``017``, ``1_000``.
 
     Raises ``ValueError`` where Go returns an error.
     """
@@ -131,25 +131,25 @@ def parse_integer(text: str) -> int:
     digits = text.lstrip("+-").lower().replace("_", "")
     base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 8 if digits.startswith("0") else 10)
     prefix = 2 if digits[:2] in ("0b", "0o", "0x") else 0
-    if len(digits) > 40:  # far out of range; and int() refuses thousands of digits in its own words
+    if len(digits) > 40:  # far out of range, and int() reports its digit limit with another message
         raise ValueError(f"{text[:40]!r}… is out of range")
     value = int(digits[prefix:], base) * (-1 if text.startswith("-") else 1)
     if not -_INT32_MAX - 1 <= value <= _INT32_MAX:
-        raise ValueError(f"{text!r} is out of range: it must fit into 32 bits")
+        raise ValueError(f"{text!r} is out of range: it must fit in 32 bits")
     return value
 
 
 def parse_verbosity(text: str) -> int:
-    """Return klog's verbosity: decimal digits alone. Raises ``ValueError`` otherwise."""
+    """Return a klog verbosity: only decimal digits. Raises ``ValueError`` otherwise."""
     if not re.fullmatch(r"[0-9]+", text):
-        raise ValueError(f"{text!r} is not a verbosity: write a whole number, such as 2")
+        raise ValueError(f"{text!r} is not a log verbosity: write a whole number, such as 2")
     if len(text.lstrip("0")) > 10 or int(text) > _INT32_MAX:
-        raise ValueError(f"{text[:40]!r} is out of range: it must fit into 32 bits")
+        raise ValueError(f"{text[:40]!r} is out of range: it must fit in 32 bits")
     return int(text)
 
 
 def parse_float(text: str) -> float:
-    """Return what Go's ``strconv.ParseFloat(text, 32)`` returns. Raises ``ValueError`` where Go returns an error."""
+    """Return the result of Go's ``strconv.ParseFloat(text, 32)``. Raises ``ValueError`` where Go returns an error."""
     digits = text.replace("_", "")
     if _HEX_FLOAT.fullmatch(text):
         try:
@@ -161,14 +161,14 @@ def parse_float(text: str) -> float:
     else:
         raise ValueError(f"{text!r} is not a number")
     if abs(value) >= _FLOAT32_LIMIT and "inf" not in text.lower():
-        raise ValueError(f"{text!r} is out of range: it must fit into a 32 bit float")
+        raise ValueError(f"{text!r} is out of range: it must fit in a 32-bit float")
     return value
 
 
 def split_list(text: str) -> list[str]:
-    """Return the words of one value of a string slice flag: comma-separated, quoted as in a CSV file.
+    """Return the items of one string slice value: comma-separated, quoted as in CSV.
 
-    Raises ``ValueError`` where the quotes don't match.
+    Raises ``ValueError`` for unbalanced quotes.
     """
     if not text:
         return []
@@ -179,7 +179,7 @@ def split_list(text: str) -> list[str]:
 
 
 class GoInteger(click.ParamType[int]):
-    """A whole number as Go's flags take it, within bounds."""
+    """A bounded integer in Go's flag syntax."""
 
     name = "integer"
 
@@ -187,7 +187,7 @@ class GoInteger(click.ParamType[int]):
         self._low, self._high = low, high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the text; a configuration file has the number itself."""
+        """Parse the text; configuration files pass numbers."""
         try:
             number = value if isinstance(value, int) else self.parse(str(value))
         except ValueError as error:
@@ -199,27 +199,27 @@ class GoInteger(click.ParamType[int]):
         return number
 
     def parse(self, text: str) -> int:
-        """Return the number of a text. Raises ``ValueError``."""
+        """Parse a number. Raises ``ValueError``."""
         return parse_integer(text)
 
 
 class Verbosity(GoInteger):
-    """The verbosity of the log, as klog takes it."""
+    """A log verbosity in klog's syntax."""
 
     name = "verbosity"
 
     def parse(self, text: str) -> int:
-        """Return the number of a text. Raises ``ValueError``."""
+        """Parse a number. Raises ``ValueError``."""
         return parse_verbosity(text)
 
 
 class GoFloat(click.ParamType[float]):
-    """A number as Go's flags take it, with exponents and ``inf``."""
+    """A number in Go's flag syntax, with exponents and ``inf``."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the text; a configuration file has the number itself."""
+        """Parse the text; configuration files pass numbers."""
         try:
             return float(value) if isinstance(value, int | float) else parse_float(str(value))
         except (ValueError, OverflowError) as error:

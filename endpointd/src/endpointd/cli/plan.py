@@ -1,4 +1,4 @@
-"""``endpointd plan``: offline, what manifests will have of Endpoints and EndpointSlices."""
+"""``endpointd plan``: compute, offline, the Endpoints and EndpointSlices of manifests."""
 
 import shutil
 import sys
@@ -10,31 +10,37 @@ import msgspec
 from aiokube.client.manifests import Manifest, ManifestError, read_manifests
 from endpointd.cli.flags import Duration
 from endpointd.cli.main import raise_if_tinykube_is_missing
-from endpointd.cli.query_options import CannotAskError, print_structured
+from endpointd.cli.query_options import QueryError, print_structured
 
 
 @click.command()
 @click.option(
     "-f", "--filename", "filenames", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests."
 )
-@click.option("-n", "--namespace", default="default", show_default=True, help="Of what names none.")
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="Namespace of objects that name none."
+)
 @click.option(
     "--nodes",
     type=click.IntRange(1, 10_000),
     default=3,
     show_default=True,
     metavar="N",
-    help="Nodes, if there are none.",
+    help="Number of simulated nodes if the manifests contain no Node.",
 )
 @click.option(
-    "--zones", default="zone-a,zone-b,zone-c", show_default=True, metavar="LIST", help="Their zones, in turn."
+    "--zones",
+    default="zone-a,zone-b,zone-c",
+    show_default=True,
+    metavar="LIST",
+    help="Zones of these nodes, assigned in turn.",
 )
 @click.option(
     "--families",
     type=click.Choice(["IPv4", "IPv6", "IPv4,IPv6", "IPv6,IPv4"]),
     default="IPv4,IPv6",
     show_default=True,
-    help="Address families of the cluster, the default first.",
+    help="IP families of the cluster, the primary first.",
 )
 @click.option(
     "--max-endpoints-per-slice",
@@ -42,7 +48,7 @@ from endpointd.cli.query_options import CannotAskError, print_structured
     default=100,
     show_default=True,
     metavar="N",
-    help="As the controller's flag.",
+    help="As the flag of endpointd run.",
 )
 @click.option(
     "--rollout",
@@ -59,7 +65,7 @@ from endpointd.cli.query_options import CannotAskError, print_structured
     type=Duration(),
     default="10s",
     show_default=True,
-    help="How long a pod takes to be ready.",
+    help="Time until a new pod is ready.",
 )
 @click.option(
     "--stop",
@@ -67,14 +73,14 @@ from endpointd.cli.query_options import CannotAskError, print_structured
     type=Duration(),
     default="5s",
     show_default=True,
-    help="How long a pod takes to end.",
+    help="Time until a deleted pod has stopped.",
 )
 @click.option(
     "--batch-period",
     type=Duration(),
     default="0s",
     show_default=True,
-    help="As --endpointslice-updates-batch-period.",
+    help="As --endpointslice-updates-batch-period of endpointd run.",
 )
 @click.option(
     "--consumers",
@@ -82,14 +88,14 @@ from endpointd.cli.query_options import CannotAskError, print_structured
     default=100,
     show_default=True,
     metavar="N",
-    help="Nodes that watch.",
+    help="Number of nodes that watch the slices.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["yaml", "json", "text"]),
     default=None,
-    help="yaml without; text for --rollout.",
+    help="Output format; default: yaml, or text with --rollout.",
 )
 def plan(
     filenames: tuple[str, ...],
@@ -109,9 +115,10 @@ def plan(
 ) -> None:
     """Print the Endpoints and EndpointSlices that manifests will have. Needs no cluster.
 
-    Pods count with the status they have; those without one, and those of workloads, are taken to be ready. The same
-    manifests always give the same output: fit for golden files and for reviews. Manifests that an API server would refuse are
-    refused; services that would receive no traffic are warned of on standard error.
+    Pods keep the status in the manifest; pods without one, and the pods of workloads, are assumed to be
+    ready. The output is deterministic, so it suits golden files and reviews. Invalid manifests are rejected
+    as an API server would reject them; services that would receive no traffic cause a warning on standard
+    error.
     """
     from endpointd.diagnose.changes import Settings
     from endpointd.diagnose.offline import OfflineSettings
@@ -139,7 +146,7 @@ def plan(
         _print_rollout(snapshot, rollout, namespace, settings, output or "text")
         return
     if output == "text":
-        raise click.UsageError("-o text is for --rollout: a plan is documents, as yaml or json")
+        raise click.UsageError("-o text needs --rollout: a plan is printed as yaml or json")
     found = documents(planned(snapshot, Settings(max_endpoints_per_slice=max_endpoints_per_slice)))
     if output == "json":
         print_structured({"apiVersion": "v1", "kind": "List", "items": found}, "json")
@@ -169,25 +176,27 @@ def _snapshot(filenames: tuple[str, ...], offline: Any) -> Any:
             metadata = document["metadata"]
             namespace = metadata.get("namespace", offline.default_namespace)
             found = places.get((document["kind"], namespace, metadata["name"]))
-            made.append(Manifest(document, found.source if found else "made up", found.line if found else 0))
+            made.append(
+                Manifest(document, found.source if found else "generated", found.line if found else 0)
+            )
         return snapshot_of(made, default_namespace=offline.default_namespace)
     except ManifestError as error:
-        raise CannotAskError(str(error)) from error
+        raise QueryError(str(error)) from error
     except (TypeError, AttributeError, KeyError, ValueError) as error:
-        raise CannotAskError(f"a manifest is not of its kind's shape: {error}") from error
+        raise QueryError(f"a manifest does not match its kind's schema: {error}") from error
 
 
 def _warn(snapshot: Any) -> None:
-    """Write to standard error which services would receive no traffic, or not on every port."""
+    """Warn on standard error about services that would receive no traffic, or none on some port."""
     from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.style import Style
     from endpointd.diagnose.traffic import traffic_problems
 
-    world = ClusterIndex(snapshot)
+    index = ClusterIndex(snapshot)
     lines = [
         f"warning: service {service.metadata.namespace}/{service.metadata.name}: {problem.cause} ({problem.fix})"
         for service in snapshot.services
-        for problem in traffic_problems(world, service)
+        for problem in traffic_problems(index, service)
         if problem.severity != "note"
     ]
     click.echo(Style(colours=False).page(lines), nl=False, err=True)
@@ -200,17 +209,17 @@ def _print_rollout(snapshot: Any, name: str, namespace: str, settings: Any, outp
     from endpointd.diagnose.snapshot import ClusterIndex
     from endpointd.diagnose.style import Style
 
-    world = ClusterIndex(snapshot)
+    index = ClusterIndex(snapshot)
     first, slash, last = name.partition("/")
     key = ObjectKey(first, last) if slash else ObjectKey(namespace, first)
-    service = world.services.get(key)
+    service = index.services.get(key)
     if service is None:
-        raise CannotAskError(f"the manifests have no service {key.namespace}/{key.name}")
-    pods = list(world.membership.pods_of(key))
+        raise QueryError(f"the manifests have no service {key.namespace}/{key.name}")
+    pods = list(index.membership.pods_of(key))
     if not pods:
-        raise CannotAskError(f"the service {key.namespace}/{key.name} selects no pod of the manifests")
+        raise QueryError(f"the service {key.namespace}/{key.name} selects no pods in the manifests")
     try:
-        found = simulate_rollout(service, pods, world.zone_of, settings)
+        found = simulate_rollout(service, pods, index.zone_of, settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if output != "text":

@@ -1,4 +1,4 @@
-"""What the commands that ask have in common: which cluster or which files, and how the answer is written."""
+"""Options shared by explain, check and diff: the cluster or files to read, and the output format."""
 
 import asyncio
 import difflib
@@ -24,8 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
 
-class CannotAskError(click.ClickException):
-    """The cluster or the files cannot be read: exit code 2. A message is one line, or one for each manifest refused."""
+class QueryError(click.ClickException):
+    """The cluster or the files cannot be read: exit code 2. The message has one line, or one for each rejected manifest."""
 
     exit_code = 2
 
@@ -34,61 +34,65 @@ class CannotAskError(click.ClickException):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Where to look, as the options say."""
+    """The cluster or files to read, from the options."""
 
     kubeconfig: str = ""
     context: str = ""
     namespace: str = ""
-    """``""`` where none is named: the context's namespace."""
+    """``""`` for the context's namespace."""
     files: tuple[str, ...] = ()
     all_namespaces: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse options that exclude each other."""
+        """Reject options that exclude each other."""
         if self.all_namespaces and self.namespace:
-            raise click.UsageError("--all-namespaces and --namespace exclude each other")
+            raise click.UsageError("--all-namespaces and --namespace are mutually exclusive")
 
 
 class Source(Protocol):
-    """A cluster, or files: what is asked."""
+    """The source of a snapshot: a cluster or files."""
 
     @property
     def default_namespace(self) -> str:
-        """The namespace to look at when none is named."""
+        """The namespace to use if none is given."""
 
     @property
     def is_cluster(self) -> bool:
-        """Whether it is a cluster: there, what could not be read is forbidden; files just do not have it."""
+        """Whether it is a cluster, where an unreadable collection is forbidden; files just lack it."""
 
     async def snapshot(self, namespace: str, *, also: ObjectKey | None = None) -> Snapshot:
-        """Return a namespace, all of them for ``""``. Raises :class:`CannotAskError` where there is no such namespace."""
+        """Return one namespace, or all for ``""``. Raises :class:`QueryError` if the namespace does not exist."""
 
     async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
         """Return the Events of some pods."""
 
     async def namespaces_with(self, kind: str, name: str) -> list[str]:
-        """Return the namespaces that have a ``pod`` or ``service`` of a name, as far as that can be read."""
+        """Return the readable namespaces that have a ``pod`` or ``service`` with this name."""
 
 
 def cluster_options(command: F) -> F:
-    """Add the options that say where to look."""
+    """Add the options that select the cluster or files."""
     for option in (
         click.option(
             "-f",
             "--filename",
             multiple=True,
             metavar="FILE|DIR|-",
-            help="Look at these manifests (kubectl get -o yaml) instead of a cluster.",
+            help="Read these manifests (kubectl get -o yaml) instead of a cluster.",
         ),
         click.option(
-            "-n", "--namespace", default="", metavar="NAME", help="Namespace; without it that of the context."
+            "-n",
+            "--namespace",
+            default="",
+            metavar="NAME",
+            help="Namespace; default: the context's namespace.",
         ),
         click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig."),
         click.option(
             "--kubeconfig",
             default="",
             metavar="FILE",
-            help="Cluster and credentials; $KUBECONFIG or ~/.kube/config without.",
+            help="Kubeconfig file. Default: $KUBECONFIG, then ~/.kube/config.",
         ),
     ):
         command = option(command)
@@ -96,7 +100,7 @@ def cluster_options(command: F) -> F:
 
 
 def scope_options(command: F) -> F:
-    """Add the options that say how much of a cluster is looked at, and how its controller is set."""
+    """Add the options that select namespaces and describe the cluster's controller."""
     for option in (
         click.option(
             "--max-endpoints-per-slice",
@@ -104,16 +108,16 @@ def scope_options(command: F) -> F:
             default=100,
             show_default=True,
             metavar="N",
-            help="As the controller in the cluster has it.",
+            help="The setting of the cluster's controller.",
         ),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Look at all namespaces."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces."),
     ):
         command = option(command)
     return command
 
 
 def scope(query: Query, source: Source) -> str:
-    """Return the namespace to look at, ``""`` for all of them: files are looked at whole unless a namespace is named."""
+    """Return the namespace to read, or ``""`` for all. Files are read completely unless a namespace is given."""
     if query.all_namespaces or (query.files and not query.namespace):
         return ""
     return query.namespace or source.default_namespace
@@ -125,7 +129,7 @@ def output_option(command: F) -> F:
 
 
 def wide_output_option(command: F) -> F:
-    """Add ``-o`` with ``wide``: a line for every pod."""
+    """Add ``-o`` with ``wide``: one line per pod."""
     return _output_option(["text", "wide", "json", "yaml"])(command)
 
 
@@ -136,18 +140,18 @@ def _output_option(choices: Sequence[str]) -> Callable[[F], F]:
         type=click.Choice(choices),
         default="text",
         show_default=True,
-        help="For people, or for programs.",
+        help="Output format.",
     )
 
 
 def answer(query: Query, work: Callable[[Source], Awaitable[R]], *, is_single: bool = True) -> R:
-    """Open the cluster or the files, and return what ``work`` makes of them; ``is_single`` unless it goes on asking.
+    """Open the cluster or the files and return the result of ``work``. Set ``is_single`` to False if ``work`` repeats queries.
 
-    Raises :class:`CannotAskError` with one clear line where they cannot be read.
+    Raises :class:`QueryError` with one clear line if they cannot be read.
     """
     was_enabled = gc.isenabled()
     if is_single:
-        gc.disable()  # a tenth of the time would go to looking for cycles among the objects read, which all stay
+        gc.disable()  # collection would take a tenth of the time, and all objects read stay alive anyway
     try:
         return asyncio.run(_answer(query, work))
     finally:
@@ -171,7 +175,7 @@ async def _answer(query: Query, work: Callable[[Source], Awaitable[R]]) -> R:
         first = _first(error)
         if not isinstance(first, ClientError):
             raise
-        raise CannotAskError(str(first)) from error
+        raise QueryError(str(first)) from error
 
 
 class _Cluster:
@@ -189,7 +193,7 @@ class _Cluster:
         if namespace:
             names = await namespace_names(self._client, namespace)
             if names is not None:
-                raise CannotAskError(_no_namespace(namespace, names))
+                raise QueryError(_no_namespace(namespace, names))
         return await read_cluster(self._client, namespace, details=True, also=also)
 
     async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
@@ -206,7 +210,7 @@ class _Cluster:
 
 
 class _Files:
-    """What some files hold of a cluster."""
+    """The part of a cluster that some files contain."""
 
     is_cluster = False
     default_namespace = "default"
@@ -221,8 +225,8 @@ class _Files:
         items: list[KubernetesObject] = [*whole.services, *whole.pods, *whole.slices]
         namespaces = {item.metadata.namespace for item in items}
         if namespace not in namespaces:
-            raise CannotAskError(
-                f"the files have nothing in namespace {namespace}, only in {', '.join(sorted(namespaces)[:5])}"
+            raise QueryError(
+                f"the files have no objects in namespace {namespace}, only in {', '.join(sorted(namespaces)[:5])}"
             )
 
         def inside(items: Iterable[Any]) -> tuple[Any, ...]:
@@ -248,18 +252,16 @@ def _open_files(files: tuple[str, ...]) -> _Files:
     try:
         snapshot = snapshot_of(read_manifests(files), is_complete=False)
     except ManifestError as error:
-        raise CannotAskError(str(error)) from error
+        raise QueryError(str(error)) from error
     if not snapshot.services and not snapshot.slices and not snapshot.endpoints:
-        raise CannotAskError(
-            "the files have no Service, Endpoints or EndpointSlice: there is nothing to look at"
-        )
+        raise QueryError("the files contain no Service, Endpoints or EndpointSlice")
     return _Files(snapshot)
 
 
 def _no_namespace(namespace: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(namespace, list(names), n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(close)}?" if close else ""
-    return f"there is no namespace {namespace}{hint}"
+    return f"namespace {namespace} not found{hint}"
 
 
 def _first(error: BaseException) -> BaseException:
@@ -269,7 +271,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def style_of_terminal() -> Style:
-    """Return how to print to standard output: in colours and to its width where it is a terminal."""
+    """Return the style for standard output: coloured and as wide as the terminal, if it is one."""
     import shutil
 
     width = shutil.get_terminal_size((100, 24)).columns
@@ -277,11 +279,11 @@ def style_of_terminal() -> Style:
 
 
 _CONTROL = re.compile("[\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]")
-"""What JSON leaves as it is in a string, and a terminal may act on."""
+"""Characters that JSON strings may contain unescaped and that a terminal may interpret."""
 
 
 def print_structured(value: Any, output: str) -> None:
-    """Print builtins as JSON or YAML, with every character escaped that a terminal might act on."""
+    """Print builtins as JSON or YAML, and escape every character that a terminal might interpret."""
     if output == "json":
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
         click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))

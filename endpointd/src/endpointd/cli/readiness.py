@@ -1,4 +1,4 @@
-"""What is still to be done in a cluster: workloads that have not got their pods, slices that are not right."""
+"""List what keeps a cluster from being settled: workloads without all their pods, outdated slices."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _WORKLOADS = ("deployments", "statefulsets", "daemonsets", "replicasets")
 
 
 async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) -> list[str]:
-    """Return a line for each thing that is not settled; none where all is. Raises what the client raises."""
+    """Return a line for each unsettled object, or none. Raises the client's errors."""
     left: list[str] = []
     if with_workloads:
         for plural in _WORKLOADS:
@@ -24,10 +24,10 @@ async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) 
                     metadata = item["metadata"]
                     left.append(f"{plural} {metadata.get('namespace')}/{metadata.get('name')}: {problem}")
     if left or not (with_workloads or with_slices):
-        return left  # the rest is looked at when that is done: it costs more
+        return left  # the remaining checks cost more, so they run last
     snapshot = await read_cluster(client)
     if with_workloads:
-        left += [f"pods {pod.metadata.key}: it is being deleted" for pod in snapshot.pods if pod.terminating]
+        left += [f"pods {pod.metadata.key}: being deleted" for pod in snapshot.pods if pod.terminating]
     if with_slices:
         left += [
             f"{one.kind} of service {one.namespace}/{one.service}: {one.cause}"
@@ -38,10 +38,10 @@ async def unsettled(client: Client, *, with_workloads: bool, with_slices: bool) 
 
 
 def workload_problem(plural: str, item: dict[str, Any]) -> str:
-    """Return what a workload still lacks, ``""`` where nothing."""
+    """Return what a workload still lacks, or ``""``."""
     spec, status = item.get("spec") or {}, item.get("status") or {}
     if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
-        return "nobody has looked at its last change"
+        return "its last change has not been observed by a controller"
     if plural == "daemonsets":
         wanted = status.get("desiredNumberScheduled", 0)
         updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
@@ -52,9 +52,9 @@ def workload_problem(plural: str, item: dict[str, Any]) -> str:
         total = status.get("replicas", 0)
         updated = wanted if plural == "replicasets" else status.get("updatedReplicas", 0)
     if ready < wanted:
-        return f"{ready} of {wanted} are ready"
+        return f"{ready} of {wanted} ready"
     if updated < wanted:
-        return f"{updated} of {wanted} are of its last version"
+        return f"{updated} of {wanted} updated"
     if total > wanted:
-        return f"{total - wanted} more than the {wanted} it wants are there"
+        return f"{total - wanted} more than the {wanted} desired"
     return ""

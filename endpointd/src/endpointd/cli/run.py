@@ -1,4 +1,4 @@
-"""``endpointd run``: the flags of kube-controller-manager, or a file of them, and a program made of what they say."""
+"""``endpointd run``: kube-controller-manager's flags, or a file of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ _TIMES = {"lease": "lease-duration", "renew-deadline": "renew-deadline", "retry"
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """Put what the file says in the place of the defaults; flags are asked before these."""
+    """Use the file's values as defaults; flags on the command line override them."""
     if value is None:
         return
     from endpointd.cli.config_file import ConfigFileError, read_config_file
@@ -41,7 +41,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: Path | None)
             is_eager=True,
             expose_value=False,
             callback=_read_config,
-            help="Read the settings from a file; flags win over it.",
+            help="Read settings from a file; flags override them.",
         ),
         *(setting.option() for setting in SETTINGS),
     ],
@@ -49,8 +49,8 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: Path | None)
 def run(**values: Any) -> None:
     """Run the controllers against a cluster until SIGTERM or SIGINT.
 
-    A drop-in for the three endpoints controllers of kube-controller-manager: switch them off there before running
-    these (see the documentation).
+    A drop-in replacement for the three endpoints controllers of kube-controller-manager: disable them there
+    first (see the documentation).
     """
     from aiokube.process import logs
     from aiokube.process.import_hooks import import_aiohttp
@@ -95,7 +95,7 @@ def run(**values: Any) -> None:
 
 
 def _election(values: dict[str, Any]) -> "ElectionSettings | None":
-    """Return how to be elected, None for not at all."""
+    """Return the election settings, or None without leader election."""
     from aiokube.runtime import leader_election
     from endpointd.cli.run_settings import ElectionSettings
 
@@ -117,7 +117,7 @@ def _election(values: dict[str, Any]) -> "ElectionSettings | None":
 
 
 def _address(values: dict[str, Any]) -> "BindAddress | None":
-    """Return where to serve, None for nowhere."""
+    """Return the address to serve on, or None."""
     from endpointd.cli.serving_address import parse_bind_address
 
     if not values["metrics_bind_address"]:
@@ -135,7 +135,7 @@ def _address(values: dict[str, Any]) -> "BindAddress | None":
 
 
 def _healthz_address(text: str) -> "BindAddress | None":
-    """Return where to serve health by itself; other machines may ask, because the answers hold no causes."""
+    """Return the address of the health listener, or None. Remote clients are allowed: responses hold no reasons."""
     from endpointd.cli.serving_address import parse_bind_address
 
     try:

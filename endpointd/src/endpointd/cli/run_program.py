@@ -1,4 +1,4 @@
-"""``endpointd run``, from its settings to its exit code."""
+"""Run ``endpointd run`` from its settings to its exit code."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from aiokube.runtime.shutdown import stop_on_signals
 from aiokube.token_bucket import TokenBucket
 from endpointd import __version__
 from endpointd.cli.assembly import Assembly
-from endpointd.cli.assembly_parts import Outlets
+from endpointd.cli.assembly_parts import Observability
 from endpointd.cli.run_settings import RunSettings, election_rules
 from endpointd.cli.serving_address import ListenError, open_listener
 from endpointd.cli.serving_secrets import ServingFileError, ServingSecrets
@@ -36,19 +36,19 @@ def run_controllers(settings: RunSettings) -> int:
     clock = SystemClock()
     try:
         config = load_config(settings.kubeconfig, settings.context, clock=clock)
-        outlets = _open_outlets(settings, clock)
+        observability = _open_observability(settings, clock)
     except (ConfigError, ListenError, ServingFileError, TracingUnavailableError) as error:
         print(f"endpointd: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    # What is cached lives long and is never part of a cycle: looking through it again and again is for nothing.
+    # Cached objects live long and form no cycles, so frequent collections only cost time.
     gc.set_threshold(50_000, 20, 100)
     with contextlib.ExitStack() as stack:
-        for listener in filter(None, (outlets.listener, outlets.healthz_listener)):
+        for listener in filter(None, (observability.listener, observability.healthz_listener)):
             stack.enter_context(contextlib.closing(listener))
-        return asyncio.run(_run(settings, config, clock, outlets))
+        return asyncio.run(_run(settings, config, clock, observability))
 
 
-def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
+def _open_observability(settings: RunSettings, clock: Clock) -> Observability:
     tracing = open_tracing(settings.tracing, clock=clock) if settings.tracing is not None else None
     listener = healthz_listener = secrets = None
     if settings.metrics_address is not None:
@@ -56,10 +56,12 @@ def _open_outlets(settings: RunSettings, clock: Clock) -> Outlets:
         listener = open_listener(settings.metrics_address)
     if settings.healthz_address is not None:
         healthz_listener = open_listener(settings.healthz_address, "healthz")
-    return Outlets(listener, healthz_listener, secrets, tracing)
+    return Observability(listener, healthz_listener, secrets, tracing)
 
 
-async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outlets: Outlets) -> int:
+async def _run(
+    settings: RunSettings, config: ClusterConfig, clock: Clock, observability: Observability
+) -> int:
     limiter = None
     if settings.qps > 0:
         burst = settings.burst or max(int(settings.qps * 1.5), 1)
@@ -73,12 +75,12 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outle
         if settings.shadow_grace_seconds is not None:
             from endpointd.diagnose.shadow import refuse_writes
 
-            client = client.guarded(refuse_writes)  # nothing tries; this makes it certain
-            logger.info("shadow mode, nothing is written: grace_seconds=%g", settings.shadow_grace_seconds)
-        assembly = Assembly(settings, client, clock, outlets)
+            client = client.guarded(refuse_writes)  # shadow mode sends no writes; this enforces it
+            logger.info("shadow mode, no writes: grace_seconds=%g", settings.shadow_grace_seconds)
+        assembly = Assembly(settings, client, clock, observability)
         if settings.election is not None:
             rules = election_rules(settings.election)
-            # As upstream: a client of its own, that nothing else can slow down and that waits for nobody.
+            # As upstream: a separate client, which no other request can delay and which does not retry.
             leases = Client.from_config(
                 config,
                 clock=clock,
@@ -100,7 +102,10 @@ async def _run(settings: RunSettings, config: ClusterConfig, clock: Clock, outle
             except PartFailedError as error:
                 if not isinstance(error.__cause__, LeaseLostError):
                     raise
-                logger.error("ended, start it again to have it wait for its turn: cause=%s", error.__cause__)
+                logger.error(
+                    "leader election lost, exiting; restart to become a candidate again: cause=%s",
+                    error.__cause__,
+                )
                 return EXIT_LEASE_LOST
     logger.info("stopped")
     return EXIT_DONE

@@ -1,4 +1,4 @@
-"""What ``endpointd run`` has been told, as values."""
+"""The settings of ``endpointd run`` as values."""
 
 import socket
 import uuid
@@ -22,7 +22,7 @@ class ElectionSettings(msgspec.Struct, frozen=True):
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """The flags of ``endpointd run``, with the flags' own defaults for programs that have none. Durations are in seconds."""
+    """The flags of ``endpointd run``, with the same defaults for other programs. Durations are in seconds."""
 
     kubeconfig: str
     controllers: tuple[str, ...]
@@ -40,17 +40,17 @@ class RunSettings(msgspec.Struct, frozen=True):
     burst: int = 0
     metrics_address: BindAddress | None = None
     healthz_address: BindAddress | None = None
-    """Where health is served by itself, without metrics and over plain HTTP."""
+    """The address of the separate health listener, which serves plain HTTP and no metrics."""
     election: ElectionSettings | None = None
-    """None writes without asking anybody."""
+    """None writes without leader election."""
     serving_files: ServingFiles = ServingFiles()
     tracing: TracingSettings | None = None
     shadow_grace_seconds: float | None = None
-    """How long a difference has to stand to be reported, where nothing is written; None writes."""
+    """How long a difference must persist before shadow mode reports it; None runs the controllers."""
 
 
 def election_rules(settings: ElectionSettings) -> Rules:
-    """Return the rules for this process, under a name that no other one has: as upstream, host and chance."""
+    """Return the election rules of this process, with a unique identity: host name and UUID, as upstream."""
     return Rules(
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         lease_seconds=settings.lease_seconds,

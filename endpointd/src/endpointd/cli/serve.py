@@ -1,4 +1,4 @@
-"""``endpointd serve``: an alias of ``tinykube serve`` with a kubeconfig of its own name."""
+"""``endpointd serve``: an alias of ``tinykube serve`` with a separate kubeconfig name."""
 
 from tinykube.cli.serve import serve_command
 

@@ -1,4 +1,4 @@
-"""The part that serves metrics and health, over connections that cannot hurt the controllers however they behave."""
+"""Serve metrics and health checks, with limits that protect the controllers from any client behaviour."""
 
 import asyncio
 import logging
@@ -20,29 +20,30 @@ CONNECTIONS = 256
 CONNECTION_SECONDS = 10.0
 HANDSHAKE_SECONDS = 5.0
 HEAD_BYTES = 8 * 1024
-FILES_LOOK_SECONDS = 5.0
+FILE_CHECK_SECONDS = 5.0
 _PAUSE_WITHOUT_FILES_SECONDS = 1.0
 _PAUSE_WHEN_FULL_SECONDS = 0.01
-_SHORTEST_CONNECTION_SECONDS = 0.5
+_MIN_CONNECTION_SECONDS = 0.5
 
 
 class _Open(NamedTuple):
-    """A connection that is being served."""
+    """An open connection."""
 
     task: asyncio.Task[None]
     since: float
 
 
 class Server:
-    """A part for the manager that answers requests until cancelled, each on a connection of its own.
+    """A runnable that answers requests until cancelled, one per connection.
 
-    It promises: no connection lives longer than ``connection_seconds``, whatever its client does or leaves undone; there
-    are never more than ``connections``, and the oldest gives way to a new one once it has had half a second, so that a
-    probe is answered whatever else connects; no more than 8 KiB of a request are read, and nothing of a body. Answers are made in the event loop: what they tell is one
-    moment of the program. With ``secrets``, changed
-    certificate and token files are taken over within 5 seconds; without, plain HTTP is served.
+    Guarantees: a connection lives at most ``connection_seconds``, regardless of its client; at most
+    ``connections`` are open, and a new one replaces the oldest once that has had half a second, so that
+    probes are answered during a flood of connections; at most 8 KiB of a request are read, and no body.
+    Responses are made in the event loop, so each shows one consistent moment of the program. With
+    ``secrets``, changed certificate and token files take effect within 5 seconds; without, it serves plain
+    HTTP.
 
-    The socket is closed when :meth:`run` ends. Nothing of a request reaches the log.
+    The socket is closed when :meth:`run` ends. Nothing of a request is logged.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Server:
         self._connections = connections
         self._connection_seconds = connection_seconds
         self._open: dict[int, _Open] = {}
-        self._leaving: set[int] = set()
+        self._closing: set[int] = set()
         self._number = 0
 
     async def run(self) -> NoReturn:
@@ -77,7 +78,7 @@ class Server:
         try:
             async with asyncio.TaskGroup() as group:
                 if self._secrets is not None:
-                    group.create_task(self._follow_files(self._secrets), name=f"{self.name}-files")
+                    group.create_task(self._reload_files(self._secrets), name=f"{self.name}-files")
                 while True:
                     connection = await self._accept()
                     if len(self._open) >= self._connections:
@@ -87,28 +88,28 @@ class Server:
                     task = group.create_task(self._serve(connection, context), name=f"{self.name}-{number}")
                     self._open[number] = _Open(task, self._clock.monotonic())
                     task.add_done_callback(partial(self._closed, number))
-                    # A full backlog is accepted without suspending: those accepted before must get their turn.
+                    # Accepting from a full backlog does not suspend: let the accepted connections run.
                     await self._clock.sleep(0)
         finally:
             self._listener.close()
 
     async def _close_oldest(self) -> None:
         number, oldest = next(iter(self._open.items()))
-        left_seconds = oldest.since + _SHORTEST_CONNECTION_SECONDS - self._clock.monotonic()
+        left_seconds = oldest.since + _MIN_CONNECTION_SECONDS - self._clock.monotonic()
         if left_seconds > 0:
             await self._clock.sleep(left_seconds)
-        if self._open.pop(number, None) is not None:  # else it has ended meanwhile
-            self._leaving.add(number)
+        if self._open.pop(number, None) is not None:  # otherwise it has already ended
+            self._closing.add(number)
             oldest.task.cancel()
 
     async def _accept(self) -> socket.socket:
         while True:
-            # As many as may be open, and those that are on their way out.
-            if len(self._open) + len(self._leaving) < 2 * self._connections:
+            # At most as many as may be open, plus those being closed.
+            if len(self._open) + len(self._closing) < 2 * self._connections:
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-                except OSError as error:  # out of files, mostly: what runs here must not end for it
-                    logger.warning("connection not accepted: error=%s", describe(error))
+                except OSError as error:  # usually out of file descriptors: the server must survive it
+                    logger.warning("cannot accept connection: error=%s", describe(error))
                 else:
                     return connection
                 await self._clock.sleep(_PAUSE_WITHOUT_FILES_SECONDS)
@@ -117,16 +118,16 @@ class Server:
 
     def _closed(self, number: int, _: asyncio.Task[None]) -> None:
         self._open.pop(number, None)
-        self._leaving.discard(number)
+        self._closing.discard(number)
 
-    async def _follow_files(self, secrets: ServingSecrets) -> NoReturn:
+    async def _reload_files(self, secrets: ServingSecrets) -> NoReturn:
         while True:
-            await self._clock.sleep(FILES_LOOK_SECONDS)
+            await self._clock.sleep(FILE_CHECK_SECONDS)
             try:
                 if secrets.refresh():
-                    logger.info("changed certificate and token files are in use")
+                    logger.info("reloaded certificate and token files")
             except ServingFileError as error:
-                logger.warning("changed files not used, going on as before: error=%s", error)
+                logger.warning("cannot reload changed files, keeping the previous ones: error=%s", error)
 
     async def _serve(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
@@ -159,13 +160,13 @@ class Server:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            return plain(431, f"the head of a request may have {HEAD_BYTES} bytes").encode()
+            return plain(431, f"request headers are limited to {HEAD_BYTES} bytes").encode()
         request = parse_head(head)
         if request is None:
-            return plain(400, "that is no HTTP request").encode()
+            return plain(400, "not an HTTP request").encode()
         try:
             answer = self._answer(request)
         except Exception:
-            logger.exception("request not answered")
-            answer = plain(500, "the answer could not be made; the log says why")
+            logger.exception("request failed")
+            answer = plain(500, "internal error; see the log")
         return answer.encode(with_body=request.method != b"HEAD")

@@ -1,4 +1,4 @@
-"""Where metrics and health are served: an address of loopback, unless others are kept out or it is said that they may come."""
+"""The address to serve metrics and health checks on: loopback, unless protected or explicitly allowed."""
 
 import ipaddress
 import os
@@ -11,7 +11,7 @@ _HIGHEST_PORT = 65_535
 
 
 class BindAddress(msgspec.Struct, frozen=True):
-    """An address to listen on; port 0 leaves the choice to the system."""
+    """An address to listen on; port 0 lets the system choose."""
 
     host: str
     port: int
@@ -21,14 +21,15 @@ class BindAddress(msgspec.Struct, frozen=True):
 
 
 class ListenError(Exception):
-    """It cannot be listened there; the text says where, why, and what to do."""
+    """Listening failed; the text says where, why, and how to fix it."""
 
 
 def parse_bind_address(text: str, *, allow_remote: bool, is_protected: bool = False) -> BindAddress:
-    """Return the address of ``127.0.0.1:8080``, ``[::1]:8080``, ``localhost:8080`` or ``:8080`` (all interfaces).
+    """Parse ``127.0.0.1:8080``, ``[::1]:8080``, ``localhost:8080`` or ``:8080`` (all interfaces).
 
-    ``is_protected`` says that there are both a certificate and a token. Raises ``ValueError`` for what is no address, and
-    for what others can reach where it is neither protected nor allowed.
+    ``is_protected`` means that both a certificate and a token are configured. Raises ``ValueError`` for an
+    invalid address, and for one that other machines can reach unless it is protected or ``allow_remote`` is
+    set.
     """
     host, colon, digits = text.rpartition(":")
     if not colon or not (digits.isascii() and digits.isdigit()) or int(digits) > _HIGHEST_PORT:
@@ -45,19 +46,19 @@ def parse_bind_address(text: str, *, allow_remote: bool, is_protected: bool = Fa
         address = ipaddress.ip_address(host)
     except ValueError:
         raise ValueError(
-            f"{text!r}: {host!r} is not an IP address; of names only localhost is taken"
+            f"{text!r}: {host!r} is not an IP address; the only accepted name is localhost"
         ) from None
     if not (address.is_loopback or allow_remote or is_protected):
         raise ValueError(
-            f"{text!r} can be reached from other machines, and anyone there could read the metrics: choose a "
-            "loopback address; or give --tls-cert-file, --tls-private-key-file and --metrics-token-file; or say "
+            f"{text!r} is reachable from other machines, and anyone could read the metrics: choose a "
+            "loopback address; or set --tls-cert-file, --tls-private-key-file and --metrics-token-file; or set "
             "--metrics-allow-remote"
         )
     return BindAddress(host, int(digits))
 
 
 def open_listener(address: BindAddress, purpose: Literal["metrics", "healthz"] = "metrics") -> socket.socket:
-    """Return a socket that listens. Raises :class:`ListenError`, which names the flag of this purpose."""
+    """Return a listening socket. Raises :class:`ListenError`, which names the flag of this purpose."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(
@@ -66,6 +67,6 @@ def open_listener(address: BindAddress, purpose: Literal["metrics", "healthz"] =
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ListenError(
-            f"cannot serve {purpose} on {address}: {reason} (choose another --{purpose}-bind-address, or end what "
-            "listens there)"
+            f"cannot serve {purpose} on {address}: {reason} (choose another --{purpose}-bind-address, or stop "
+            "the program that listens there)"
         ) from error

@@ -1,4 +1,4 @@
-"""What is answered to a request for metrics or health: bytes in, bytes out."""
+"""Responses to requests for metrics and health checks: bytes in, bytes out."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _REASONS = {
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What matters of the head of a request."""
+    """The relevant part of a request's head."""
 
     method: bytes
     path: str
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What to say."""
+    """A response."""
 
     status: int
     body: bytes
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
     def encode(self, *, with_body: bool = True) -> bytes:
-        """Return it as HTTP/1.1, as the last thing on its connection."""
+        """Return it as an HTTP/1.1 response that closes the connection."""
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
             f"Content-Type: {self.content_type}",
@@ -59,12 +59,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def plain(status: int, text: str) -> Answer:
-    """Return an answer of one line."""
+    """Return a one-line response."""
     return Answer(status, f"{text}\n".encode())
 
 
 def parse_head(head: bytes) -> Request | None:
-    """Read the head of a request, up to and with its empty line; None where it makes no sense."""
+    """Parse the head of a request, including its empty line; None if it is invalid."""
     first, *lines = head.rstrip(b"\r\n").split(b"\r\n")
     words = first.split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].startswith(b"/"):
@@ -77,7 +77,7 @@ def parse_head(head: bytes) -> Request | None:
         if name.strip().lower() == b"authorization":
             authorization = value.strip()
     try:
-        # Not urlsplit: it takes the x of //x/metrics for a host.
+        # Not urlsplit, which parses the x of //x/metrics as a host.
         path, _, query_text = words[1].decode("ascii").partition("?")
         query = parse_qs(query_text, keep_blank_values=True, max_num_fields=_QUERY_FIELDS)
     except ValueError:
@@ -86,10 +86,10 @@ def parse_head(head: bytes) -> Request | None:
 
 
 class RenderLimit:
-    """Metrics rendered in at most a tenth of the event loop's time.
+    """Limits rendering metrics to a tenth of the event loop's time.
 
-    A text is served again until ten times as long has passed as it took to render. A scrape every few seconds always
-    gets a new one; a flood of scrapes costs no more than sending bytes.
+    A rendered text is reused until ten times its rendering time has passed. A scrape every few seconds always gets a
+    new one; a flood of scrapes only costs sending bytes.
     """
 
     def __init__(self, render: Callable[[], bytes], clock: Clock) -> None:
@@ -99,43 +99,45 @@ class RenderLimit:
         self._fresh_until = -math.inf
 
     def __call__(self) -> bytes:
-        """Return the metrics in Prometheus's text format."""
-        begun = self._clock.monotonic()
-        if begun >= self._fresh_until:
+        """Return the metrics in the Prometheus text format."""
+        started = self._clock.monotonic()
+        if started >= self._fresh_until:
             self._text = self._render()
             ended = self._clock.monotonic()
-            self._fresh_until = ended + _RENDER_PAUSE_FACTOR * (ended - begun)
+            self._fresh_until = ended + _RENDER_PAUSE_FACTOR * (ended - started)
         return self._text
 
 
 class HealthAnswers:
-    """Answers ``/livez``, ``/readyz`` and ``/healthz`` to anyone, without the causes of failed checks."""
+    """Answers ``/livez``, ``/readyz`` and ``/healthz`` for any client, without the reasons of failed checks."""
 
     def __init__(self, *, live: Checks, ready: Checks) -> None:
         self._checks = {"livez": live, "readyz": ready, "healthz": live}
 
     def answer(self, request: Request) -> Answer:
-        """Answer with the present health of the program."""
+        """Return the program's current health."""
         if request.method not in _METHODS:
-            return Answer(405, b"only GET and HEAD are answered\n", headers=(("Allow", "GET, HEAD"),))
-        return self.health(request, with_causes=False) or plain(404, "there are /livez, /readyz and /healthz")
+            return Answer(405, b"use GET or HEAD\n", headers=(("Allow", "GET, HEAD"),))
+        return self.health(request, with_causes=False) or plain(
+            404, "not found; try /livez, /readyz or /healthz"
+        )
 
     def health(self, request: Request, *, with_causes: bool) -> Answer | None:
-        """Return the answer to a request for health, None for any other path."""
+        """Return the response to a health request, or None for any other path."""
         parts = request.path.removeprefix("/").removesuffix("/").split("/")
         checks = self._checks.get(parts[0])
         if checks is None or len(parts) > 2 or (len(parts) == 2 and not parts[1]):
             return None
         if len(parts) == 2:
-            return _one(checks, parts[1], is_told=with_causes)
-        return _all(parts[0], checks, request.query, is_told=with_causes)
+            return _one(checks, parts[1], is_admitted=with_causes)
+        return _all(parts[0], checks, request.query, is_admitted=with_causes)
 
 
 class Answers:
     """Answers ``/metrics``, ``/livez``, ``/readyz`` and ``/healthz`` as kube-controller-manager does.
 
-    Health is told to anyone, as 200 or 500 and with the names of the checks. The metrics, and the causes of failed
-    checks, are for those whom ``admits`` lets in.
+    Health is public: 200 or 500, with the names of the checks. Metrics and the reasons of failed checks are
+    returned only to clients that ``admits`` accepts.
     """
 
     def __init__(
@@ -151,33 +153,35 @@ class Answers:
         self._admits = admits
 
     def answer(self, request: Request) -> Answer:
-        """Answer with the present state of the program."""
+        """Return the response from the program's current state."""
         if request.method not in _METHODS:
-            return Answer(405, b"only GET and HEAD are answered\n", headers=(("Allow", "GET, HEAD"),))
+            return Answer(405, b"use GET or HEAD\n", headers=(("Allow", "GET, HEAD"),))
         is_admitted = self._admits(request.authorization)
         if request.path == "/metrics":
             if not is_admitted:
-                return Answer(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+                return Answer(401, b"a bearer token is required\n", headers=(("WWW-Authenticate", "Bearer"),))
             return Answer(200, self._metrics(), CONTENT_TYPE)
         answer = self._health.health(request, with_causes=is_admitted)
-        return answer or plain(404, "there are /livez, /readyz, /healthz and /metrics")
+        return answer or plain(404, "not found; try /livez, /readyz, /healthz or /metrics")
 
 
-def _one(checks: Checks, name: str, *, is_told: bool) -> Answer:
+def _one(checks: Checks, name: str, *, is_admitted: bool) -> Answer:
     if name not in checks.names:
-        return plain(404, f"there is no check {name!r}; there are {', '.join(checks.names)}")
+        return plain(404, f"unknown check {name!r}; known checks: {', '.join(checks.names)}")
     (result,) = checks.results([name])
-    return plain(200, "ok") if result.ok else plain(500, f"failed: {_cause(result, is_told=is_told)}")
+    return plain(200, "ok") if result.ok else plain(500, f"failed: {_cause(result, is_admitted=is_admitted)}")
 
 
-def _all(kind: str, checks: Checks, query: dict[str, list[str]], *, is_told: bool) -> Answer:
+def _all(kind: str, checks: Checks, query: dict[str, list[str]], *, is_admitted: bool) -> Answer:
     excluded = set(query.get("exclude", ()))
     results = checks.results(name for name in checks.names if name not in excluded)
     passed = all(result.ok for result in results)
     if passed and "verbose" not in query:
         return plain(200, "ok")
     lines = [
-        f"[+]{result.name} ok" if result.ok else f"[-]{result.name} failed: {_cause(result, is_told=is_told)}"
+        f"[+]{result.name} ok"
+        if result.ok
+        else f"[-]{result.name} failed: {_cause(result, is_admitted=is_admitted)}"
         for result in results
     ]
     lines += [f"[+]{name} excluded: ok" for name in checks.names if name in excluded]
@@ -187,5 +191,5 @@ def _all(kind: str, checks: Checks, query: dict[str, list[str]], *, is_told: boo
     return plain(200 if passed else 500, "\n".join(lines))
 
 
-def _cause(result: CheckResult, *, is_told: bool) -> str:
-    return " ".join(result.cause.split()) if is_told else "reason withheld (it is told to who has the token)"
+def _cause(result: CheckResult, *, is_admitted: bool) -> str:
+    return " ".join(result.cause.split()) if is_admitted else "reason withheld (send the token to see it)"

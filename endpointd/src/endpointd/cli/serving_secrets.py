@@ -1,4 +1,4 @@
-"""The certificate that is served with and the token that is asked for: read from files, and again when these change."""
+"""The serving certificate and the required token: read from files, and reloaded when they change."""
 
 import hmac
 import ssl
@@ -8,16 +8,16 @@ import msgspec
 
 from aiokube.tls_policy import restrict
 
-# What the files look like from outside; it changes with their content.
+# Metadata of the files that changes with their content.
 _Signature = tuple[tuple[int, int, int], ...]
 
 
 class ServingFileError(Exception):
-    """A file that cannot be used; the text names it, says why, and holds nothing of its content."""
+    """A file is unusable. The text names it and the reason, and shows none of its content."""
 
 
 class ServingFiles(msgspec.Struct, frozen=True):
-    """The files; ``""`` for those that are not given."""
+    """The paths of the files, or ``""``."""
 
     certificate: str = ""
     private_key: str = ""
@@ -25,31 +25,31 @@ class ServingFiles(msgspec.Struct, frozen=True):
 
 
 class ServingSecrets:
-    """A TLS context and a token that follow their files.
+    """A TLS context and a token that are reloaded from their files.
 
-    Made at the start, it raises :class:`ServingFileError` for what cannot be used. Later, :meth:`refresh` takes over what
-    has changed, as a whole or not at all: a pair that does not match, as while it is being replaced, changes nothing.
+    The constructor raises :class:`ServingFileError` for unusable files. Later, :meth:`refresh` replaces both
+    or neither: a mismatched pair, as seen while files are being replaced, changes nothing.
     """
 
     def __init__(self, files: ServingFiles) -> None:
         if bool(files.certificate) != bool(files.private_key):
             given, missing = ("cert", "private-key") if files.certificate else ("private-key", "cert")
-            raise ServingFileError(f"--tls-{given}-file needs --tls-{missing}-file with it")
+            raise ServingFileError(f"--tls-{given}-file requires --tls-{missing}-file")
         self._files = files
         self._paths = tuple(
             Path(path) for path in (files.certificate, files.private_key, files.token) if path
         )
-        self._signature = self._look()
+        self._signature = self._read_signature()
         self._current = self._make_context()
         self._token = self._read_token()
 
     @property
-    def asks_for_token(self) -> bool:
-        """Whether metrics, and the causes of failed checks, are for those alone who have the token."""
+    def requires_token(self) -> bool:
+        """Whether metrics and the reasons of failed checks require the token."""
         return self._token is not None
 
     def server_context(self) -> ssl.SSLContext | None:
-        """Return the context to serve with: each handshake uses the newest certificate. None for plain HTTP."""
+        """Return the context to serve with, or None for plain HTTP. Each handshake uses the newest certificate."""
         if self._current is None:
             return None
         context = self._current
@@ -62,23 +62,23 @@ class ServingSecrets:
         return context
 
     def admits(self, authorization: bytes) -> bool:
-        """Tell whether the value of an Authorization header carries the token, in a time that tells nothing of it."""
+        """Return whether an Authorization header carries the token; compares in constant time."""
         if self._token is None:
             return True
         scheme, _, token = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
     def refresh(self) -> bool:
-        """Take over changed files; tell whether there were any. Raises :class:`ServingFileError`, with nothing changed."""
-        signature = self._look()
+        """Reload changed files and return whether any changed. Raises :class:`ServingFileError` and keeps the old ones."""
+        signature = self._read_signature()
         if signature == self._signature:
             return False
-        self._signature = signature  # what cannot be used is told once, not at each look
+        self._signature = signature  # report an unusable file once, not at each check
         context, token = self._make_context(), self._read_token()
         self._current, self._token = context, token
         return True
 
-    def _look(self) -> _Signature:
+    def _read_signature(self) -> _Signature:
         try:
             return tuple(
                 (seen.st_mtime_ns, seen.st_size, seen.st_ino)
@@ -93,10 +93,10 @@ class ServingSecrets:
             return None
         context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         try:
-            # A key under a password would have OpenSSL ask for it on the terminal.
+            # OpenSSL would prompt on the terminal for the password of an encrypted key.
             context.load_cert_chain(files.certificate, files.private_key, password=lambda: "")
         except ssl.SSLError as error:
-            reason = error.reason or "not PEM, or under a password"
+            reason = error.reason or "not PEM, or encrypted"
             raise ServingFileError(
                 f"cannot serve with the certificate {files.certificate} and the key {files.private_key}: "
                 f"{reason.lower().replace('_', ' ')}"
@@ -116,5 +116,5 @@ class ServingSecrets:
         except OSError as error:
             raise ServingFileError(f"cannot read {path}: {error.strerror}") from error
         if not token or len(token.split()) > 1:
-            raise ServingFileError(f"{path} has to hold one token, and nothing else")
+            raise ServingFileError(f"{path} must contain one token and nothing else")
         return token

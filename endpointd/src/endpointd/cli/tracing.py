@@ -1,14 +1,11 @@
-"""Traces of syncs, by OpenTelemetry: from a key's wait in the queue through the plan to each write.
+"""Trace syncs with OpenTelemetry: the wait in the queue, the plan and each write.
 
-A trace of a sync looks so::
-
-    sync      controller, service, changes, trigger time, outcome: from the moment at which the key was due
-      queue   until a worker took it
-      plan    until the first write is sent, or the end where nothing is written
-      create endpointslices.discovery.k8s.io, update …, delete …, get …
-
-Nothing of OpenTelemetry is imported unless :func:`open_tracing` is called, and without an observer a controller runs as if
-there were none.
+A trace of a sync::
+   sync      controller, service, changes, trigger time, outcome; starts when the key was due
+     queue   until a worker took the key
+     plan    until the first write is sent, or the end of the sync if nothing is written
+     create endpointslices.discovery.k8s.io, update …, delete …, get …
+OpenTelemetry is imported only by :func:`open_tracing`, and without an observer a controller runs the same code path.
 """
 
 import asyncio
@@ -40,25 +37,25 @@ _EXPORT_SECONDS = 3.0
 
 
 class TracingSettings(msgspec.Struct, frozen=True):
-    """Where spans go, and how many."""
+    """The collector's URL and the sampling rate."""
 
     endpoint: str
     samples_per_million: int = 1_000_000
 
 
 class TracingUnavailableError(Exception):
-    """OpenTelemetry is not installed; the text says what to install."""
+    """OpenTelemetry is not installed; the text names the package to install."""
 
 
 class _Sync:
-    """The sync under way in this task, and in those it starts."""
+    """The current sync of this task and its child tasks."""
 
-    __slots__ = ("begun", "changes", "context", "planned", "span")
+    __slots__ = ("changes", "context", "planned", "span", "started_ns")
 
-    def __init__(self, span: Any, context: Any, begun: int) -> None:
+    def __init__(self, span: Any, context: Any, started_ns: int) -> None:
         self.span = span
         self.context = context
-        self.begun = begun
+        self.started_ns = started_ns
         self.planned = False
         self.changes = 0
 
@@ -68,10 +65,10 @@ _current: ContextVar[_Sync | None] = ContextVar("sync", default=None)
 
 
 class Tracing:
-    """A part for the manager that sends spans, an observer of syncs, and what makes observers of queues and writers.
+    """A runnable that sends spans; also observes syncs, queues and writers.
 
-    Spans are sent from a thread of OpenTelemetry's, in batches; what cannot be sent is dropped. Neither waiting nor a
-    failure of it reaches the controllers.
+    OpenTelemetry sends spans in batches from a thread and drops those it cannot send. Its delays and failures
+    do not affect the controllers.
     """
 
     name = "tracing"
@@ -86,11 +83,11 @@ class Tracing:
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
-        """Be there until stopped."""
+        """Wait until stopped."""
         await self._stopped.wait()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Send what is left, within the time given; the rest is dropped."""
+        """Flush within the grace period; spans that remain are dropped."""
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -100,18 +97,18 @@ class Tracing:
             finally:
                 loop.call_soon_threadsafe(done.set)
 
-        # Of no pool: whoever does not answer must not keep the process from ending.
+        # Not a pool thread: an unresponsive collector must not keep the process alive.
         threading.Thread(target=flush, name="tracing-flush", daemon=True).start()
         try:
             async with asyncio.timeout(grace_seconds):
                 await done.wait()
         except TimeoutError:
-            logger.warning("spans left unsent at the end: grace_seconds=%g", grace_seconds)
+            logger.warning("spans not flushed within the grace period: grace_seconds=%g", grace_seconds)
         self._stopped.set()
 
     @contextmanager
     def sync(self, controller: str, key: str) -> Iterator[None]:
-        """Trace a reconcile: the runtime's :class:`~aiokube.runtime.controller.SyncObserver`."""
+        """Trace one reconcile. Implements :class:`~aiokube.runtime.controller.SyncObserver`."""
         now = self._now()
         due = now - int(_waited_seconds.get() * 1e9)
         namespace, _, name = key.rpartition("/")
@@ -133,27 +130,27 @@ class Tracing:
         finally:
             _current.reset(token)
             ended = self._now()
-            self._plan_ended(sync, ended)
+            self._end_plan(sync, ended)
             span.set_attribute("endpointd.changes", sync.changes)
             span.end(ended)
 
     def queue_observer(self, inner: QueueObserver | None) -> QueueObserver:
-        """Return an observer that notes how long a key has waited, and tells another one of everything."""
+        """Return an observer that records how long a key waited and forwards to ``inner``."""
         return _WaitObserver(inner)
 
     def writer(self, inner: Writer) -> Writer:
-        """Return a writer whose requests are spans of the sync they belong to."""
+        """Return a writer that records a span for each request of a sync."""
         return _TracedWriter(inner, self)
 
     @contextmanager
     def request(self, verb: str, resource: str, key: ObjectKey, body: object = None) -> Iterator[None]:
-        """Trace one request of the sync under way; outside of syncs nothing is traced."""
+        """Trace one request of the current sync; requests outside a sync are not traced."""
         sync = _current.get()
         if sync is None:
             yield
             return
         now = self._now()
-        self._plan_ended(sync, now)
+        self._end_plan(sync, now)
         if verb != "get":
             sync.changes += 1
         trigger_time = _trigger_time(body)
@@ -171,10 +168,10 @@ class Tracing:
         finally:
             span.end(self._now())
 
-    def _plan_ended(self, sync: _Sync, now: int) -> None:
+    def _end_plan(self, sync: _Sync, now: int) -> None:
         if not sync.planned:
             sync.planned = True
-            self._tracer.start_span("plan", context=sync.context, start_time=sync.begun).end(now)
+            self._tracer.start_span("plan", context=sync.context, start_time=sync.started_ns).end(now)
 
     def _now(self) -> int:
         return int(self._clock.wall().timestamp() * 1e6) * 1000
@@ -203,7 +200,7 @@ class _WaitObserver:
 
 
 class _TracedWriter:
-    """A writer that passes everything on, within a span."""
+    """A writer that wraps each request in a span."""
 
     def __init__(self, inner: Writer, tracing: Tracing) -> None:
         self._inner = inner
@@ -254,7 +251,7 @@ def _trigger_time(body: object) -> str:
 
 
 def open_tracing(settings: TracingSettings, *, clock: Clock) -> Tracing:
-    """Return what sends spans to a collector. Raises :class:`TracingUnavailableError` where OpenTelemetry is not installed."""
+    """Return a tracer that exports to a collector. Raises :class:`TracingUnavailableError` without OpenTelemetry."""
     try:
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         resources = importlib.import_module("opentelemetry.sdk.resources")

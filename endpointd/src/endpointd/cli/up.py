@@ -13,14 +13,14 @@ from tinykube.cli.up import cluster_options
 
 @click.command()
 @cluster_options("endpointd")
-@click.option("--no-controllers", is_flag=True, help="Leave Endpoints and EndpointSlices to others.")
-@click.option("--once", is_flag=True, help="Wait until all is settled, print the table and end.")
+@click.option("--no-controllers", is_flag=True, help="Do not run the controllers.")
+@click.option("--once", is_flag=True, help="Wait until everything is settled, print the table and exit.")
 @click.option(
     "--timeout",
     type=Duration(),
     default="5m",
     show_default=True,
-    help="How long --once waits before it says what is not settled (exit code 1).",
+    help="How long --once waits before it lists the unsettled objects (exit code 1).",
 )
 @click.option(
     "-o",
@@ -28,7 +28,7 @@ from tinykube.cli.up import cluster_options
     type=click.Choice(["text", "json", "yaml"]),
     default="text",
     show_default=True,
-    help="What --once prints.",
+    help="Output format of --once.",
 )
 @click.option(
     "-v",
@@ -37,7 +37,7 @@ from tinykube.cli.up import cluster_options
     type=int,
     default=0,
     metavar="N",
-    help="Verbosity of the log: 2 adds each write, 4 each sync.",
+    help="Log verbosity: 2 adds each write, 4 each sync.",
 )
 def up(
     no_controllers: bool,
@@ -47,10 +47,10 @@ def up(
     verbosity: int,
     **values: Any,
 ) -> None:
-    """Have a Kubernetes API on this machine, with services and pods that live and die in it.
+    """Run a Kubernetes API on this machine, with simulated pods and the controllers.
 
-    Starts the embedded API server, simulated nodes and workloads, and the three controllers, in this process, applies the
-    manifests, and shows what is published. Ctrl-C ends it.
+    Starts the embedded API server, simulated nodes and workloads, and the three controllers in this process,
+    applies the manifests, and shows the published endpoints. Ctrl-C stops it.
     """
     from aiokube.process import logs
     from endpointd.cli.up_program import NotSettledError, UpSettings, run_up
@@ -58,7 +58,7 @@ def up(
     from tinykube.cli.local_cluster import settings_from
 
     if output != "text" and not once:
-        raise click.UsageError(f"-o {output} is for --once")
+        raise click.UsageError(f"-o {output} needs --once")
     cluster = settings_from(values, program="endpointd", user_agent=f"endpointd/{__version__}", settles=once)
     logs.configure(verbosity, write_logger="endpointd.cli.write_log")
     if not verbosity:  # log lines would break the table on the screen

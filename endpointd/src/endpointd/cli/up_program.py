@@ -1,4 +1,4 @@
-"""What ``endpointd up`` is made of: the server, what runs pods, the controllers, and a view of it, in one task group."""
+"""Run ``endpointd up``: the server, the simulation, the controllers and the table, in one task group."""
 
 import asyncio
 import contextlib
@@ -27,9 +27,9 @@ from tinykube.cli.local_cluster import ClusterSettings, LocalCluster, local_clus
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LOOK_SECONDS = 0.3
-_LOOKS_IN_A_ROW = 2
-_MOST_LOOKS = 50
+_CHECK_SECONDS = 0.3
+_SETTLED_CHECKS = 2
+_MAX_CHECKS = 50
 _REDRAW_SECONDS = 0.5
 
 
@@ -44,13 +44,14 @@ class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotSettledError(Exception):
-    """It was not all settled in time; the text names what is not."""
+    """The cluster was not settled in time; the text lists the unsettled objects."""
 
 
 async def run_up(settings: UpSettings) -> None:
-    """Run everything until a signal; with ``once`` until all is settled and printed.
+    """Run everything until a signal, or with ``once`` until the settled table is printed.
 
-    Raises :class:`NotSettledError`, and :class:`~tinykube.cli.embedded.CannotServeError` if the server refuses manifests.
+    Raises :class:`NotSettledError`, and :class:`~tinykube.cli.embedded.CannotServeError` if the server
+    rejects manifests.
     """
     stop = asyncio.Event()
     with stop_on_signals(stop):
@@ -66,7 +67,7 @@ async def _run(settings: UpSettings, cluster: LocalCluster, stop: asyncio.Event)
     rng = random.Random(simulation.seed if simulation else None)  # noqa: S311 - jitter, no secret
     board = Board(client, clock, rng)
     async with asyncio.TaskGroup() as group:
-        # These tasks are told to stop once the rest has ended or failed.
+        # These tasks are stopped after all others have ended or failed.
         running: list[asyncio.Task[Any]] = [group.create_task(cluster.simulate(stop), name="simulation")]
         if settings.with_controllers:
             manager = Assembly(RunSettings(kubeconfig="", controllers=CONTROLLERS), client, clock).manager()
@@ -88,10 +89,10 @@ async def _run(settings: UpSettings, cluster: LocalCluster, stop: asyncio.Event)
 
 
 async def _settle(settings: UpSettings, client: Client, clock: Clock, stop: asyncio.Event) -> None:
-    """Wait until nothing is left to be done, seen so twice in a row."""
+    """Wait until two checks in a row find nothing unsettled."""
     deadline = clock.monotonic() + settings.timeout_seconds
     quiet = 0
-    while quiet < _LOOKS_IN_A_ROW and not stop.is_set():
+    while quiet < _SETTLED_CHECKS and not stop.is_set():
         began = clock.monotonic()
         left = await unsettled(
             client,
@@ -102,12 +103,12 @@ async def _settle(settings: UpSettings, client: Client, clock: Clock, stop: asyn
         if left and clock.monotonic() > deadline:
             shown = "\n  ".join(left[:20])
             raise NotSettledError(
-                f"after {settings.timeout_seconds:g} s this is not settled:\n  {shown}"
+                f"not settled after {settings.timeout_seconds:g} s:\n  {shown}"
                 + (f"\n  and {len(left) - 20} more" if len(left) > 20 else "")
             )
         with contextlib.suppress(TimeoutError):
-            # Looking takes time from those who are to settle: at most a quarter of it.
-            async with asyncio.timeout(max(_LOOK_SECONDS, 3 * (clock.monotonic() - began))):
+            # Checking takes CPU time from the simulation and the controllers: spend at most a quarter of it.
+            async with asyncio.timeout(max(_CHECK_SECONDS, 3 * (clock.monotonic() - began))):
                 await stop.wait()
 
 
@@ -123,7 +124,7 @@ async def _show(
     stop: asyncio.Event,
     notes: Sequence[str],
 ) -> None:
-    """Keep the table on the screen of a terminal; print it once, settled, elsewhere."""
+    """Keep the table on the screen of a terminal; otherwise print it once when settled."""
     from rich.console import Console
 
     console = Console()
@@ -139,7 +140,7 @@ async def _show(
 
 
 async def _show_live(console: "Console", board: "Board", stop: asyncio.Event, notes: Sequence[str]) -> None:
-    """Redraw the table when something has changed, a key was pressed or the terminal was resized."""
+    """Redraw the table when data, scroll position or terminal size change."""
     from rich.live import Live
 
     from endpointd.cli.live_table import Scroll, keyboard, parse_keys, screen
@@ -150,7 +151,7 @@ async def _show_live(console: "Console", board: "Board", stop: asyncio.Event, no
 
     def typed(keys: bytes) -> None:
         nonlocal scroll
-        if not keys:  # the terminal is gone
+        if not keys:  # the terminal is closed
             loop.remove_reader(sys.stdin.fileno())
         for command in parse_keys(keys):
             if command == "quit":
@@ -179,7 +180,7 @@ async def _show_live(console: "Console", board: "Board", stop: asyncio.Event, no
 
 
 class Board:
-    """Services and slices as they are now, and whether that is news."""
+    """The current services and slices, with a flag for changes."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -193,30 +194,30 @@ class Board:
         self._changed = True
 
     async def run(self) -> None:
-        """Keep it up to date; for as long as it is not cancelled."""
+        """Keep the caches up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._services.run(), name="view of services")
             group.create_task(self._slices.run(), name="view of slices")
 
     async def wait_synced(self) -> None:
-        """Wait until everything has been read once."""
+        """Wait until both caches have synced."""
         await self._services.wait_synced()
         await self._slices.wait_synced()
 
     def take_changed(self) -> bool:
-        """Tell whether anything has changed since the last call."""
+        """Return whether anything has changed since the last call."""
         changed, self._changed = self._changed, False
         return changed
 
     def view(self) -> Overview:
-        """Return the table as of now."""
+        """Return the current table."""
         return overview(self._services.lister.values(), self._slices.lister.values())
 
     async def settled_view(self) -> Overview:
-        """Return the table once it has stopped changing for a moment: what was settled has then come through the watch."""
+        """Return the table once it has stopped changing for a moment, so that the watch has delivered the settled state."""
         self.take_changed()
-        for _ in range(_MOST_LOOKS):
-            await self._clock.sleep(_LOOK_SECONDS / 3)
+        for _ in range(_MAX_CHECKS):
+            await self._clock.sleep(_CHECK_SECONDS / 3)
             if not self.take_changed():
                 break
         return self.view()

@@ -14,10 +14,10 @@ from endpointd import __version__
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to print it.",
+    help="Output format.",
 )
 def version(output: str) -> None:
-    """Print the version of endpointd and of the Python it runs on."""
+    """Print the versions of endpointd and Python."""
     if output == "json":
         click.echo(f'{{"version":"{__version__}","python":"{platform.python_version()}"}}')
     else:

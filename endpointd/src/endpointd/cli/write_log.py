@@ -1,4 +1,4 @@
-"""Logs each write of a controller: what for, what changed in it, and how long after the change it was done."""
+"""Log each write of a controller: its service, the changed endpoints, and the lag since the change."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,27 +21,27 @@ Stored = Callable[[ObjectKey], Any]
 
 
 class _Waiting(msgspec.Struct):
-    """The earliest change of a service that was not written when it came."""
+    """The earliest unwritten change of a service."""
 
     since: float
     is_being_written: bool = False
 
 
 class ChangeTimes:
-    """When the earliest change of each service came that has not been written yet."""
+    """The time of each service's earliest change that has not been written."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: dict[ObjectKey, _Waiting] = {}
 
     def changed(self, key: ObjectKey) -> None:
-        """Note a change of a service."""
+        """Record a change of a service."""
         waiting = self._waiting.get(key)
         if waiting is None or waiting.is_being_written:
             self._waiting[key] = _Waiting(self._clock.monotonic())
 
     def begin_write(self, key: ObjectKey) -> float | None:
-        """Return when the earliest change came that a write takes along, None where no change led to it."""
+        """Return the time of the earliest change that this write publishes, or None if no change caused it."""
         waiting = self._waiting.get(key)
         if waiting is None:
             return None
@@ -49,27 +49,27 @@ class ChangeTimes:
         return waiting.since
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
-        """Note a change of the Endpoints that is mirrored."""
+        """Record a change of a mirrored Endpoints."""
         item = new if new is not None else old
         if item is not None:
             self.changed(key_of(item))
 
-    # A listener of the membership of pods in services.
+    # Listener of :class:`~endpointd.controllers.membership.Membership`.
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Note a change of the service itself."""
+        """Record a change of the service."""
         if new is not None:
             self.changed(key_of(new))
         elif old is not None:
             self._waiting.pop(key_of(old), None)
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Note a change of a pod."""
+        """Record a change of a pod."""
         self.changed(service)
 
 
 class LoggingWriter:
-    """A writer that logs each write that succeeded. It keeps the promises of the writer it stands before."""
+    """A writer that logs each successful write. It keeps the guarantees of the wrapped writer."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class LoggingWriter:
         common = old.keys() & new.keys()
         counts = len(new) - len(common), len(old) - len(common), sum(old[key] != new[key] for key in common)
         what = self._controller, service, verb, resource.plural, name, *counts
-        if since is None:  # no change led here: a start, a repair
+        if since is None:  # no change caused this write: start-up or a repair
             log.debug(
                 "wrote: controller=%s service=%s verb=%s resource=%s name=%s added=%d removed=%d changed=%d",
                 *what,
@@ -163,19 +163,19 @@ class LoggingWriter:
 
 
 def is_logged() -> bool:
-    """Tell whether writes are logged (--v=2 and more); it is asked once, at the start."""
+    """Return whether writes are logged (-v=2 or higher); called once, at the start."""
     return log.isEnabledFor(logging.DEBUG)
 
 
 def _service_of(item: Any, namespace: str) -> ObjectKey:
-    """Return the service that a slice or an Endpoints is about."""
+    """Return the service of a slice or an Endpoints."""
     if isinstance(item, EndpointSlice):
         return ObjectKey(namespace, (item.metadata.labels or {}).get(SERVICE_NAME_LABEL, ""))
     return ObjectKey(namespace, item.metadata.name if isinstance(item, Endpoints) else "")
 
 
 def _endpoints_of(item: Any) -> dict[Any, Any]:
-    """Return the endpoints of a slice, or the addresses of an Endpoints, by what makes them the same after a change."""
+    """Return the endpoints of a slice, or the addresses of an Endpoints, by identity."""
     if isinstance(item, EndpointSlice):
         return {endpoint.addresses: (endpoint, item.ports) for endpoint in item.endpoints or ()}
     found: dict[Any, Any] = {}

@@ -1,5 +1,5 @@
-"""The answers people ask for: why a pod is not in a service, what is wrong in a cluster, what would be written.
+"""Answer questions about Services: why a pod is not in one, which problems a cluster has, what would be written.
 
-Pure functions over one :class:`~endpointd.diagnose.snapshot.Snapshot`: nothing here reads a server, a clock or a file, so
-the same question gets the same answer from a live cluster, from files, and in a test.
+Pure functions over one :class:`~endpointd.diagnose.snapshot.Snapshot`. Nothing here reads a server, a clock
+or a file, so a live cluster, files and tests give the same answers.
 """

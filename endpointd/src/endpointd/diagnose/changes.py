@@ -1,4 +1,4 @@
-"""What the controllers would write now: the plans of all three, made from a snapshot and carried out by nobody."""
+"""Compute the writes that the three controllers would make for a snapshot, without making them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class ObjectChange(msgspec.Struct, frozen=True, gc=False):
-    """One write that a controller would make. ``before`` of a creation and ``after`` of a deletion are None."""
+    """One write that a controller would make. ``before`` is None for a create, ``after`` for a delete."""
 
     controller: ControllerName
     operation: Operation
@@ -52,7 +52,7 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
-        """The object's name; for a creation the base of what the server will make up: ``web-*``."""
+        """The object's name; for a create, the base of the server-generated name: ``web-*``."""
         item = self.before if self.before is not None else self.after
         if item is None:
             return ""
@@ -60,38 +60,38 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def changes_of_all(
-    world: ClusterIndex,
+    index: ClusterIndex,
     settings: Settings | None = None,
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
 ) -> Iterator[ObjectChange]:
-    """Return every write that would be made now, by service; O(the cluster).
+    """Yield every write that the controllers would make now, by service. O(cluster).
 
-    Empty exactly where a controller that starts now would write nothing. Times of triggers are left out: they are no
-    reason to write.
+    Empty if and only if a controller that starts now would write nothing. Trigger times are omitted: they are
+    no reason to write.
     """
     settings = settings or Settings()
-    ratios = zone_ratios(world)
-    for key in _keys(world):
-        yield from changes_of(world, key, settings, controllers, ratios)
+    ratios = zone_ratios(index)
+    for key in _keys(index):
+        yield from changes_of(index, key, settings, controllers, ratios)
 
 
 def changes_of(
-    world: ClusterIndex,
+    index: ClusterIndex,
     key: ObjectKey,
     settings: Settings,
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
     ratios: Mapping[str, float] | None = None,
 ) -> Iterator[ObjectChange]:
-    """Return the writes for one name: a service, an Endpoints, or what is left of either.
+    """Yield the writes for one key: a service, an Endpoints, or leftovers of either.
 
-    A controller whose inputs are unknown has no writes: what it would do is unknown, too.
+    A controller with unknown inputs yields no writes, because its writes are unknown, too.
     """
-    if "endpointslice" in controllers and not unknown_inputs(world, "endpointslice"):
-        yield from _slice_changes(world, key, settings, ratios)
-    if "endpoints" in controllers and not unknown_inputs(world, "endpoints"):
-        yield from _endpoints_changes(world, key)
-    if "mirroring" in controllers and not unknown_inputs(world, "mirroring"):
-        yield from _mirroring_changes(world, key, settings)
+    if "endpointslice" in controllers and not unknown_inputs(index, "endpointslice"):
+        yield from _slice_changes(index, key, settings, ratios)
+    if "endpoints" in controllers and not unknown_inputs(index, "endpoints"):
+        yield from _endpoints_changes(index, key)
+    if "mirroring" in controllers and not unknown_inputs(index, "mirroring"):
+        yield from _mirroring_changes(index, key, settings)
 
 
 _INPUTS: dict[ControllerName, tuple[str, ...]] = {
@@ -101,57 +101,58 @@ _INPUTS: dict[ControllerName, tuple[str, ...]] = {
 }
 
 
-def unknown_inputs(world: ClusterIndex, controller: ControllerName) -> tuple[str, ...]:
-    """Return the collections that a controller's plans depend on and that are unknown: with any of them, nothing is planned.
+def unknown_inputs(index: ClusterIndex, controller: ControllerName) -> tuple[str, ...]:
+    """Return the unknown collections that a controller's plan depends on; with any of them, nothing is planned.
 
-    Nodes are not among them: without nodes, zones and hints are taken from what is published, see :func:`slice_state`.
+    Nodes are not required: without them, zones and hints are taken from the published slices, see
+    :func:`slice_state`.
     """
-    return tuple(name for name in _INPUTS[controller] if not world.could_read(name))
+    return tuple(name for name in _INPUTS[controller] if not index.could_read(name))
 
 
-def zone_ratios(world: ClusterIndex) -> Mapping[str, float] | None:
-    """Return what part of the CPU each zone has, None where hints cannot be shared out."""
+def zone_ratios(index: ClusterIndex) -> Mapping[str, float] | None:
+    """Return each zone's share of the CPU, or None if hints cannot be allocated."""
     zones = ZoneTable()
-    for node in world.nodes.values():
+    for node in index.nodes.values():
         zones.set_node(node.metadata.name, node)
     return zones.ratios
 
 
-def _keys(world: ClusterIndex) -> list[ObjectKey]:
-    keys = {key_of(service) for service in world.services.values()}
-    keys.update(key_of(item) for item in world.endpoints.values())
-    keys.update(world.slices_by_service)
+def _keys(index: ClusterIndex) -> list[ObjectKey]:
+    keys = {key_of(service) for service in index.services.values()}
+    keys.update(key_of(item) for item in index.endpoints.values())
+    keys.update(index.slices_by_service)
     return sorted(keys)
 
 
 def managed_by(endpoint_slice: EndpointSlice) -> str:
-    """Return who looks after a slice, ``""`` where nobody says so."""
+    """Return the manager of a slice from its label, or ``""``."""
     return (endpoint_slice.metadata.labels or {}).get(MANAGED_BY_LABEL, "")
 
 
 def slice_state(
-    world: ClusterIndex, key: ObjectKey, ratios: Mapping[str, float] | None = None
+    index: ClusterIndex, key: ObjectKey, ratios: Mapping[str, float] | None = None
 ) -> SliceState | None:
-    """Return what a service's slices should be, None where they are nobody's to select (S-10 to S-12).
+    """Return the desired state of a service's slices, or None if the service selects no pods (S-10 to S-12).
 
-    Where nodes are unknown, zones and hints are left out on both sides, and a node is taken to exist where a slice names
-    it or the service has no slices at all: a pod on any other node may rightly be unpublished.
+    If nodes are unknown, zones and hints are ignored on both sides, and a node counts as existing if a slice
+    names it or the service has no slices: a pod on any other node may correctly be unpublished.
     """
-    service = world.services.get(key)
+    service = index.services.get(key)
     if service is None or not service.selector or service.is_external_name:
         return None
     ours = [
         endpoint_slice
-        for endpoint_slice in world.slices_by_service.get(key, ())
+        for endpoint_slice in index.slices_by_service.get(key, ())
         if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
     ]
-    pods = world.membership.pods_of(key)
-    if world.could_read("nodes"):
-        return SliceState.build(service, world.zone_of, pods, ours, lambda: ratios)
+    pods = index.membership.pods_of(key)
+    if index.could_read("nodes"):
+        return SliceState.build(service, index.zone_of, pods, ours, lambda: ratios)
     service = msgspec.structs.replace(service, traffic_distribution=None, topology_mode=None)
 
     def zone_of(node_name: str) -> str | None:
-        return "" if not ours or world.is_node_published(node_name) else None
+        return "" if not ours or index.is_node_published(node_name) else None
 
     return SliceState.build(service, zone_of, pods, map(_without_topology, ours))
 
@@ -165,8 +166,8 @@ def _without_topology(endpoint_slice: EndpointSlice) -> EndpointSlice:
 
 
 def _with_topology(endpoint_slice: EndpointSlice, published: Iterable[EndpointSlice]) -> EndpointSlice:
-    """Return a planned slice with the zones and hints that its endpoints are published with."""
-    known = {
+    """Return a planned slice with the published zones and hints of its endpoints."""
+    published_endpoints = {
         (endpoint.addresses, endpoint.target_ref.name if endpoint.target_ref else None): endpoint
         for one in published
         for endpoint in one.endpoints or ()
@@ -174,7 +175,7 @@ def _with_topology(endpoint_slice: EndpointSlice, published: Iterable[EndpointSl
 
     def completed(endpoint: Endpoint) -> Endpoint:
         name = endpoint.target_ref.name if endpoint.target_ref else None
-        old = known.get((endpoint.addresses, name))
+        old = published_endpoints.get((endpoint.addresses, name))
         return endpoint if old is None else msgspec.structs.replace(endpoint, zone=old.zone, hints=old.hints)
 
     return msgspec.structs.replace(
@@ -183,24 +184,24 @@ def _with_topology(endpoint_slice: EndpointSlice, published: Iterable[EndpointSl
 
 
 def _slice_changes(
-    world: ClusterIndex, key: ObjectKey, settings: Settings, ratios: Mapping[str, float] | None
+    index: ClusterIndex, key: ObjectKey, settings: Settings, ratios: Mapping[str, float] | None
 ) -> Iterator[ObjectChange]:
-    state = slice_state(world, key, ratios)
+    state = slice_state(index, key, ratios)
     if state is None:
         return
     plan = state.plan(settings.max_endpoints_per_slice, None)
-    published = () if world.could_read("nodes") else world.slices_by_service.get(key, ())
-    for _, family in plan.families:
-        create, update = family.create, family.update
+    published = () if index.could_read("nodes") else index.slices_by_service.get(key, ())
+    for _, address_type_plan in plan.families:
+        create, update = address_type_plan.create, address_type_plan.update
         if published:
             create = tuple(_with_topology(endpoint_slice, published) for endpoint_slice in create)
             update = tuple(_with_topology(endpoint_slice, published) for endpoint_slice in update)
-        yield from _writes(world, "endpointslice", key, create, update, family.delete)
-    yield from _writes(world, "endpointslice", key, (), (), tuple(plan.strays))
+        yield from _writes(index, "endpointslice", key, create, update, address_type_plan.delete)
+    yield from _writes(index, "endpointslice", key, (), (), tuple(plan.strays))
 
 
 def _writes(
-    world: ClusterIndex,
+    index: ClusterIndex,
     controller: ControllerName,
     key: ObjectKey,
     create: tuple[EndpointSlice, ...],
@@ -211,23 +212,23 @@ def _writes(
         yield ObjectChange(controller, "create", key, None, endpoint_slice)
     for endpoint_slice in update:
         yield ObjectChange(
-            controller, "update", key, world.slices.get(key_of(endpoint_slice)), endpoint_slice
+            controller, "update", key, index.slices.get(key_of(endpoint_slice)), endpoint_slice
         )
     for endpoint_slice in delete:
         yield ObjectChange(
-            controller, "delete", key, world.slices.get(key_of(endpoint_slice)) or endpoint_slice, None
+            controller, "delete", key, index.slices.get(key_of(endpoint_slice)) or endpoint_slice, None
         )
 
 
-def _endpoints_changes(world: ClusterIndex, key: ObjectKey) -> Iterator[ObjectChange]:
-    service = world.services.get(key)
-    observed = world.endpoints.get(key)
+def _endpoints_changes(index: ClusterIndex, key: ObjectKey) -> Iterator[ObjectChange]:
+    service = index.services.get(key)
+    observed = index.endpoints.get(key)
     if service is None:
         plan = endpoints_plan.plan_without_service(observed)
     elif not endpoints_plan.is_published(service):
         return
     else:
-        plan = EndpointsState(service, world.membership.pods_of(key)).plan(observed, None)
+        plan = EndpointsState(service, index.membership.pods_of(key)).plan(observed, None)
     match plan:
         case endpoints_plan.Create(body=body):
             yield ObjectChange("endpoints", "create", key, None, body)
@@ -239,18 +240,18 @@ def _endpoints_changes(world: ClusterIndex, key: ObjectKey) -> Iterator[ObjectCh
             return
 
 
-def _mirroring_changes(world: ClusterIndex, key: ObjectKey, settings: Settings) -> Iterator[ObjectChange]:
-    item = world.endpoints.get(key)
-    service = world.services.get(key)
+def _mirroring_changes(index: ClusterIndex, key: ObjectKey, settings: Settings) -> Iterator[ObjectChange]:
+    item = index.endpoints.get(key)
+    service = index.services.get(key)
     slices = [
         endpoint_slice
-        for endpoint_slice in world.slices_by_service.get(key, ())
+        for endpoint_slice in index.slices_by_service.get(key, ())
         if managed_by(endpoint_slice) == MANAGED_BY_MIRRORING_CONTROLLER
         and service_name_of(endpoint_slice) == key
     ]
     if item is None or not is_mirrorable(item) or service is None or not wants_mirroring(service):
-        yield from _writes(world, "mirroring", key, (), (), plan_clean_up(slices))
+        yield from _writes(index, "mirroring", key, (), (), plan_clean_up(slices))
         return
     mirrored = mirror(item, settings.mirroring_max_endpoints_per_subset)
     plan = plan_mirror(item, mirrored, slices)
-    yield from _writes(world, "mirroring", key, plan.create, plan.update, plan.delete)
+    yield from _writes(index, "mirroring", key, plan.create, plan.update, plan.delete)

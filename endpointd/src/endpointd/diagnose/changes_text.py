@@ -1,4 +1,4 @@
-"""Changes field by field, as people read them, and as documents for programs. Pure."""
+"""Render changes field by field for people, and as documents for programs. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SIGNS = {"create": "+", "update": "~", "delete": "-"}
 
 
 def changes_text(changes: Sequence[ObjectChange], style: Style, *, is_everything_known: bool = True) -> str:
-    """Return every object with what would change in it, and a line that sums up."""
+    """Return every changed object with its changes, and a summary line."""
     return style.page(_lines(changes, style, is_everything_known=is_everything_known))
 
 
@@ -31,17 +31,17 @@ def _lines(changes: Sequence[ObjectChange], style: Style, *, is_everything_known
         yield ""
         yield ", ".join(f"{count} to {word}" for word, count in counts.items())
     elif is_everything_known:
-        yield style.paint("nothing would be changed", "green")
+        yield style.paint("no changes", "green")
     else:
-        yield style.paint("nothing would be changed in what could be read", "yellow")
+        yield style.paint("no changes in the collections that could be read", "yellow")
 
 
 def change_lines(change: ObjectChange) -> list[str]:
-    """Return what a write would change, a line for each part: ``+ added``, ``- removed``, ``~ part: field old -> new``.
+    """Return the changes of one write, a line for each element: ``+ added``, ``- removed``, ``~ element: field old -> new``.
 
-    Changed fields come first: they are what a reader looks for.
+    Updated elements come first, because readers look for them.
     """
-    before, after = _parts(change.before), _parts(change.after)
+    before, after = _elements(change.before), _elements(change.after)
     updated = [
         f"~ {name}: {', '.join(_fields(before[name], after[name]))}"
         for name in before
@@ -51,7 +51,7 @@ def change_lines(change: ObjectChange) -> list[str]:
     removed = [f"- {name}{_all_of(before[name])}" for name in before if name not in after]
     lines = [*updated, *added, *removed]
     if not lines and change.before is not None and change.after is not None:
-        # What is not among the parts, as the namespace of a reference; the order of a list is none of them either.
+        # Fields outside the elements, such as a reference's namespace, or a changed list order.
         old, new = _compared(change.before), _compared(change.after)
         lines = [f"~ {path}: {was} -> {now}" for path, was, now in _paths("", old, new)]
     return lines
@@ -74,8 +74,8 @@ def _paths(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
         yield path, msgspec.json.encode(old).decode(), msgspec.json.encode(new).decode()
 
 
-_Part = dict[str, str]
-"""The fields of one part of an object, by name."""
+_Element = dict[str, str]
+"""The fields of one element of an object, by name."""
 
 
 def _fields(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
@@ -85,47 +85,47 @@ def _fields(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
             yield f"{label}{old.get(name, '(none)')} -> {new.get(name, '(none)')}"
 
 
-def _all_of(part: Mapping[str, str]) -> str:
-    return "".join(f", {name} {value}" if name else f": {value}" for name, value in part.items())
+def _all_of(element: Mapping[str, str]) -> str:
+    return "".join(f", {name} {value}" if name else f": {value}" for name, value in element.items())
 
 
-def _parts(item: Published | None) -> dict[str, _Part]:
-    """Return the parts of an object by what identifies them: a label by its key, an endpoint by its pod and address."""
+def _elements(item: Published | None) -> dict[str, _Element]:
+    """Return the elements of an object by identity: a label by its key, an endpoint by its pod and address."""
     if item is None:
         return {}
     metadata = item.metadata
-    parts: dict[str, _Part] = {}
+    elements: dict[str, _Element] = {}
     for name, value in sorted((metadata.labels or {}).items()):
-        parts[f"label {name}"] = {"": value}
+        elements[f"label {name}"] = {"": value}
     for name, value in sorted((metadata.annotations or {}).items()):
-        parts[f"annotation {name}"] = {"": value}
+        elements[f"annotation {name}"] = {"": value}
     for owner in metadata.owner_references or ():
-        parts[f"owner {owner.kind} {owner.name}"] = {"uid": owner.uid or "(none)"}
+        elements[f"owner {owner.kind} {owner.name}"] = {"uid": owner.uid or "(none)"}
     if isinstance(item, EndpointSlice):
-        parts["addressType"] = {"": item.address_type}
+        elements["addressType"] = {"": item.address_type}
         for port in item.ports or ():
             fields = {"": f"{port.port}/{port.protocol or 'TCP'}"}
             if port.app_protocol:
                 fields["appProtocol"] = port.app_protocol
-            _add(parts, f"port {port.name or '(no name)'}", fields)
+            _add(elements, f"port {port.name or '(no name)'}", fields)
         for endpoint in item.endpoints or ():
-            _add(parts, *_endpoint(endpoint))
-        return parts
+            _add(elements, *_endpoint(endpoint))
+        return elements
     for name, fields in _addresses(item):
-        _add(parts, name, fields)
-    return parts
+        _add(elements, name, fields)
+    return elements
 
 
-def _add(parts: dict[str, _Part], name: str, fields: _Part) -> None:
-    """Add a part; a second one of the same identity is numbered, so that none is lost."""
+def _add(elements: dict[str, _Element], name: str, fields: _Element) -> None:
+    """Add an element; number a second one with the same identity, so that none is lost."""
     unique, number = name, 1
-    while unique in parts:
+    while unique in elements:
         number += 1
         unique = f"{name} #{number}"
-    parts[unique] = fields
+    elements[unique] = fields
 
 
-def _endpoint(endpoint: Endpoint) -> tuple[str, _Part]:
+def _endpoint(endpoint: Endpoint) -> tuple[str, _Element]:
     target = endpoint.target_ref
     addresses = ",".join(endpoint.addresses)
     name = (
@@ -133,7 +133,7 @@ def _endpoint(endpoint: Endpoint) -> tuple[str, _Part]:
         if target is not None and target.name
         else f"endpoint {addresses or '(no address)'}"
     )
-    fields: _Part = {"addresses": addresses}
+    fields: _Element = {"addresses": addresses}
     conditions = endpoint.conditions
     for field in CONDITIONS:
         value = getattr(conditions, field)
@@ -157,7 +157,7 @@ def _endpoint(endpoint: Endpoint) -> tuple[str, _Part]:
     return name, fields
 
 
-def _addresses(item: Endpoints) -> Iterator[tuple[str, _Part]]:
+def _addresses(item: Endpoints) -> Iterator[tuple[str, _Element]]:
     for subset in item.subsets or ():
         ports = (
             ",".join(
@@ -170,9 +170,9 @@ def _addresses(item: Endpoints) -> Iterator[tuple[str, _Part]]:
         yield from (_address(one, ports, "false") for one in subset.not_ready_addresses or ())
 
 
-def _address(address: EndpointAddress, ports: str, ready: str) -> tuple[str, _Part]:
+def _address(address: EndpointAddress, ports: str, ready: str) -> tuple[str, _Element]:
     target = address.target_ref
-    fields: _Part = {"ready": ready, "ports": ports}
+    fields: _Element = {"ready": ready, "ports": ports}
     if target is not None and target.name:
         fields["target"] = target.name
     if target is not None and target.uid:
@@ -184,7 +184,7 @@ def _address(address: EndpointAddress, ports: str, ready: str) -> tuple[str, _Pa
 
 
 def as_builtins(changes: Iterable[ObjectChange]) -> dict[str, Any]:
-    """Return the changes for programs: what changes in words, and whole objects before and after."""
+    """Return the changes for programs: the changed fields as text, and the objects before and after."""
     return {
         "changes": [
             {

@@ -1,4 +1,4 @@
-"""Is everything right: what is published compared with what pods and services say, and services that get no traffic. Pure."""
+"""Check Endpoints and EndpointSlices against pods and services, and find services without traffic. Pure."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from aiokube.api.meta import key_of
 from endpointd.diagnose.changes import Settings, changes_of_all
 from endpointd.diagnose.check_planned import missing_or_wrong
 from endpointd.diagnose.findings import SEVERITIES, Finding, Severity
-from endpointd.diagnose.leftovers import standing
+from endpointd.diagnose.leftovers import leftover_findings
 from endpointd.diagnose.snapshot import ClusterIndex
 from endpointd.diagnose.traffic import traffic_problems
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What was looked at, and what was found: errors first, then by service."""
+    """The checked objects and the findings, errors first, then by service."""
 
     findings: tuple[Finding, ...]
     services: int
@@ -22,35 +22,35 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     slices: int
     endpoints: int
     unread: tuple[str, ...] = ()
-    """What could not be read, so that nothing is said of what depends on it."""
+    """Collections that could not be read; findings that depend on them are omitted."""
     unread_resources: tuple[str, ...] = ()
     """The same for programs: ``nodes``, ``endpointslices``."""
     assumed: str = ""
 
     def count(self, severity: Severity) -> int:
-        """Return how many findings are so severe."""
+        """Return the number of findings with this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is wrong in what was looked at: there are notes at the most."""
+        """Whether there are no errors or warnings among the checked objects."""
         return all(finding.severity == "note" for finding in self.findings)
 
     @property
     def is_publication_known(self) -> bool:
-        """Whether what is published was read: without it, being healthy says little."""
+        """Whether EndpointSlices could be read: without them, ``is_healthy`` means little."""
         return "endpointslices" not in self.unread_resources
 
 
-def check(world: ClusterIndex, settings: Settings | None = None) -> Report:
-    """Look at everything in a snapshot; O(the cluster).
+def check(index: ClusterIndex, settings: Settings | None = None) -> Report:
+    """Check all objects in a snapshot. O(cluster).
 
-    A cluster whose controllers are at rest, and whose services can all receive traffic, has no finding. One that is changing
-    may show findings that are gone a moment later: what is read is not of one moment. What depends on a collection that
-    could not be read is not judged.
+    A settled cluster whose services can all receive traffic has no findings. While objects change, findings
+    may be transient, because the collections are read at different moments. Nothing that depends on an
+    unreadable collection is judged.
     """
-    found = [*publication_findings(world, settings), *_traffic_findings(world)]
-    snapshot = world.snapshot
+    found = [*publication_findings(index, settings), *_traffic_findings(index)]
+    snapshot = index.snapshot
     return Report(
         findings=tuple(
             sorted(
@@ -74,9 +74,12 @@ def check(world: ClusterIndex, settings: Settings | None = None) -> Report:
     )
 
 
-def publication_findings(world: ClusterIndex, settings: Settings | None = None) -> list[Finding]:
-    """Return what Endpoints and EndpointSlices should not say, or do not say."""
-    found = [*missing_or_wrong(world, list(changes_of_all(world, settings or Settings()))), *standing(world)]
+def publication_findings(index: ClusterIndex, settings: Settings | None = None) -> list[Finding]:
+    """Return the findings about the content of Endpoints and EndpointSlices."""
+    found = [
+        *missing_or_wrong(index, list(changes_of_all(index, settings or Settings()))),
+        *leftover_findings(index),
+    ]
     distinct = {
         (finding.code, finding.kind, finding.namespace, finding.name, finding.cause): finding
         for finding in found
@@ -84,10 +87,10 @@ def publication_findings(world: ClusterIndex, settings: Settings | None = None) 
     return list(distinct.values())
 
 
-def _traffic_findings(world: ClusterIndex) -> Iterator[Finding]:
-    for service in world.services.values():
+def _traffic_findings(index: ClusterIndex) -> Iterator[Finding]:
+    for service in index.services.values():
         key = key_of(service)
-        for problem in traffic_problems(world, service):
+        for problem in traffic_problems(index, service):
             yield Finding(
                 problem.code,
                 problem.severity,

@@ -1,4 +1,4 @@
-"""What is missing or wrong by the controllers' own plans: said by pods where that is what is wrong. Pure."""
+"""Turn the controllers' planned writes into findings, by pod where a pod's endpoint is wrong. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,17 @@ from aiokube.api.meta import ObjectKey
 from endpointd.controllers.endpointslice.desired import is_owned_by
 from endpointd.diagnose.changes import ObjectChange, slice_state
 from endpointd.diagnose.findings import Finding, Severity, few, is_or_are, make_finding, our_slices, pods_text
-from endpointd.diagnose.leftovers import left_over_of
+from endpointd.diagnose.leftovers import stale_endpoints
 from endpointd.diagnose.snapshot import ClusterIndex
 
 
-def missing_or_wrong(world: ClusterIndex, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
-    """Return what the controllers would write as findings: O(the services that need a write)."""
+def missing_or_wrong(index: ClusterIndex, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
+    """Yield the controllers' planned writes as findings. O(services that need a write)."""
     by_service: dict[ObjectKey, list[ObjectChange]] = defaultdict(list)
     for change in changes:
         by_service[change.service].append(change)
     for key, found in by_service.items():
-        yield from _of_slices(world, key, [one for one in found if one.controller == "endpointslice"])
+        yield from _of_slices(index, key, [one for one in found if one.controller == "endpointslice"])
         for change in found:
             if change.controller == "endpoints":
                 yield from _of_endpoints(change)
@@ -30,31 +30,31 @@ def missing_or_wrong(world: ClusterIndex, changes: Sequence[ObjectChange]) -> It
                 yield from _of_mirror(change)
 
 
-def _of_slices(world: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
-    """Say by pods what is wrong, where that is what is wrong; by slices otherwise."""
+def _of_slices(index: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChange]) -> Iterator[Finding]:
+    """Report wrong endpoints by pod, and any other difference by slice."""
     if not changes:
         return
-    state = slice_state(world, key)
+    state = slice_state(index, key)
     if state is None:
         return
-    told = False
-    with_topology = world.could_read("nodes")
-    for family in state.families():
-        wanted = {name: one.endpoint for name, one in family.desired_endpoints().items()}
-        held = _held(world, key, family.address_type)
-        missing = sorted(wanted.keys() - held.keys())
+    is_reported_by_pod = False
+    with_topology = index.could_read("nodes")
+    for address_type_state in state.families():
+        wanted = {name: one.endpoint for name, one in address_type_state.desired_endpoints().items()}
+        published = _published_endpoints(index, key, address_type_state.address_type)
+        missing = sorted(wanted.keys() - published.keys())
         if missing:
-            told = True
+            is_reported_by_pod = True
             if not any(
-                endpoint_slice.address_type == family.address_type
-                for endpoint_slice in our_slices(world, key)
+                endpoint_slice.address_type == address_type_state.address_type
+                for endpoint_slice in our_slices(index, key)
             ):
                 yield make_finding(
                     "SlicesMissing",
                     "error",
                     key,
                     None,
-                    f"there is no {family.address_type} slice at all, and {pods_text(missing)} should be published",
+                    f"no {address_type_state.address_type} slice exists, but {pods_text(missing)} should be published",
                     kind="EndpointSlice",
                 )
             else:
@@ -63,23 +63,23 @@ def _of_slices(world: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChan
                     "error",
                     key,
                     None,
-                    f"{pods_text(missing)} should be in an {family.address_type} slice, and {is_or_are(missing)} in none",
+                    f"{pods_text(missing)} should be in an {address_type_state.address_type} slice, but {is_or_are(missing)} in none",
                     kind="EndpointSlice",
                 )
-        for name in sorted(wanted.keys() & held.keys()):
-            for endpoint_slice, endpoint in held[name]:
+        for name in sorted(wanted.keys() & published.keys()):
+            for endpoint_slice, endpoint in published[name]:
                 difference = _difference(endpoint, wanted[name], with_topology=with_topology)
                 if difference:
-                    told = True
+                    is_reported_by_pod = True
                     yield make_finding(
                         "EndpointWrong", "error", key, endpoint_slice, f"pod {name}: {difference}"
                     )
-    if told or any(True for _ in left_over_of(world, key)):
+    if is_reported_by_pod or any(True for _ in stale_endpoints(index, key)):
         return
-    replaced = any(change.operation == "delete" for change in changes)
+    has_replacement = any(change.operation == "delete" for change in changes)
     for change in changes:
-        if change.operation == "create" and replaced:
-            continue  # what takes the place of the deleted one
+        if change.operation == "create" and has_replacement:
+            continue  # the replacement of the deleted slice
         item = change.before if change.before is not None else change.after
         yield make_finding(
             "SliceWrong",
@@ -97,12 +97,12 @@ def _slice_cause(service: Service, change: ObjectChange) -> str:
     if change.operation == "create":
         return "a slice is missing"
     if isinstance(before, EndpointSlice) and not is_owned_by(before, service):
-        return "its owner is not the service, or an earlier one of its name: another takes its place"
+        return "its owner reference does not name the current service: it will be replaced"
     if change.operation == "delete":
-        return "it should not be there"
+        return "it should not exist"
     if _is_metadata_alone(change):
         return _metadata_difference(change)
-    return "its ports or its endpoints are not what they should be"
+    return "its ports or endpoints are wrong"
 
 
 def _is_metadata_alone(change: ObjectChange) -> bool:
@@ -126,8 +126,8 @@ def _metadata_difference(change: ObjectChange) -> str:
         if old.get(name) != new.get(name)
     ]
     if before.metadata.owner_references != after.metadata.owner_references:
-        parts.append("its owner is not the service")
-    return "; ".join(parts) or "its metadata is not what it should be"
+        parts.append("its owner reference does not name the service")
+    return "; ".join(parts) or "its metadata is wrong"
 
 
 def _of_endpoints(change: ObjectChange) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def _of_endpoints(change: ObjectChange) -> Iterator[Finding]:
         return
     if change.operation == "delete":
         yield make_finding(
-            "EndpointsLeftOver", "warning", change.service, change.before, "its service is gone"
+            "EndpointsLeftOver", "warning", change.service, change.before, "its service no longer exists"
         )
         return
     before, after = change.before, change.after
@@ -155,16 +155,16 @@ def _of_endpoints(change: ObjectChange) -> Iterator[Finding]:
     if new - old:
         parts.append(f"missing {few(new - old)}")
     if old - new:
-        parts.append(f"too many {few(old - new)}")
-    cause = "; ".join(parts) or "its ports, labels or annotations are not what they should be"
+        parts.append(f"unexpected {few(old - new)}")
+    cause = "; ".join(parts) or "its ports, labels or annotations are wrong"
     yield make_finding("EndpointsWrong", "error" if parts else "warning", change.service, before, cause)
 
 
 def _of_mirror(change: ObjectChange) -> Iterator[Finding]:
     words = {
-        "create": "its Endpoints are written by hand, and no slice mirrors them",
-        "update": "it is not what the Endpoints that it mirrors say",
-        "delete": "it mirrors what is not to be mirrored, or is one too many",
+        "create": "its Endpoints are hand-written, but no slice mirrors them",
+        "update": "it differs from the Endpoints that it mirrors",
+        "delete": "its Endpoints should not be mirrored, or it is superfluous",
     }
     severity: Severity = "warning" if change.operation == "delete" else "error"
     yield make_finding(
@@ -197,9 +197,9 @@ def _difference(observed: Endpoint, wanted: Endpoint, *, with_topology: bool) ->
         old, new = getattr(observed, field) or "", getattr(wanted, field) or ""
         if old != new:
             parts.append(f"{field.replace('_n', 'N')} is {old!r} instead of {new!r}")
-    target, right = observed.target_ref, wanted.target_ref
-    if target is not None and right is not None and target.uid != right.uid:
-        parts.append("it refers to an earlier pod of that name")
+    target, wanted_target = observed.target_ref, wanted.target_ref
+    if target is not None and wanted_target is not None and target.uid != wanted_target.uid:
+        parts.append("it refers to an earlier pod of the same name")
     return ", ".join(parts)
 
 
@@ -207,14 +207,14 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _held(
-    world: ClusterIndex, key: ObjectKey, address_type: str
+def _published_endpoints(
+    index: ClusterIndex, key: ObjectKey, address_type: str
 ) -> dict[str, list[tuple[EndpointSlice, Endpoint]]]:
-    held: dict[str, list[tuple[EndpointSlice, Endpoint]]] = {}
-    for endpoint_slice in our_slices(world, key):
+    published: dict[str, list[tuple[EndpointSlice, Endpoint]]] = {}
+    for endpoint_slice in our_slices(index, key):
         if endpoint_slice.address_type != address_type:
             continue
         for endpoint in endpoint_slice.endpoints or ():
             if endpoint.target_ref is not None and endpoint.target_ref.name:
-                held.setdefault(endpoint.target_ref.name, []).append((endpoint_slice, endpoint))
-    return held
+                published.setdefault(endpoint.target_ref.name, []).append((endpoint_slice, endpoint))
+    return published

@@ -1,4 +1,4 @@
-"""What a check found, as people read it. Pure."""
+"""Render the findings of a check for people. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _COLOURS: dict[Severity, Colour] = {"error": "red", "warning": "yellow", "note":
 
 
 def report_text(report: Report, style: Style) -> str:
-    """Return the findings, grouped by service, and a line that sums up."""
+    """Return the findings grouped by service, and a summary line."""
     return style.page(_lines(report, style))
 
 
@@ -25,7 +25,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield from _finding(finding, style)
     if service is not None:
         yield ""
-    looked_at = ", ".join(
+    checked = ", ".join(
         counted(number, word)
         for number, word in (
             (report.services, "service"),
@@ -33,23 +33,24 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
             (report.slices, "slice"),
         )
     )
-    looked_at += f", {report.endpoints:,} Endpoints"
+    checked += f", {report.endpoints:,} Endpoints"
     notes = report.count("note")
-    beside = f", {counted(notes, 'note')}," if notes else ""
+    notes_text = f", {counted(notes, 'note')}," if notes else ""
     if not report.is_healthy:
         errors, warnings = report.count("error"), report.count("warning")
         text = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-        yield style.paint(text, "red" if errors else "yellow") + f"{beside} in {looked_at}"
+        yield style.paint(text, "red" if errors else "yellow") + f"{notes_text} in {checked}"
     elif report.unread:
         yield (
-            style.paint("nothing wrong was found in what could be read", "yellow") + f"{beside}: {looked_at}"
+            style.paint("no problems found in the collections that could be read", "yellow")
+            + f"{notes_text}: {checked}"
         )
     else:
-        yield style.paint("nothing is wrong", "green") + f"{beside} in {looked_at}"
+        yield style.paint("no problems found", "green") + f"{notes_text} in {checked}"
     if report.assumed:
         yield style.paint(f"assumed: {report.assumed}", "yellow")
     for unread in report.unread:
-        yield style.paint(f"not looked at: {unread}", "yellow")
+        yield style.paint(f"unknown: {unread}", "yellow")
 
 
 def counted(number: int, word: str) -> str:
@@ -59,8 +60,8 @@ def counted(number: int, word: str) -> str:
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
     colour = _COLOURS[finding.severity]
-    what = f"{finding.kind} {finding.name}".strip()
-    yield f"  {style.paint(finding.code, colour)}  {what}"
+    subject = f"{finding.kind} {finding.name}".strip()
+    yield f"  {style.paint(finding.code, colour)}  {subject}"
     yield from style.wrapped(finding.cause, "    ", "    ")
     for line in style.wrapped(f"-> {finding.fix}", "       ", "    "):
         yield style.paint(line, "dim")

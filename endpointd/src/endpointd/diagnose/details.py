@@ -1,4 +1,4 @@
-"""What a person looks at in a pod: conditions with their reasons, containers with their states, gates, ports."""
+"""Decode the parts of a pod that explain its state: conditions, container states, readiness gates and ports."""
 
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -33,7 +33,7 @@ class ContainerPort(_Wire, frozen=True):
 
 
 class Container(_Wire, frozen=True):
-    """One container as it was asked for."""
+    """The spec of one container."""
 
     name: str | None = None
     image: str | None = None
@@ -45,7 +45,7 @@ class Container(_Wire, frozen=True):
 
 
 class StateReason(_Wire, frozen=True):
-    """Why a container waits, or has ended."""
+    """The reason that a container waits or has terminated."""
 
     reason: str | None = None
     message: str | None = None
@@ -53,7 +53,7 @@ class StateReason(_Wire, frozen=True):
 
 
 class ContainerState(_Wire, frozen=True):
-    """What a container does now: one of the three."""
+    """The state of a container: exactly one field is set."""
 
     waiting: StateReason | None = None
     running: dict[str, Any] | None = None
@@ -61,7 +61,7 @@ class ContainerState(_Wire, frozen=True):
 
 
 class ContainerStatus(_Wire, frozen=True):
-    """One container as it is."""
+    """The status of one container."""
 
     name: str | None = None
     ready: bool = False
@@ -72,7 +72,7 @@ class ContainerStatus(_Wire, frozen=True):
 
 
 class ReadinessGate(_Wire, frozen=True):
-    """A condition that somebody else has to set before the pod is ready."""
+    """A condition that another controller must set before the pod is ready."""
 
     condition_type: str | None = None
 
@@ -122,7 +122,7 @@ class _Status(_Wire, frozen=True):
 
 
 class PodDetailsWire(_Wire, frozen=True):
-    """A pod in JSON, as far as a person would read it: with every field of :class:`~aiokube.api.core.PodWire`."""
+    """The explanatory parts of a pod in JSON, including every field of :class:`~aiokube.api.core.PodWire`."""
 
     metadata: _Meta | None = None
     spec: _Spec | None = None
@@ -130,13 +130,13 @@ class PodDetailsWire(_Wire, frozen=True):
 
 
 class PodDetails(msgspec.Struct, frozen=True, gc=False):
-    """What explains a pod's state, beside the projection that decides on it."""
+    """The details that explain a pod's state, next to the projection that determines it."""
 
     metadata: NarrowMeta
     deleted_at: str | None
-    """When its deletion was requested: the deletion timestamp less the grace period, RFC 3339."""
+    """The time of the delete request: the deletion timestamp minus the grace period, in RFC 3339."""
     owner: str
-    """``ReplicaSet web-5d6f``, ``""`` where nobody controls it."""
+    """``ReplicaSet web-5d6f``, or ``""`` without a controller."""
     containers: tuple[Container, ...]
     sidecars: tuple[Container, ...]
     gates: tuple[str, ...]
@@ -151,7 +151,7 @@ _NO_META, _NO_SPEC, _NO_STATUS = _Meta(), _Spec(), _Status()
 
 
 def project_details(wire: PodDetailsWire) -> PodDetails:
-    """Keep of a pod what explains its state."""
+    """Return the explanatory details of a pod."""
     meta, spec, status = wire.metadata or _NO_META, wire.spec or _NO_SPEC, wire.status or _NO_STATUS
     owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
     conditions: dict[str, Condition] = {}
@@ -187,7 +187,7 @@ def _requested_at(deletion_timestamp: str | None, grace_seconds: int | None) -> 
 
 
 class PodWithDetails(msgspec.Struct, frozen=True, gc=False):
-    """A pod as the controllers see it, and what explains its state: read and decoded once."""
+    """A pod as the controllers see it, with its details; read and decoded once."""
 
     pod: Pod
     details: PodDetails

@@ -1,4 +1,4 @@
-"""Why is this pod (not) in this service: for each pod near it, where it is published, and the chain of reasons. Pure."""
+"""Explain why a pod is, or is not, in a service: its published endpoints and the chain of reasons. Pure."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,8 +34,8 @@ from endpointd.diagnose.traffic import (
     TrafficProblem,
     as_reason,
     expected_state,
+    is_api_server_service,
     is_meant_to_serve,
-    is_of_the_api_servers,
     near_misses,
     node_of,
     traffic_problems,
@@ -44,23 +44,22 @@ from endpointd.diagnose.traffic import (
 Verdict = Literal[
     "ready", "not ready", "terminating", "out", "missing", "left over", "unreachable", "unknown"
 ]
-"""Published, and how; rightly not published; not published although it should be; published although it should not be;
-published and ready without any port, so that no traffic arrives; cannot be known from what was read."""
+"""How the pod is published; correctly unpublished (``out``); not published but should be (``missing``); published but should not be (``left over``); published and ready without any port, so that no traffic arrives (``unreachable``); or unknown from the collections that could be read."""
 
 ServiceVerdict = Literal["works", "degraded", "no traffic", "alias", "unknown"]
 
-_MOST_NEAR_MISSES = 10
-_MOST_EVENTS = 3
+_MAX_NEAR_MISSES = 10
+_MAX_EVENTS = 3
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
-    """Where an endpoint is published."""
+    """A published endpoint of a pod."""
 
     slice: str
     address_type: str
     addresses: tuple[str, ...]
     ports: str
-    """``http 8080/TCP``, several with commas, ``none``."""
+    """``http 8080/TCP``, several separated by commas, or ``none``."""
     zone: str
     for_zones: tuple[str, ...]
 
@@ -76,7 +75,7 @@ class EventLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerLine(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One container as it was asked for."""
+    """The spec of one container."""
 
     name: str
     image: str = ""
@@ -84,7 +83,7 @@ class ContainerLine(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class PodExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """One pod and one service."""
+    """The explanation of one pod for one service."""
 
     pod: str
     namespace: str
@@ -93,9 +92,9 @@ class PodExplanation(msgspec.Struct, frozen=True, rename="camel"):
     places: tuple[Place, ...]
     reasons: tuple[Reason, ...]
     in_endpoints: bool | None
-    """Whether it is in the Endpoints, too; None where there is none or it could not be read."""
+    """Whether Endpoints also contain it; None if they do not exist or could not be read."""
     expected: Verdict | None = None
-    """How it should be published by what was read; only where the verdict is ``unknown``."""
+    """How the pod should be published according to the readable collections; set only if the verdict is ``unknown``."""
     node: str = ""
     containers: tuple[ContainerLine, ...] = ()
     events: tuple[EventLine, ...] = ()
@@ -107,15 +106,15 @@ class PodExplanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AddressExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """An address that does not come from a selected pod: written by hand, or by another controller."""
+    """An address that does not belong to a selected pod: hand-written, or written by another controller."""
 
     address: str
     is_ready: bool
     place: str
-    """``Endpoints web``, ``EndpointSlice web-1 (by somebody.example.com)``."""
+    """``Endpoints web``, ``EndpointSlice web-1 (by controller.example.com)``."""
     ports: str
     target: str
-    """``Pod web-1``, ``""`` where it refers to nothing."""
+    """``Pod web-1``, or ``""`` without a target reference."""
 
 
 class SliceExplanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -130,7 +129,7 @@ class SliceExplanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServiceExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """A service, whole."""
+    """The explanation of a service and its pods."""
 
     namespace: str
     name: str
@@ -143,61 +142,61 @@ class ServiceExplanation(msgspec.Struct, frozen=True, rename="camel"):
     ports: str
     reasons: tuple[Reason, ...]
     slices: tuple[SliceExplanation, ...] | None
-    """None where slices could not be read."""
+    """None if slices could not be read."""
     pods: tuple[PodExplanation, ...]
     near_misses: int
-    """How many pods nearly match; the nearest are among the pods."""
+    """The number of nearly matching pods; the nearest are in ``pods``."""
     addresses: tuple[AddressExplanation, ...] = ()
     assumed: str = ""
 
 
 class NotFoundError(LookupError):
-    """There is no such object; the text names those with a similar name, and namespaces that have one of this name."""
+    """An object does not exist. The text suggests similar names, or namespaces that have an object of this name."""
 
     def __init__(self, kind: str, key: ObjectKey, elsewhere: Sequence[str], close: Sequence[str]) -> None:
         hint = ""
         if elsewhere:
-            hint = f"; there is one in namespace {', '.join(elsewhere)}"
+            hint = f"; found in namespace {', '.join(elsewhere)}"
         elif close:
             hint = f"; did you mean {', '.join(close)}?"
-        super().__init__(f"there is no {kind} {key.name} in namespace {key.namespace}{hint}")
+        super().__init__(f"{kind} {key.name} not found in namespace {key.namespace}{hint}")
         self.kind = kind
         self.key = key
         self.has_hint = bool(hint)
 
 
 class NoSuchServiceError(NotFoundError):
-    """There is no such service."""
+    """The service does not exist."""
 
 
 def explain_service(
-    world: ClusterIndex,
+    index: ClusterIndex,
     key: ObjectKey,
     now: datetime,
     *,
     pod: ObjectKey | None = None,
     settings: Settings | None = None,
 ) -> ServiceExplanation:
-    """Explain a service and the pods near it: those it selects, those it publishes, and those it nearly selects.
+    """Explain a service and the pods near it: those it selects, publishes or nearly selects.
 
-    ``pod`` explains that one pod alone, however far it is from the service. Raises :class:`NoSuchServiceError`, and
-    :class:`NotFoundError` where there is no such pod.
+    ``pod`` limits the explanation to one pod, even an unrelated one. Raises :class:`NoSuchServiceError`, and
+    :class:`NotFoundError` if ``pod`` does not exist.
     """
-    service = world.services.get(key)
+    service = index.services.get(key)
     if service is None:
-        raise NoSuchServiceError("service", key, *similar(key, world.services.values()))
-    explainer = _Explainer(world, service, now)
-    if pod is not None and world.pods.get(pod) is None and pod not in explainer.held:
-        raise NotFoundError("pod", pod, *similar(pod, world.pods.values()))
-    selected = sorted(world.membership.pods_of(key), key=lambda one: one.metadata.name)
-    near = near_misses(world, service) if pod is None else []
-    wanted = dict.fromkeys(key_of(one) for one in (*selected, *near[:_MOST_NEAR_MISSES]))
+        raise NoSuchServiceError("service", key, *similar(key, index.services.values()))
+    explainer = _Explainer(index, service, now)
+    if pod is not None and index.pods.get(pod) is None and pod not in explainer.published:
+        raise NotFoundError("pod", pod, *similar(pod, index.pods.values()))
+    selected = sorted(index.membership.pods_of(key), key=lambda one: one.metadata.name)
+    near = near_misses(index, service) if pod is None else []
+    pod_keys = dict.fromkeys(key_of(one) for one in (*selected, *near[:_MAX_NEAR_MISSES]))
     if service.selector:
-        wanted.update(dict.fromkeys(explainer.held))
-    pods = tuple(explainer.explain(one) for one in ([pod] if pod is not None else wanted))
-    problems = traffic_problems(world, service)
-    addresses = tuple(_addresses(world, service))
-    verdict, summary = _summed_up(world, service, selected, problems, pods if pod is None else (), addresses)
+        pod_keys.update(dict.fromkeys(explainer.published))
+    pods = tuple(explainer.explain(one) for one in ([pod] if pod is not None else pod_keys))
+    problems = traffic_problems(index, service)
+    addresses = tuple(_addresses(index, service))
+    verdict, summary = _summed_up(index, service, selected, problems, pods if pod is None else (), addresses)
     return ServiceExplanation(
         namespace=key.namespace,
         name=key.name,
@@ -205,51 +204,51 @@ def explain_service(
         verdict=verdict,
         summary=summary,
         selector=",".join(f"{name}={value}" for name, value in (service.selector or {}).items()),
-        families=PodTranslator(service, world.zone_of).address_types,
+        families=PodTranslator(service, index.zone_of).address_types,
         ports=", ".join(
             f"{port.name + ' ' if port.name else ''}{port.port}/{port.protocol} -> {port.target_port}"
             for port in service.ports
         ),
-        reasons=tuple(_of_service(world, service, problems, settings or Settings())),
-        slices=tuple(_describe(endpoint_slice) for endpoint_slice in world.slices_by_service.get(key, ()))
-        if world.could_read("endpointslices")
+        reasons=tuple(_of_service(index, service, problems, settings or Settings())),
+        slices=tuple(_describe(endpoint_slice) for endpoint_slice in index.slices_by_service.get(key, ()))
+        if index.could_read("endpointslices")
         else None,
         pods=pods,
         near_misses=len(near),
         addresses=addresses,
-        assumed=world.snapshot.assumed,
+        assumed=index.snapshot.assumed,
     )
 
 
-def services_near(world: ClusterIndex, key: ObjectKey) -> list[ObjectKey]:
+def services_near(index: ClusterIndex, key: ObjectKey) -> list[ObjectKey]:
     """Return the services that select a pod, publish it, or nearly select it, in this order."""
-    pod = world.pods.get(key)
+    pod = index.pods.get(key)
     selecting: list[ObjectKey] = []
     near: list[ObjectKey] = []
-    for service in world.services.values():
+    for service in index.services.values():
         if service.metadata.namespace != key.namespace or service.is_external_name:
             continue
         if (pod is not None and is_selected(service, pod)) or any(
             endpoint.target_ref is not None and endpoint.target_ref.name == key.name
-            for endpoint_slice in world.slices_by_service.get(key_of(service), ())
+            for endpoint_slice in index.slices_by_service.get(key_of(service), ())
             for endpoint in endpoint_slice.endpoints or ()
         ):
             selecting.append(key_of(service))
-        elif pod is not None and pod in near_misses(world, service):
+        elif pod is not None and pod in near_misses(index, service):
             near.append(key_of(service))
     return [*sorted(selecting), *sorted(near)]
 
 
 class _Explainer:
-    """What the pods of one service have in common, computed once."""
+    """The data that all pods of one service share, computed once."""
 
-    def __init__(self, world: ClusterIndex, service: Service, now: datetime) -> None:
-        self._world = world
+    def __init__(self, index: ClusterIndex, service: Service, now: datetime) -> None:
+        self._index = index
         self._service = service
         self._now = now
-        self._outcomes = world.outcomes_of(service)
+        self._outcomes = index.outcomes_of(service)
         self._service_reasons = tuple(service_reasons(service))
-        self._endpoints = world.endpoints.get(key_of(service))
+        self._endpoints = index.endpoints.get(key_of(service))
         self._in_endpoints = (
             frozenset(
                 address.target_ref.name
@@ -261,22 +260,22 @@ class _Explainer:
             else None
         )
         self._has_slices = False
-        self.held: dict[ObjectKey, list[tuple[EndpointSlice, Endpoint]]] = {}
-        for endpoint_slice in world.slices_by_service.get(key_of(service), ()):
+        self.published: dict[ObjectKey, list[tuple[EndpointSlice, Endpoint]]] = {}
+        for endpoint_slice in index.slices_by_service.get(key_of(service), ()):
             self._has_slices |= managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
             for endpoint in endpoint_slice.endpoints or ():
                 target = endpoint.target_ref
                 if target is not None and target.kind in (None, "Pod") and target.name:
                     key = ObjectKey(target.namespace or endpoint_slice.metadata.namespace, target.name)
-                    self.held.setdefault(key, []).append((endpoint_slice, endpoint))
+                    self.published.setdefault(key, []).append((endpoint_slice, endpoint))
 
     def explain(self, key: ObjectKey) -> PodExplanation:
-        pod = self._world.pods.get(key)
-        held = self.held.get(key, [])
+        pod = self._index.pods.get(key)
+        published = self.published.get(key, [])
         selected = pod is not None and is_selected(self._service, pod)
         outcome = self._outcomes.get(key) if selected else None
         reasons: list[Reason] = []
-        details = self._world.details.get(key)
+        details = self._index.details.get(key)
         if pod is None:
             reasons.append(self._absent())
         elif self._service_reasons:
@@ -286,22 +285,22 @@ class _Explainer:
                 self._service,
                 pod,
                 details,
-                node_of(self._world, pod),
+                node_of(self._index, pod),
                 self._now,
-                node_counts_as_present=self._world.counts_as_present(pod.node_name),
+                node_counts_as_present=self._index.counts_as_present(pod.node_name),
             )
         else:
             reasons += selector_reasons(self._service, pod)
-        verdict, expected = self._verdict(pod, outcome, held)
-        reasons += self._publication(pod, verdict, outcome, held)
-        if selected and held:
-            reasons += hint_reasons(self._world, self._service, [endpoint for _, endpoint in held])
+        verdict, expected = self._verdict(pod, outcome, published)
+        reasons += self._publication(pod, verdict, outcome, published)
+        if selected and published:
+            reasons += hint_reasons(self._index, self._service, [endpoint for _, endpoint in published])
         return PodExplanation(
             pod=key.name,
             namespace=key.namespace,
             verdict=verdict,
             is_selected=selected,
-            places=tuple(_place(endpoint_slice, endpoint) for endpoint_slice, endpoint in held),
+            places=tuple(_place(endpoint_slice, endpoint) for endpoint_slice, endpoint in published),
             reasons=tuple(reasons),
             in_endpoints=None if self._in_endpoints is None else key.name in self._in_endpoints,
             expected=expected,
@@ -312,53 +311,58 @@ class _Explainer:
             )
             if details is not None
             else (),
-            events=_events_of(self._world.snapshot.events, key),
+            events=_events_of(self._index.snapshot.events, key),
         )
 
     def _absent(self) -> Reason:
-        if not self._world.could_read("pods"):
+        if not self._index.could_read("pods"):
             return Reason("PodUnread", "note", "the pod could not be read")
-        return Reason("PodGone", "out", "there is no such pod", "the controller removes it; see that it runs")
+        return Reason(
+            "PodGone",
+            "out",
+            "the pod does not exist",
+            "the controller removes the endpoint; check that it is running",
+        )
 
     def _verdict(
         self,
         pod: Pod | None,
         outcome: PodOutcome | None,
-        held: Sequence[tuple[EndpointSlice, Endpoint]],
+        published: Sequence[tuple[EndpointSlice, Endpoint]],
     ) -> tuple[Verdict, Verdict | None]:
-        """Return the verdict, and where it is ``unknown`` what is to be expected."""
-        world, service = self._world, self._service
+        """Return the verdict, and the expected one if it is ``unknown``."""
+        index, service = self._index, self._service
         is_wanted = outcome is not None and any(one is not None for one in outcome.endpoints)
-        if not world.could_read("endpointslices"):
+        if not index.could_read("endpointslices"):
             expected: Verdict = "out"
             if pod is not None and outcome is not None and is_wanted:
                 expected = expected_state(outcome)
                 if expected == "ready" and not has_reachable_port(service, pod):
                     expected = "unreachable"
             return "unknown", expected
-        if pod is None and not world.could_read("pods"):
-            return _state(service, held), None
+        if pod is None and not index.could_read("pods"):
+            return _published_verdict(service, published), None
         if not is_wanted:
             ours = any(
                 managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
-                for endpoint_slice, _ in held
+                for endpoint_slice, _ in published
             )
             if ours and service.selector and not service.is_external_name:
                 return "left over", None
-            return ("out" if not held else _state(service, held)), None
-        if held:
-            return _state(service, held), None
+            return ("out" if not published else _published_verdict(service, published)), None
+        if published:
+            return _published_verdict(service, published), None
         if pod is not None and outcome is not None and self._may_lack_its_node(pod):
             return "unknown", expected_state(outcome)
         return "missing", None
 
     def _may_lack_its_node(self, pod: Pod) -> bool:
-        """Tell whether it is unknown if the pod's node exists, where an unpublished pod would be right if it does not."""
+        """Return whether an unpublished pod may be correct because its node may not exist."""
         return (
-            not self._world.could_read("nodes")
+            not self._index.could_read("nodes")
             and self._has_slices
             and not self._service.publish_not_ready_addresses
-            and not self._world.is_node_published(pod.node_name)
+            and not self._index.is_node_published(pod.node_name)
         )
 
     def _publication(
@@ -366,13 +370,13 @@ class _Explainer:
         pod: Pod | None,
         verdict: Verdict,
         outcome: PodOutcome | None,
-        held: Sequence[tuple[EndpointSlice, Endpoint]],
+        published: Sequence[tuple[EndpointSlice, Endpoint]],
     ) -> Iterator[Reason]:
         if verdict == "missing":
             yield Reason(
                 "NotYetPublished",
                 "out",
-                "nothing keeps it out, and no slice has it: the EndpointSlice controller is behind or not running",
+                "it should be published, but no slice has it: the EndpointSlice controller is behind or not running",
                 _SEE_CONTROLLER,
             )
         elif verdict == "left over":
@@ -382,21 +386,21 @@ class _Explainer:
                 "a slice still has it: the EndpointSlice controller is behind or not running",
                 _SEE_CONTROLLER,
             )
-        elif verdict == "unknown" and pod is not None and self._world.could_read("endpointslices"):
+        elif verdict == "unknown" and pod is not None and self._index.could_read("endpointslices"):
             yield Reason(
                 "NodeUnread",
                 "note",
                 f"no slice has it: either its node {pod.node_name} does not exist, or the EndpointSlice controller is behind "
                 "or not running; nodes could not be read",
-                "ask with the permission to list nodes",
+                "repeat with permission to list nodes",
                 cause="no slice has it, and nodes could not be read",
             )
-        elif outcome is not None and held:
-            wanted = {one.endpoint.addresses: one.endpoint for one in outcome.endpoints if one is not None}
-            for endpoint_slice, endpoint in held:
-                right = wanted.get(endpoint.addresses)
+        elif outcome is not None and published:
+            pod_keys = {one.endpoint.addresses: one.endpoint for one in outcome.endpoints if one is not None}
+            for endpoint_slice, endpoint in published:
+                wanted_endpoint = pod_keys.get(endpoint.addresses)
                 if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER and (
-                    right is None or right.conditions != endpoint.conditions
+                    wanted_endpoint is None or wanted_endpoint.conditions != endpoint.conditions
                 ):
                     yield Reason(
                         "Stale",
@@ -405,42 +409,42 @@ class _Explainer:
                         _SEE_CONTROLLER,
                         cause="a slice does not match the pod",
                     )
-        if self._is_truncated(held):
+        if self._is_truncated(published):
             yield Reason(
                 "Truncated",
                 "note",
-                "the Endpoints of the service hold 1,000 addresses, and not this one: consumers of Endpoints do not see it",
-                "have consumers read EndpointSlices",
+                "the Endpoints object is limited to 1,000 addresses and omits this one: consumers of Endpoints do not see it",
+                "let consumers read EndpointSlices",
             )
 
-    def _is_truncated(self, held: Sequence[tuple[EndpointSlice, Endpoint]]) -> bool:
+    def _is_truncated(self, published: Sequence[tuple[EndpointSlice, Endpoint]]) -> bool:
         item = self._endpoints
-        if item is None or not held or OVER_CAPACITY_ANNOTATION not in (item.metadata.annotations or {}):
+        if item is None or not published or OVER_CAPACITY_ANNOTATION not in (item.metadata.annotations or {}):
             return False
-        target = held[0][1].target_ref
+        target = published[0][1].target_ref
         return target is not None and target.name not in (self._in_endpoints or ())
 
 
-_SEE_CONTROLLER = "check that kube-controller-manager or endpointd runs, and what it logs about this service"
+_SEE_CONTROLLER = "check that kube-controller-manager or endpointd is running, and its log for this service"
 
 
-def _state(service: Service, held: Sequence[tuple[EndpointSlice, Endpoint]]) -> Verdict:
-    conditions = [endpoint.conditions for _, endpoint in held]
+def _published_verdict(service: Service, published: Sequence[tuple[EndpointSlice, Endpoint]]) -> Verdict:
+    conditions = [endpoint.conditions for _, endpoint in published]
     if any(one.ready is not False for one in conditions):
-        has_port = not service.ports or any(endpoint_slice.ports for endpoint_slice, _ in held)
+        has_port = not service.ports or any(endpoint_slice.ports for endpoint_slice, _ in published)
         return "ready" if has_port else "unreachable"
     return "terminating" if any(one.terminating for one in conditions) else "not ready"
 
 
 def _events_of(events: Sequence[Event], key: ObjectKey) -> tuple[EventLine, ...]:
-    mine = [
+    pod_events = [
         event
         for event in events
         if event.involved_object.name == key.name
         and event.involved_object.kind in ("Pod", None)
         and (event.involved_object.namespace or event.metadata.namespace) == key.namespace
     ]
-    mine.sort(key=lambda event: (event.type == "Warning", _last_seen(event)), reverse=True)
+    pod_events.sort(key=lambda event: (event.type == "Warning", _last_seen(event)), reverse=True)
     return tuple(
         EventLine(
             event.type or "",
@@ -449,7 +453,7 @@ def _events_of(events: Sequence[Event], key: ObjectKey) -> tuple[EventLine, ...]
             (event.series.count if event.series else None) or event.count or 1,
             _last_seen(event),
         )
-        for event in mine[:_MOST_EVENTS]
+        for event in pod_events[:_MAX_EVENTS]
     )
 
 
@@ -462,9 +466,9 @@ def with_events(found: ServiceExplanation, events: Sequence[Event]) -> ServiceEx
     """Return an explanation with the Events of its pods."""
     if not events:
         return found
-    about = {event.involved_object.name for event in events}
+    names = {event.involved_object.name for event in events}
     pods = tuple(
-        msgspec.structs.replace(pod, events=_events_of(events, pod.key)) if pod.pod in about else pod
+        msgspec.structs.replace(pod, events=_events_of(events, pod.key)) if pod.pod in names else pod
         for pod in found.pods
     )
     return msgspec.structs.replace(found, pods=pods)
@@ -483,7 +487,7 @@ def _place(endpoint_slice: EndpointSlice, endpoint: Endpoint) -> Place:
 
 
 def ports_text(ports: Iterable[EndpointPort] | None) -> str:
-    """Return the ports of a slice in a line."""
+    """Return the ports of a slice as one line."""
     texts = [
         f"{port.name + ' ' if port.name else ''}{port.port}/{port.protocol or 'TCP'}" for port in ports or ()
     ]
@@ -502,12 +506,12 @@ def _describe(endpoint_slice: EndpointSlice) -> SliceExplanation:
     )
 
 
-def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplanation]:
-    """Return the addresses of a service without a selector; mirrored ones once, as those of the Endpoints."""
+def _addresses(index: ClusterIndex, service: Service) -> Iterator[AddressExplanation]:
+    """Yield the addresses of a service without a selector; mirrored addresses once, as those of the Endpoints."""
     if service.selector:
         return
     key = key_of(service)
-    item = world.endpoints.get(key)
+    item = index.endpoints.get(key)
     seen: set[str] = set()
     if item is not None:
         for subset in item.subsets or ():
@@ -520,7 +524,7 @@ def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplana
                     text = f"{target.kind} {target.name}" if target is not None else ""
                     seen.add(one.ip)
                     yield AddressExplanation(one.ip, is_ready, f"Endpoints {item.metadata.name}", ports, text)
-    for endpoint_slice in world.slices_by_service.get(key, ()):
+    for endpoint_slice in index.slices_by_service.get(key, ()):
         for endpoint in endpoint_slice.endpoints or ():
             address = ", ".join(endpoint.addresses)
             if address in seen:
@@ -536,51 +540,51 @@ def _addresses(world: ClusterIndex, service: Service) -> Iterator[AddressExplana
 
 
 def _summed_up(
-    world: ClusterIndex,
+    index: ClusterIndex,
     service: Service,
     selected: Sequence[Pod],
     problems: Sequence[TrafficProblem],
     pods: Sequence[PodExplanation],
     addresses: Sequence[AddressExplanation],
 ) -> tuple[ServiceVerdict, str]:
-    """Return the verdict, in a word and in a line."""
+    """Return the verdict and a one-line summary."""
     if service.is_external_name:
         return "alias", "is a DNS alias (ExternalName): it has no endpoints"
     worst = next(iter(sorted(problems, key=lambda one: (not one.stops_all, one.severity != "error"))), None)
     if worst is not None and worst.stops_all:
         return "no traffic", f"receives no traffic: {worst.cause}"
     if not service.selector:
-        if not world.could_read("endpoints", "endpointslices") and not addresses:
-            return "unknown", "has no selector, and its endpoints could not all be read"
+        if not index.could_read("endpoints", "endpointslices") and not addresses:
+            return "unknown", "has no selector, and not all of its endpoints could be read"
         ready = sum(one.is_ready for one in addresses)
-        if is_of_the_api_servers(service):
+        if is_api_server_service(service):
             published = (
-                f"{ready:,} of {len(addresses):,} addresses are ready" if addresses else "they publish none"
+                f"{ready:,} of {len(addresses):,} addresses are ready" if addresses else "none published"
             )
             return "works", f"belongs to the API servers: {published}"
-        text = f"has no selector; {ready:,} of {len(addresses):,} addresses written for it are ready"
+        text = f"has no selector; {ready:,} of {len(addresses):,} published addresses are ready"
         if worst is not None and worst.severity == "error":
             return "degraded", f"{text}, but {worst.cause}"
         return "works", text
-    if not world.could_read("pods"):
+    if not index.could_read("pods"):
         return "unknown", "its pods could not be read"
-    return _of_pods(world, service, selected, worst, pods)
+    return _of_pods(index, service, selected, worst, pods)
 
 
 def _of_pods(
-    world: ClusterIndex,
+    index: ClusterIndex,
     service: Service,
     selected: Sequence[Pod],
     worst: TrafficProblem | None,
     pods: Sequence[PodExplanation],
 ) -> tuple[ServiceVerdict, str]:
-    ready = sum(expected_state(outcome) == "ready" for outcome in world.outcomes_of(service).values())
+    ready = sum(expected_state(outcome) == "ready" for outcome in index.outcomes_of(service).values())
     missing = sum(pod.verdict == "missing" for pod in pods)
     stale = sum(
         pod.verdict == "left over" or any(reason.code == "Stale" for reason in pod.reasons) for pod in pods
     )
-    in_all = max(ready, sum(map(is_meant_to_serve, selected)))
-    share = f"{ready:,} of {in_all:,} {'pod is' if in_all == 1 else 'pods are'} ready"
+    total = max(ready, sum(map(is_meant_to_serve, selected)))
+    share = f"{ready:,} of {total:,} {'pod is' if total == 1 else 'pods are'} ready"
     behind = " and ".join(
         part
         for part in (f"{missing:,} missing" if missing else "", f"{stale:,} stale" if stale else "")
@@ -588,15 +592,15 @@ def _of_pods(
     )
     if missing and not any(pod.verdict == "ready" for pod in pods):
         return "no traffic", (
-            f"receives no traffic: {share}, and no slice has them: the EndpointSlice controller is behind or not running"
+            f"receives no traffic: {share}, but no slice has them: the EndpointSlice controller is behind or not running"
         )
     if behind:
         return (
             "degraded",
             f"{share}, but its slices are out of date ({behind}): a controller is behind or not running",
         )
-    if not world.could_read("endpointslices"):
-        text = f"should receive traffic: {share} (slices were not read)"
+    if not index.could_read("endpointslices"):
+        text = f"should receive traffic: {share} (slices could not be read)"
         return "unknown", f"{text}; {worst.cause}" if worst is not None else text
     if worst is not None and worst.severity != "note":
         return "degraded", f"{share}, but {worst.cause}"
@@ -606,58 +610,59 @@ def _of_pods(
 
 
 def _of_service(
-    world: ClusterIndex, service: Service, problems: Sequence[TrafficProblem], settings: Settings
+    index: ClusterIndex, service: Service, problems: Sequence[TrafficProblem], settings: Settings
 ) -> Iterator[Reason]:
     key = key_of(service)
-    if is_of_the_api_servers(service):
+    if is_api_server_service(service):
         yield Reason(
             "ApiServer",
             "note",
-            "the API servers write their own addresses for this service: it needs no selector",
+            "the API servers publish their own addresses for this service, so it needs no selector",
         )
     else:
         for reason in service_reasons(service):
             yield msgspec.structs.replace(reason, weight="note")
     yield from map(as_reason, sorted(problems, key=lambda one: _SEVERITIES.index(one.severity)))
-    item = world.endpoints.get(key)
+    item = index.endpoints.get(key)
     if item is not None and OVER_CAPACITY_ANNOTATION in (item.metadata.annotations or {}):
         yield Reason(
             "Truncated",
             "note",
-            "the Endpoints hold 1,000 addresses, and the service has more: consumers of Endpoints do not see all",
-            "have consumers read EndpointSlices",
+            "the Endpoints object is limited to 1,000 addresses, and the service has more: consumers of Endpoints do not see all",
+            "let consumers read EndpointSlices",
         )
-    strangers = {
-        managed_by(endpoint_slice) or "nobody" for endpoint_slice in world.slices_by_service.get(key, ())
+    other_managers = {
+        managed_by(endpoint_slice) or "no controller"
+        for endpoint_slice in index.slices_by_service.get(key, ())
     }
-    strangers -= {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
+    other_managers -= {MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER}
     if service.selector and not service.is_external_name:
-        for stranger in sorted(strangers):
+        for other_manager in sorted(other_managers):
             yield Reason(
                 "OthersClaim",
                 "note",
-                f"slices managed by {stranger} name this service, too: consumers use them beside ours",
-                "make sure that this is intended",
+                f"slices managed by {other_manager} also name this service: consumers use them in addition to ours",
+                "check that this is intended",
             )
-    changes = list(changes_of(world, key, settings, ratios=zone_ratios(world)))
+    changes = list(changes_of(index, key, settings, ratios=zone_ratios(index)))
     if changes:
-        objects = "1 object is" if len(changes) == 1 else f"{len(changes):,} objects are"
+        objects = "1 object differs" if len(changes) == 1 else f"{len(changes):,} objects differ"
         yield Reason(
             "Behind",
             "note",
-            f"{objects} not as the controllers would write them: see endpointd diff -n {key.namespace}",
-            "check that the controllers run",
+            f"{objects} from the controllers' plan: see endpointd diff -n {key.namespace}",
+            "check that the controllers are running",
         )
-    if world.snapshot.unread:
-        names = ", ".join(f"{unread.resource} ({unread.why})" for unread in world.snapshot.unread)
-        yield Reason("Unread", "note", f"could not be read: {names}; nothing is said of what depends on them")
+    if index.snapshot.unread:
+        names = ", ".join(f"{unread.resource} ({unread.why})" for unread in index.snapshot.unread)
+        yield Reason("Unread", "note", f"could not be read: {names}; results that depend on them are unknown")
 
 
 _SEVERITIES = ("error", "warning", "note")
 
 
 def similar(key: ObjectKey, items: Iterable[KubernetesObject]) -> tuple[list[str], list[str]]:
-    """Return the namespaces that have an object of this name, and similar names in its own namespace."""
+    """Return the namespaces that have an object of this name, and similar names in the same namespace."""
     keys = [key_of(item) for item in items]
     names = [one.name for one in keys if one.namespace == key.namespace]
     close = difflib.get_close_matches(key.name, names, n=3, cutoff=0.5)

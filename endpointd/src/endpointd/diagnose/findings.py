@@ -1,4 +1,4 @@
-"""What is found wrong in a cluster: one value for each thing, and the words they share. Pure."""
+"""The findings of a check, and the phrases that they share. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -12,13 +12,12 @@ from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.snapshot import ClusterIndex
 
 Severity = Literal["error", "warning", "note"]
-"""``error``: consumers are told something wrong, or a service receives no traffic. ``warning``: neither, or not for certain.
-``note``: not a fault, and good to know."""
+"""``error``: consumers get wrong data, or a service receives no traffic. ``warning``: a lesser or uncertain problem. ``note``: useful information, not a problem."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One thing that is wrong. ``code`` is for programs and does not change."""
+    """One problem. ``code`` is for programs and stable."""
 
     code: str
     severity: Severity
@@ -30,7 +29,7 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     fix: str
 
 
-RUNS = "see that kube-controller-manager or endpointd runs and may write here; endpointd diff shows what it would do"
+CHECK_CONTROLLER = "check that kube-controller-manager or endpointd is running and may write here; endpointd diff shows its writes"
 
 
 def make_finding(
@@ -39,23 +38,23 @@ def make_finding(
     service: ObjectKey,
     item: EndpointSlice | Endpoints | None,
     cause: str,
-    fix: str = RUNS,
+    fix: str = CHECK_CONTROLLER,
     *,
     kind: str = "",
     name: str = "",
 ) -> Finding:
-    """Return a finding about an object, or about one that is not there (then of this kind and name)."""
+    """Return a finding about an object, or about a missing one with this kind and name."""
     if item is not None:
         kind = "EndpointSlice" if isinstance(item, EndpointSlice) else "Endpoints"
         name = item.metadata.name
     return Finding(code, severity, service.namespace, service.name, kind, name, cause, fix)
 
 
-def our_slices(world: ClusterIndex, key: ObjectKey) -> list[EndpointSlice]:
-    """Return the slices of a service that the EndpointSlice controller looks after, and that are not going."""
+def our_slices(index: ClusterIndex, key: ObjectKey) -> list[EndpointSlice]:
+    """Return the slices of a service that the EndpointSlice controller manages and that are not being deleted."""
     return [
         endpoint_slice
-        for endpoint_slice in world.slices_by_service.get(key, ())
+        for endpoint_slice in index.slices_by_service.get(key, ())
         if managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
         and endpoint_slice.metadata.deletion_timestamp is None
     ]
@@ -67,12 +66,12 @@ def pods_text(names: Sequence[str]) -> str:
 
 
 def is_or_are(names: Sequence[str]) -> str:
-    """Return the verb that goes with them."""
+    """Return the matching verb."""
     return "is" if len(names) == 1 else "are"
 
 
-def few(names: Iterable[str], most: int = 4) -> str:
-    """Return some names in order, and how many more there are."""
+def few(names: Iterable[str], limit: int = 4) -> str:
+    """Return some names in order, and the number of omitted ones."""
     ordered = sorted(names)
-    more = len(ordered) - most
-    return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(ordered) - limit
+    return ", ".join(ordered[:limit]) + (f" and {more} more" if more > 0 else "")

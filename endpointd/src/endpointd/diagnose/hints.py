@@ -1,4 +1,4 @@
-"""Why endpoints carry topology hints, or none. Pure."""
+"""Explain why endpoints have topology hints or lack them. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,8 +12,8 @@ from endpointd.diagnose.reasons import Reason
 from endpointd.diagnose.snapshot import ClusterIndex
 
 
-def hint_reasons(world: ClusterIndex, service: Service, endpoints: Sequence[Endpoint]) -> Iterator[Reason]:
-    """Return what there is to say of the hints of one pod's endpoints; nothing where none are asked for and none are there."""
+def hint_reasons(index: ClusterIndex, service: Service, endpoints: Sequence[Endpoint]) -> Iterator[Reason]:
+    """Yield the reasons about one pod's hints; nothing if hints are neither requested nor present."""
     hinted = [endpoint for endpoint in endpoints if endpoint.hints is not None]
     if topology_aware(service):
         if hinted:
@@ -23,39 +23,39 @@ def hint_reasons(world: ClusterIndex, service: Service, endpoints: Sequence[Endp
             yield Reason(
                 "HintsOn",
                 "note",
-                f"topology-aware hints keep it for consumers in {', '.join(zones) or 'no zone'} (topology-mode: Auto)",
+                f"topology-aware hints assign it to consumers in {', '.join(zones) or 'no zone'} (topology-mode: Auto)",
             )
             return
         if any(one.conditions.ready is not False for one in endpoints):
-            why = _refusal(world, service)
+            why = _refusal(index, service)
         else:
-            why = "it is not ready, and hints are given to ready endpoints alone"
-        yield Reason("HintsOff", "note", f"topology-aware hints are asked for, and it has none: {why}")
+            why = "it is not ready, and only ready endpoints get hints"
+        yield Reason("HintsOff", "note", f"topology-aware hints are requested, but not assigned: {why}")
         return
     distribution = traffic_distribution(service)
     if distribution is not None and hinted:
         yield Reason(
             "HintsOn",
             "note",
-            f"its hint follows where it runs (trafficDistribution: {service.traffic_distribution})",
+            f"its hint is its own zone or node (trafficDistribution: {service.traffic_distribution})",
         )
     elif distribution is not None and any(one.conditions.ready is not False for one in endpoints):
         yield Reason(
             "HintsOff",
             "note",
-            f"trafficDistribution {service.traffic_distribution} is asked for, and its node has no zone (or is not known), so "
-            "it has no hint; consumers use hints only where all endpoints have them",
+            f"trafficDistribution {service.traffic_distribution} is set, but its node has no zone (or is unknown), so "
+            "it has no hint; consumers use hints only if all endpoints have them",
             "label the node topology.kubernetes.io/zone",
         )
 
 
-def _refusal(world: ClusterIndex, service: Service) -> str:
-    """Return why no endpoint of the service has hints: the rule that refuses them, over all it publishes (S-93, S-97)."""
-    ratios = zone_ratios(world)
+def _refusal(index: ClusterIndex, service: Service) -> str:
+    """Return why no endpoint of the service has hints: the first failing rule over all published endpoints (S-93, S-97)."""
+    ratios = zone_ratios(index)
     for family in ("IPv4", "IPv6"):
         ready = [
             endpoint
-            for endpoint_slice in world.slices_by_service.get(key_of(service), ())
+            for endpoint_slice in index.slices_by_service.get(key_of(service), ())
             if endpoint_slice.address_type == family
             and managed_by(endpoint_slice) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
             for endpoint in endpoint_slice.endpoints or ()
@@ -68,4 +68,4 @@ def _refusal(world: ClusterIndex, service: Service) -> str:
             return outcome.message
         if not all(endpoint.zone for endpoint in ready):
             return NO_ZONE_ON_ENDPOINT.message
-    return "nothing stands in their way: the controller has not come to it, or does not run"
+    return "all conditions for hints are met: the controller is behind or not running"

@@ -1,7 +1,7 @@
-"""A cluster out of manifests: what an API server and its controllers would add to them, made up in a stable way. Pure.
+"""Complete manifests as an API server and its controllers would, with deterministic values. Pure.
 
-Services get their defaults, workloads their pods, pods an address and a node, so that the same manifests always give the
-same cluster, wherever and whenever: fit for golden files and for reviews.
+Services get their defaults, workloads their pods, pods an address and a node. The same manifests always give
+the same cluster, so the result suits golden files and reviews.
 """
 
 import hashlib
@@ -16,41 +16,42 @@ Json = dict[str, Any]
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 _FIRST_SECOND_BYTE, _LAST_SECOND_BYTE = 244, 255
-"""Pods get addresses of 10.244.0.0 to 10.255.255.255."""
+"""Pods get addresses from 10.244.0.0 to 10.255.255.255."""
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
 class OfflineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is made up where the manifests do not say."""
+    """Values to generate where the manifests lack them."""
 
     nodes: int = 3
-    """Nodes, where the manifests have none."""
+    """The number of nodes if the manifests contain no Node."""
     zones: tuple[str, ...] = ("zone-a", "zone-b", "zone-c")
     default_namespace: str = "default"
-    most_pods_each: int | None = None
-    """How many pods a workload gets at the most; None for as many as it asks for."""
+    max_pods_per_workload: int | None = None
+    """The maximum number of pods per workload; None for the requested number."""
     default_families: tuple[str, ...] = ("IPv4", "IPv6")
-    """Of the cluster, the first being the one a service gets that asks for one."""
+    """The cluster's IP families, the primary first: it is the default of a single-stack service."""
 
 
 def complete(documents: Iterable[Mapping[str, Any]], settings: OfflineSettings) -> list[Json]:
-    """Return the objects as a cluster would have them: services defaulted, nodes there, pods running.
+    """Return the objects as a cluster would have them: services defaulted, nodes present, pods running.
 
-    A pod with a status keeps it; one without is taken to be ready. The order is kept; what is made up comes last.
+    A pod with a status keeps it; any other pod is assumed to be ready. The order is kept; generated objects
+    come last.
     """
-    objects = [_placed(document, settings) for document in documents]
+    objects = [_with_metadata(document, settings) for document in documents]
     nodes = [item for item in objects if item["kind"] == "Node"] or _nodes(settings)
     pods = [item for item in objects if item["kind"] == "Pod"]
     for item in objects:
         if item["kind"] in WORKLOADS:
-            pods += _pods_of(item, nodes, settings.most_pods_each)
+            pods += _pods_of(item, nodes, settings.max_pods_per_workload)
     running = [running_pod(pod, number, nodes) for number, pod in enumerate(pods)]
-    done = [item for item in objects if item["kind"] not in ("Pod", "Node")]
-    services = [defaulted_service(item, settings) if item["kind"] == "Service" else item for item in done]
+    others = [item for item in objects if item["kind"] not in ("Pod", "Node")]
+    services = [defaulted_service(item, settings) if item["kind"] == "Service" else item for item in others]
     return [*services, *nodes, *running]
 
 
-def _placed(document: Mapping[str, Any], settings: OfflineSettings) -> Json:
+def _with_metadata(document: Mapping[str, Any], settings: OfflineSettings) -> Json:
     metadata = dict(document["metadata"])
     if document["kind"] != "Node":
         metadata.setdefault("namespace", settings.default_namespace)
@@ -62,7 +63,7 @@ def _placed(document: Mapping[str, Any], settings: OfflineSettings) -> Json:
 
 
 def defaulted_service(service: Json, settings: OfflineSettings) -> Json:
-    """Return a service with what the API server fills in, as far as endpoints depend on it."""
+    """Return a service with the API server's defaults that endpoints depend on."""
     spec = dict(service.get("spec") or {})
     kind = spec.setdefault("type", "ClusterIP")
     spec["ports"] = [
@@ -106,7 +107,7 @@ def _nodes(settings: OfflineSettings) -> list[Json]:
     ]
 
 
-def _pods_of(workload: Json, nodes: Sequence[Json], most: int | None) -> list[Json]:
+def _pods_of(workload: Json, nodes: Sequence[Json], limit: int | None) -> list[Json]:
     spec = workload.get("spec") or {}
     template = spec.get("template") or {}
     metadata = workload["metadata"]
@@ -124,31 +125,31 @@ def _pods_of(workload: Json, nodes: Sequence[Json], most: int | None) -> list[Js
                 base = f"{base}-{_suffix(base, msgspec.json.encode(template, order='sorted').decode(), length=9)}"
             names = _distinct_names(base, [str(number) for number in range(count)])
     pods = []
-    for number, name in enumerate(names[:most]):
+    for number, name in enumerate(names[:limit]):
         pod_spec = dict(template.get("spec") or {})
         if workload["kind"] == "DaemonSet":
             pod_spec["nodeName"] = nodes[number]["metadata"]["name"]
         if workload["kind"] == "StatefulSet":
             pod_spec.setdefault("hostname", name)
             pod_spec.setdefault("subdomain", spec.get("serviceName") or "")
-        owned = {
+        pod_metadata = {
             **(template.get("metadata") or {}),
             "name": name,
             "namespace": metadata["namespace"],
             "uid": f"pod-{metadata['namespace']}-{name}",
         }
-        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": owned, "spec": pod_spec})
+        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": pod_spec})
     return pods
 
 
 def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
-    """Return the ``number``-th pod with an address and a node; one with a status as it is. Raises ValueError beyond 768,000."""
+    """Return the ``number``-th pod with an address and a node; a pod with a status is unchanged. Raises ValueError beyond 768,000."""
     if pod.get("status"):
         return pod
     spec = dict(pod.get("spec") or {})
-    place = number % len(nodes) if nodes else 0
+    node_number = number % len(nodes) if nodes else 0
     if nodes:
-        spec.setdefault("nodeName", nodes[place]["metadata"]["name"])
+        spec.setdefault("nodeName", nodes[node_number]["metadata"]["name"])
     for containers in (spec.get("containers"), spec.get("initContainers")):
         for container in containers or ():
             for port in container.get("ports") or ():
@@ -156,7 +157,7 @@ def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
     host, low = divmod(number + 1, 250)
     second, third = divmod(host, 256)
     if second > _LAST_SECOND_BYTE - _FIRST_SECOND_BYTE:
-        raise ValueError(f"the manifests ask for more pods than there are addresses ({number:,})")
+        raise ValueError(f"the manifests request more pods than there are addresses ({number:,})")
     ips = [
         {"ip": f"10.{_FIRST_SECOND_BYTE + second}.{third}.{low + 1}"},
         {"ip": f"fd00:10:244::{number + 1:x}"},
@@ -167,17 +168,17 @@ def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
 
 
 def _suffix(*parts: str, length: int = 5) -> str:
-    """Return letters such as an API server makes up, always the same for the same parts."""
+    """Return a suffix like a server-generated one, but deterministic for the same parts."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in digest[:length])
 
 
 def _distinct_names(base: str, parts: Iterable[str]) -> list[str]:
-    """Return a name for each part, all of them different: the same parts in the same order give the same names."""
+    """Return a distinct name for each part, deterministic for the same parts in the same order."""
     names: dict[str, None] = {}
     for part in parts:
         name, attempt = f"{base}-{_suffix(base, part)}", 0
-        while name in names:  # of 5,000 names about one is drawn twice
+        while name in names:  # among 5,000 names, about one collides
             attempt += 1
             name = f"{base}-{_suffix(base, part, str(attempt))}"
         names[name] = None
@@ -185,5 +186,5 @@ def _distinct_names(base: str, parts: Iterable[str]) -> list[str]:
 
 
 def stable_name(base: str, *parts: str) -> str:
-    """Return the name of an object that a server would name: ``web-`` and letters that depend on the parts alone."""
+    """Return a deterministic name in place of a server-generated one: ``web-`` and letters derived from the parts."""
     return f"{base}{_suffix(base, *parts)}"

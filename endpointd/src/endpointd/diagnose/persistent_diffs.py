@@ -1,4 +1,4 @@
-"""Which differences stand: those that nobody who writes has been busy with for a while. Pure but for what it remembers."""
+"""Track which differences persist while no client writes the objects. Pure except for its own state."""
 
 from collections.abc import Hashable, Iterable, Mapping
 
@@ -9,48 +9,48 @@ from endpointd.diagnose.changes import ControllerName, ObjectChange, Operation
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One object that is not what endpointd would make of it."""
+    """One object that differs from endpointd's plan."""
 
     controller: ControllerName
     operation: Operation
-    """What endpointd would do about it."""
+    """The operation that endpointd would perform."""
     kind: str
     service: ObjectKey
     name: str
-    """Of the object; for one that is missing the base of the name that the server would make up: ``web-*``."""
+    """The object's name; for a missing object, the base of the server-generated name: ``web-*``."""
     number: int = 0
-    """Counts several missing objects of one service."""
+    """Distinguishes several missing objects of one service."""
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A difference that stands from now on, and the write that would end it."""
+    """A difference that now counts as persistent, and the write that would resolve it."""
 
     difference: Difference
     change: ObjectChange
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A difference that stood, and for how long it was there."""
+    """A persistent difference that was resolved, and how long it existed."""
 
     difference: Difference
     seconds: float
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a look at one service has changed."""
+    """The result of one check of a service."""
 
     started: tuple[Started, ...]
     resolved: tuple[Resolved, ...]
-    look_again_seconds: float | None
-    """After which time the next difference stands if nothing happens; None where none is about to."""
+    recheck_seconds: float | None
+    """Seconds until the next difference becomes persistent if nothing changes; None if there is no candidate."""
 
 
 class _Seen(msgspec.Struct):
     since: float
-    """The first look that found it."""
+    """The first check that found it."""
     quiet_since: float
-    """The first look that found it with the objects as they are now."""
-    stands: bool = False
+    """The first check that found it since the objects were last written."""
+    is_persistent: bool = False
 
 
 class _Service(msgspec.Struct):
@@ -59,13 +59,13 @@ class _Service(msgspec.Struct):
 
 
 class PersistentDiffs:
-    """Tells the differences that stand from those that somebody is about to end.
+    """Separates persistent differences from those that a controller is about to resolve.
 
-    A difference stands once looks have found it for ``grace_seconds`` without a break in which nobody wrote any of the objects
-    that its controller keeps for the service. So a controller that lags behind but works is not reported; one that has stopped
-    is, as is one that is content with something else. What stands goes on doing so until a look does not find it.
-
-    Memory: O(services with differences). Times are monotonic seconds, and must not go back.
+    A difference is persistent once checks have found it for ``grace_seconds`` without interruption, during
+    which no client wrote any object that its controller keeps for the service. So a slow but working
+    controller is not reported; a stopped one is, and so is one that settles on another result. A difference
+    stays persistent until a check no longer finds it. Memory: O(services with differences). Times are
+    monotonic seconds and must not decrease.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -74,7 +74,7 @@ class PersistentDiffs:
         self._counts: dict[tuple[ControllerName, str, Operation], int] = {}
         self._disagreeing: dict[ObjectKey, int] = {}
 
-    def look(
+    def record_check(
         self,
         service: ObjectKey,
         found: Iterable[ObjectChange],
@@ -82,10 +82,10 @@ class PersistentDiffs:
         now: float,
         current_since: float = 0.0,
     ) -> Outcome:
-        """Take in what a look at a service has found, all of it; O(what it found).
+        """Record all differences found by one check of a service. O(differences).
 
-        ``versions`` of each controller has to differ from the one before if any of the service's objects was written. Time before
-        ``current_since`` does not count: what was written then could not be seen.
+        A controller's value in ``versions`` must change whenever any of its objects of this service is
+        written. Time before ``current_since`` does not count: writes could not be observed then.
         """
         before = self._services.pop(service, None) or _Service({}, {})
         seen: dict[Difference, _Seen] = {}
@@ -94,21 +94,21 @@ class PersistentDiffs:
         for difference, change in _identified(found):
             record = before.seen.pop(difference, None) or _Seen(now, now)
             seen[difference] = record
-            if record.stands:
+            if record.is_persistent:
                 continue
             if before.versions.get(difference.controller) != versions.get(difference.controller):
                 record.quiet_since = now
-            stands_at = max(record.quiet_since, current_since) + self._grace_seconds
-            if now < stands_at:
-                due.append(stands_at - now)
+            persistent_at = max(record.quiet_since, current_since) + self._grace_seconds
+            if now < persistent_at:
+                due.append(persistent_at - now)
                 continue
-            record.stands = True
+            record.is_persistent = True
             self._count(difference, 1)
             started.append(Started(difference, change))
         resolved = [
             Resolved(difference, now - record.since)
             for difference, record in before.seen.items()
-            if record.stands
+            if record.is_persistent
         ]
         for each in resolved:
             self._count(each.difference, -1)
@@ -117,20 +117,20 @@ class PersistentDiffs:
         return Outcome(tuple(started), tuple(resolved), min(due, default=None))
 
     def count(self, controller: ControllerName, kind: str, operation: Operation) -> int:
-        """Return how many differences of a sort stand."""
+        """Return the number of persistent differences of this kind."""
         return self._counts.get((controller, kind, operation), 0)
 
     @property
     def disagreeing_services(self) -> int:
-        """Services of which at least one difference stands."""
+        """The number of services with at least one persistent difference."""
         return len(self._disagreeing)
 
     def _count(self, difference: Difference, change: int) -> None:
-        sort = (difference.controller, difference.kind, difference.operation)
-        self._counts[sort] = self._counts.get(sort, 0) + change
-        of_service = self._disagreeing.get(difference.service, 0) + change
-        if of_service:
-            self._disagreeing[difference.service] = of_service
+        label = (difference.controller, difference.kind, difference.operation)
+        self._counts[label] = self._counts.get(label, 0) + change
+        count = self._disagreeing.get(difference.service, 0) + change
+        if count:
+            self._disagreeing[difference.service] = count
         else:
             self._disagreeing.pop(difference.service, None)
 
@@ -138,8 +138,8 @@ class PersistentDiffs:
 def _identified(found: Iterable[ObjectChange]) -> Iterable[tuple[Difference, ObjectChange]]:
     numbers: dict[tuple[str, str, str], int] = {}
     for change in found:
-        sort = (change.controller, change.operation, change.name)
-        number = numbers[sort] = numbers.get(sort, -1) + 1
+        label = (change.controller, change.operation, change.name)
+        number = numbers[label] = numbers.get(label, -1) + 1
         yield (
             Difference(
                 controller=change.controller,

@@ -1,4 +1,4 @@
-"""What Endpoints and EndpointSlices a cluster will have, as documents that stay the same. Pure."""
+"""Compute the Endpoints and EndpointSlices that a cluster will have, as deterministic documents. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +20,7 @@ from endpointd.diagnose.offline import stable_name
 from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 _ROUNDS = 3
-_CHANCE = frozenset(("uid", "resourceVersion", "creationTimestamp"))
+_SERVER_GENERATED = frozenset(("uid", "resourceVersion", "creationTimestamp"))
 
 
 def planned(
@@ -28,31 +28,31 @@ def planned(
     settings: Settings | None = None,
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS,
 ) -> list[Published]:
-    """Return all Endpoints and EndpointSlices once the controllers have come to rest, by kind, namespace and name.
+    """Return all Endpoints and EndpointSlices after the controllers have settled, by kind, namespace and name.
 
-    Slices get names that depend on their service, family and ports alone; nothing has a uid, a version or a time that
-    was not in the snapshot.
+    Slice names depend only on service, IP family and ports. No object gets a uid, resource version or
+    timestamp that was not in the snapshot.
     """
     endpoints = {item.metadata.key: item for item in snapshot.endpoints}
     slices = {item.metadata.key: item for item in snapshot.slices}
-    for _ in range(_ROUNDS):  # mirrored slices follow from Endpoints that may just have been made
-        world = ClusterIndex(
+    for _ in range(_ROUNDS):  # mirrored slices follow from Endpoints that an earlier round may have created
+        index = ClusterIndex(
             msgspec.structs.replace(
                 snapshot, endpoints=tuple(endpoints.values()), slices=tuple(slices.values())
             )
         )
-        changes = list(changes_of_all(world, settings, controllers))
+        changes = list(changes_of_all(index, settings, controllers))
         if not changes:
             break
         for change in changes:
-            _carry_out(change, endpoints, slices)
+            _apply(change, endpoints, slices)
     return [
         *sorted(endpoints.values(), key=lambda item: item.metadata.key),
         *sorted(slices.values(), key=lambda item: item.metadata.key),
     ]
 
 
-def _carry_out(change: ObjectChange, endpoints: dict[Any, Any], slices: dict[Any, Any]) -> None:
+def _apply(change: ObjectChange, endpoints: dict[Any, Any], slices: dict[Any, Any]) -> None:
     items = endpoints if change.kind == "Endpoints" else slices
     if change.after is None:
         if change.before is not None:
@@ -74,25 +74,25 @@ def _carry_out(change: ObjectChange, endpoints: dict[Any, Any], slices: dict[Any
 
 
 def documents(items: Iterable[Published]) -> list[dict[str, Any]]:
-    """Return the objects as documents, without what is made up (uids) and what says nothing (nulls)."""
+    """Return the objects as documents, without server-generated fields (uids) and nulls."""
     return [
         {
             "apiVersion": "v1" if isinstance(item, Endpoints) else "discovery.k8s.io/v1",
             "kind": "Endpoints" if isinstance(item, Endpoints) else "EndpointSlice",
-            **_without_chance(msgspec.to_builtins(item, str_keys=True)),
+            **_without_generated(msgspec.to_builtins(item, str_keys=True)),
         }
         for item in items
     ]
 
 
-def _without_chance(value: Any) -> Any:
+def _without_generated(value: Any) -> Any:
     if isinstance(value, dict):
         first = {name: value[name] for name in ("metadata", "addressType") if name in value}
         return {
-            name: _without_chance(one)
+            name: _without_generated(one)
             for name, one in {**first, **value}.items()
-            if one is not None and one != "" and name not in _CHANCE
+            if one is not None and one != "" and name not in _SERVER_GENERATED
         }
     if isinstance(value, (list, tuple)):
-        return [_without_chance(one) for one in value]
+        return [_without_generated(one) for one in value]
     return value

@@ -1,4 +1,4 @@
-"""Does traffic for a service port reach a container: the target port of a service against the ports of one pod. Pure."""
+"""Check whether traffic for a service port reaches a container of one pod. Pure."""
 
 import difflib
 from collections.abc import Iterator
@@ -14,8 +14,9 @@ from endpointd.diagnose.details import ContainerPort, PodDetails
 class PortProblem(msgspec.Struct, frozen=True):
     """Why traffic for one service port does not arrive, or probably does not.
 
-    ``code`` is ``PortNotFound`` (the port is not published for the pod: no traffic arrives) or ``PortNotDeclared``
-    (published, and no container declares that it listens there; declaring is optional, so it may work).
+    ``code`` is ``PortNotFound`` (the port is not published for the pod, so no traffic arrives) or
+    ``PortNotDeclared`` (it is published, but no container declares it; declaring is optional, so traffic may
+    still arrive).
     """
 
     code: str
@@ -30,7 +31,7 @@ class PortProblem(msgspec.Struct, frozen=True):
 
 
 def port_problems(service: Service, pod: Pod, details: PodDetails | None) -> Iterator[PortProblem]:
-    """Return the problems of a service's ports on one pod. Numeric target ports need ``details``."""
+    """Yield the problems of a service's ports on one pod. Numeric target ports need ``details``."""
     for port in service.ports:
         if resolve_target_port(pod, port) is None:
             yield _name_not_found(port, pod)
@@ -41,12 +42,12 @@ def port_problems(service: Service, pod: Pod, details: PodDetails | None) -> Ite
 
 
 def has_reachable_port(service: Service, pod: Pod) -> bool:
-    """Tell whether at least one port of the service is published for the pod; a service without ports needs none."""
+    """Return whether at least one port of the service is published for the pod; a service without ports needs none."""
     return not service.ports or any(resolve_target_port(pod, port) is not None for port in service.ports)
 
 
 def port_name(port: ServicePort) -> str:
-    """Return how people refer to a service port: its name, or its number."""
+    """Return the name of a service port, or its number."""
     return port.name or str(port.port)
 
 
@@ -55,20 +56,18 @@ def _name_not_found(port: ServicePort, pod: Pod) -> PortProblem:
     named = next((one for one in pod.named_ports if one.name == port.target_port), None)
     if named is not None:
         text = (
-            f"service port {port_name(port)} is {port.protocol}, and the container port named {port.target_port} is "
+            f"service port {port_name(port)} is {port.protocol}, but the container port named {port.target_port} is "
             f"{named.protocol}"
         )
         fix = f"set protocol: {named.protocol} on the service port, or declare a {port.protocol} container port of that name"
         return PortProblem("PortNotFound", port_name(port), text, fix)
-    text = (
-        f"service port {port_name(port)} has targetPort {port.target_port}, and no container names a port so"
-    )
-    text += f"; named are {', '.join(sorted(set(known)))}" if known else "; no container names a port"
+    text = f"service port {port_name(port)} has targetPort {port.target_port}, but no container port has this name"
+    text += f"; named ports: {', '.join(sorted(set(known)))}" if known else "; no container port has a name"
     close = difflib.get_close_matches(str(port.target_port), [one.name for one in pod.named_ports], n=1)
     fix = (
         f"did you mean targetPort: {close[0]}?"
         if close
-        else f"name a container port {port.target_port}, or give the number as targetPort"
+        else f"name a container port {port.target_port}, or set targetPort to the number"
     )
     return PortProblem("PortNotFound", port_name(port), text, fix)
 
@@ -87,19 +86,19 @@ def _not_declared(port: ServicePort, number: int, details: PodDetails) -> PortPr
         return PortProblem(
             "PortNotDeclared",
             port_name(port),
-            f"service port {port_name(port)} is {port.protocol}, and the containers declare port {number} as {found} only",
+            f"service port {port_name(port)} is {port.protocol}, but the containers declare port {number} only as {found}",
             f"set protocol: {found} on the service port, or declare {number}/{port.protocol}",
         )
     if port.protocol == "TCP" and number in set(_probed_ports(details)):
         return None
-    fitting = [one for one in declared if (one.protocol or "TCP") == port.protocol] or declared
+    candidates = [one for one in declared if (one.protocol or "TCP") == port.protocol] or declared
     return PortProblem(
         "PortNotDeclared",
         port_name(port),
-        f"service port {port_name(port)} has targetPort {number}, and the containers declare "
+        f"service port {port_name(port)} has targetPort {number}, but the containers declare "
         f"{', '.join(sorted({_declared_text(one) for one in declared}))}",
-        f"did you mean targetPort: {fitting[0].container_port}? If the container does listen on {number}, declare it"
-        if len({one.container_port for one in fitting}) == 1
+        f"did you mean targetPort: {candidates[0].container_port}? If the container does listen on {number}, declare it"
+        if len({one.container_port for one in candidates}) == 1
         else f"use a declared port as targetPort; if the container does listen on {number}, declare it",
     )
 
@@ -110,7 +109,7 @@ def _declared_text(port: ContainerPort) -> str:
 
 
 def _probed_ports(details: PodDetails) -> Iterator[int]:
-    """Return the ports that probes use: a container that is probed on a port listens on it."""
+    """Yield the ports of probes: a container listens on a port that is probed."""
     for container in (*details.containers, *details.sidecars):
         for probe in (container.readiness_probe, container.liveness_probe, container.startup_probe):
             for handler in ("httpGet", "tcpSocket", "grpc"):
@@ -120,7 +119,7 @@ def _probed_ports(details: PodDetails) -> Iterator[int]:
 
 
 def probe_text(probe: dict[str, Any] | None) -> str:
-    """Return a probe as people write it: ``GET :8080/healthz``, ``tcp :6379``, ``exec cat /tmp/ready``; ``""`` for none."""
+    """Return a short description of a probe: ``GET :8080/healthz``, ``tcp :6379``, ``exec cat /tmp/ready``; ``""`` for none."""
     if not probe:
         return ""
     for handler, spec in probe.items():

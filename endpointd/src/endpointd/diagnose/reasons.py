@@ -1,7 +1,7 @@
-"""Why a pod is, or is not, behind a service: each fact of the chain by itself, from the selector to the slice. Pure.
+"""Explain each step that decides whether a pod is behind a service, from the selector to the slice. Pure.
 
-The decisions are not made here again: they are the controllers' own (:mod:`endpointd.controllers.pods`). What is here
-finds the words, and the cause behind a cause (which container, which gate, which label).
+The decisions come from the controllers themselves (:mod:`endpointd.controllers.pods`). This module describes
+them and finds the underlying cause: the container, readiness gate or label.
 """
 
 import difflib
@@ -21,20 +21,18 @@ from endpointd.diagnose.details import ContainerStatus, PodDetails
 from endpointd.diagnose.ports import has_reachable_port, port_problems, probe_text
 
 Weight = Literal["out", "no traffic", "not ready", "warning", "note"]
-"""What a reason does: keeps the pod out, keeps all traffic away, keeps it from being ready, probably keeps traffic away, or
-is only good to know."""
+"""The effect of a reason: keeps the pod out, stops all traffic, keeps the pod from being ready, probably stops traffic, or is only informative."""
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One fact. ``code`` is for programs and does not change; ``fix`` is what to do, where that can be said."""
+    """One reason. ``code`` is for programs and stable; ``fix`` is the remedy, if known."""
 
     code: str
     weight: Weight
     text: str
     fix: str = ""
     cause: str = ""
-    """The part of the text that all pods with the same problem share: without times, counts and names of pods. ``""`` where
-    that is all of the text."""
+    """The part of the text that pods with the same problem share, without times, counts and pod names; ``""`` for the whole text."""
 
     @property
     def group(self) -> tuple[str, Weight, str]:
@@ -42,11 +40,11 @@ class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return self.code, self.weight, self.cause or self.text
 
 
-# ------------------------------------------------------------------------------------------- the service
+# ------------------------------------------------------------------------------------------- service
 
 
 def service_reasons(service: Service) -> Iterator[Reason]:
-    """Return why a service selects no pods at all, where it is so."""
+    """Yield why a service selects no pods at all, if so."""
     if service.is_external_name:
         yield Reason(
             "ExternalName",
@@ -72,15 +70,15 @@ def _ignored_selector(service: Service) -> str:
 
 
 def selector_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
-    """Return why a selector does not take a pod: every pair that differs, with what is near."""
+    """Yield why a selector does not match a pod: each differing pair, with similar labels."""
     if pod.metadata.namespace != service.metadata.namespace:
         yield Reason(
             "OtherNamespace",
             "out",
-            f"the pod is in namespace {pod.metadata.namespace}: a service selects only pods of its own namespace "
+            f"the pod is in namespace {pod.metadata.namespace}: a service selects only pods in its namespace "
             f"({service.metadata.namespace})",
-            "create a service in the pod's namespace, and an ExternalName service here that points to it, if it has to be "
-            "reached by this name",
+            "create a service in the pod's namespace, and, if clients need this name, an ExternalName service here that "
+            "points to it",
         )
         return
     for key, wanted in (service.selector or {}).items():
@@ -88,11 +86,11 @@ def selector_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         if found == wanted:
             continue
         if found is not None:
-            near = " (only upper and lower case differ)" if found.lower() == wanted.lower() else ""
+            near = " (differs only in case)" if found.lower() == wanted.lower() else ""
             yield Reason(
                 "LabelDiffers",
                 "out",
-                f"the selector asks for {key}={wanted}, the pod has {key}={found}{near}",
+                f"the selector requires {key}={wanted}, the pod has {key}={found}{near}",
                 f"set the label to {wanted} in the pod's template, or change the selector",
             )
             continue
@@ -100,7 +98,7 @@ def selector_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         yield Reason(
             "LabelMissing",
             "out",
-            f"the selector asks for {key}={wanted}, the pod has no label {key}"
+            f"the selector requires {key}={wanted}, the pod has no label {key}"
             + (f", but {similar}={pod.labels[similar]}" if similar else ""),
             f"add the label {key}={wanted} to the pod's template",
         )
@@ -117,7 +115,7 @@ def _similar_label(key: str, value: str, labels: Mapping[str, str]) -> str | Non
 
 
 def distance(service: Service, pod: Pod) -> float:
-    """Return how far a pod's labels are from a selector: 0 is selected, 1 and more have nothing in common with it."""
+    """Return the distance of a pod's labels from a selector: 0 matches, 1 or more has nothing in common."""
     pairs = service.selector or {}
     if not pairs:
         return 1.0
@@ -148,7 +146,7 @@ _NEAR = 0.6
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """In place of an object that may or may not exist: it could not be read."""
+    """Placeholder for an object that could not be read and may or may not exist."""
 
 
 UNKNOWN = Unknown()
@@ -163,11 +161,11 @@ def pod_reasons(
     *,
     node_counts_as_present: bool = False,
 ) -> Iterator[Reason]:
-    """Return what keeps a selected pod out, or not ready, in the order in which the controllers look.
+    """Yield what keeps a selected pod out or not ready, in the controllers' order.
 
-    ``node_counts_as_present`` says of a missing node that it disappeared a short time ago.
+    ``node_counts_as_present`` means that the pod's node is missing but was deleted only recently.
     """
-    yield from _life_reasons(pod, details, now)
+    yield from _lifecycle_reasons(pod, details, now)
     if pod.phase in TERMINAL_PHASES:
         return
     if not pod.pod_ips and pod.pod_ip is None:
@@ -181,20 +179,24 @@ def pod_reasons(
         yield from _readiness_reasons(service, pod, details, now)
 
 
-def _life_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> Iterator[Reason]:
+def _lifecycle_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> Iterator[Reason]:
     if pod.phase in TERMINAL_PHASES:
         why = _because(details)
         yield Reason(
             "Finished",
             "out",
-            f"the pod has ended: phase {pod.phase}{why}",
+            f"the pod has finished: phase {pod.phase}{why}",
             f"its controller ({details.owner}) replaces it"
             if details and details.owner
             else "no controller replaces it: create another pod",
             cause=f"{pod.phase} {details.reason if details else ''}",
         )
     elif pod.terminating:
-        since = f" for {_long(details.deleted_at, now)}" if details and details.deleted_at else ""
+        state = (
+            f"has been terminating for {_age(details.deleted_at, now)}"
+            if details and details.deleted_at
+            else "is terminating"
+        )
         serves = (
             "it still serves, so it gets traffic if no other endpoint is ready"
             if pod.ready
@@ -203,7 +205,7 @@ def _life_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> Iterat
         yield Reason(
             "Terminating",
             "not ready",
-            f"the pod is being deleted{since}: it stays in the slices as terminating, and is never ready; {serves}",
+            f"the pod {state}: it stays in the slices as terminating and is never ready; {serves}",
             cause=serves,
         )
 
@@ -213,7 +215,10 @@ def _no_address_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> 
         condition = details.conditions.get("PodScheduled") if details else None
         why = f": {condition.message}" if condition is not None and condition.message else ""
         yield Reason(
-            "NotScheduled", "out", f"the pod has no node yet{why}", "see the scheduler's events of the pod"
+            "NotScheduled",
+            "out",
+            f"the pod is not scheduled yet{why}",
+            "check the scheduler's events for the pod",
         )
         return
     waiting = next(iter(_waiting(details)), None)
@@ -221,9 +226,9 @@ def _no_address_reasons(pod: Pod, details: PodDetails | None, now: datetime) -> 
         "NoAddress",
         "out",
         f"the pod has no IP address yet, on node {pod.node_name}"
-        + (f": {waiting[1]}" if waiting else ": its sandbox is not up"),
-        "see the kubelet's events of the pod",
-        cause=f"no IP address: {waiting[0]}" if waiting else "no IP address: its sandbox is not up",
+        + (f": {waiting[1]}" if waiting else ": its sandbox is not ready"),
+        "check the kubelet's events for the pod",
+        cause=f"no IP address: {waiting[0]}" if waiting else "no IP address: its sandbox is not ready",
     )
 
 
@@ -236,8 +241,8 @@ def _family_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         yield Reason(
             "AddressRejected",
             "out" if len(without) == len(families) else "note",
-            f"the API server accepts no endpoint with the pod's address {addresses}: it is left out",
-            "give the pod an address of the pod network: see to the CNI plugin, or to what writes status.podIPs",
+            f"the API server rejects endpoints with the pod's address {addresses}: it is omitted",
+            "give the pod an address from the pod network: check the CNI plugin, or the writer of status.podIPs",
         )
         kept_out = {ip_family(address) for address, _ in rejected}
         without = [family for family in without if family not in kept_out]
@@ -245,12 +250,12 @@ def _family_reasons(service: Service, pod: Pod) -> Iterator[Reason]:
         return
     has = ", ".join(pod.pod_ips) or "none"
     everything = len(without) == len(families)
-    rest = "" if everything else ": it is in the slices of the other family only"
+    rest = "" if everything else ": it is only in the slices of the other family"
     yield Reason(
         "NoAddressOfFamily",
         "out" if everything else "note",
-        f"the service wants {' and '.join(without)}, and none of the pod's addresses ({has}) is of that family{rest}",
-        "set spec.ipFamilies of the service to what the pods have, or run the pods on dual-stack nodes",
+        f"the service requires {' and '.join(without)}, but none of the pod's addresses ({has}) is of that family{rest}",
+        "set spec.ipFamilies of the service to the pods' families, or run the pods on dual-stack nodes",
         cause=f"no {' or '.join(without)} address{rest}",
     )
 
@@ -259,10 +264,10 @@ def _node_disappeared(pod: Pod) -> Reason:
     return Reason(
         "NodeMissing",
         "note",
-        f"there is no Node {pod.node_name}: the pod stays published for a minute after its Node disappeared "
+        f"Node {pod.node_name} does not exist: the pod stays published for a minute after its Node is deleted "
         "(--missing-node-grace-period)",
-        "if the machine is gone, the pod garbage collector removes the pod; if not, restart its kubelet, which registers the Node "
-        "again",
+        "if the machine no longer exists, the pod garbage collector removes the pod; otherwise restart its kubelet, which "
+        "registers the Node again",
     )
 
 
@@ -271,9 +276,9 @@ def _node_missing(service: Service, pod: Pod) -> Reason:
     return Reason(
         "NodeMissing",
         "out" if kept_out else "note",
-        f"there is no Node {pod.node_name}" + ("" if kept_out else ": it is published without a zone"),
-        "if the node is gone for good, the pod garbage collector of kube-controller-manager removes the pod; if not, see why "
-        "its kubelet has not registered it",
+        f"Node {pod.node_name} does not exist" + ("" if kept_out else ": it is published without a zone"),
+        "if the node was removed permanently, the pod garbage collector of kube-controller-manager removes the pod; otherwise "
+        "check why its kubelet has not registered it",
     )
 
 
@@ -282,7 +287,7 @@ def _port_reasons(service: Service, pod: Pod, details: PodDetails | None) -> Ite
     for problem in port_problems(service, pod, details):
         if not problem.is_certain:
             weight: Weight = "warning"
-            effect = ": traffic arrives only if a container listens there all the same"
+            effect = ": traffic arrives only if a container listens there anyway"
         elif reachable:
             weight, effect = "warning", ": this port is not published for the pod"
         else:
@@ -297,20 +302,18 @@ def _readiness_reasons(
     service: Service, pod: Pod, details: PodDetails | None, now: datetime
 ) -> Iterator[Reason]:
     weight: Weight = "note" if service.publish_not_ready_addresses else "not ready"
-    since = f" for {_long(pod.ready_since, now)}" if pod.ready_since else ""
+    state = f"has not been ready for {_age(pod.ready_since, now)}" if pod.ready_since else "is not ready"
     if details is None:
-        yield Reason("NotReady", weight, f"the pod is not ready{since}", cause="the pod is not ready")
+        yield Reason("NotReady", weight, f"the pod {state}", cause="the pod is not ready")
         return
     causes = list(_causes(details, now))
     condition = details.conditions.get("Ready")
     if not causes:
-        said = condition.message or condition.reason if condition is not None else None
-        text = said or "its Ready condition is not True, and gives no reason"
+        message = condition.message or condition.reason if condition is not None else None
+        text = message or "its Ready condition is not True and has no reason"
         causes = [_Cause("NotReady", text, "", "")]
     for one in causes:
-        yield Reason(
-            one.code, weight, f"the pod is not ready{since}: {one.text}", one.fix, one.cause or one.text
-        )
+        yield Reason(one.code, weight, f"the pod {state}: {one.text}", one.fix, one.cause or one.text)
     if service.publish_not_ready_addresses:
         yield Reason(
             "PublishedAnyway",
@@ -320,7 +323,7 @@ def _readiness_reasons(
 
 
 class _Cause(msgspec.Struct, frozen=True):
-    """Why a pod is not ready: ``cause`` is the text without what differs from pod to pod."""
+    """A cause of unreadiness; ``cause`` is the text without details that differ between pods."""
 
     code: str
     text: str
@@ -334,9 +337,9 @@ def _causes(details: PodDetails, now: datetime) -> Iterator[_Cause]:
             container = f"init container {status.name}"
             yield _Cause(
                 "InitContainer",
-                f"{container} {_doing(status)}",
+                f"{container} {_container_state(status)}",
                 _logs(details, status),
-                f"{container} {_doing_briefly(status)}",
+                f"{container} {_container_state_without_details(status)}",
             )
             return
     containers = {one.name: one for one in (*details.containers, *details.sidecars)}
@@ -349,18 +352,18 @@ def _causes(details: PodDetails, now: datetime) -> Iterator[_Cause]:
         if state is not None and state.running is None:
             yield _Cause(
                 "ContainerNotRunning",
-                f"{name} {_doing(status)}",
+                f"{name} {_container_state(status)}",
                 _logs(details, status),
-                f"{name} {_doing_briefly(status)}",
+                f"{name} {_container_state_without_details(status)}",
             )
         elif status.started is False:
             probe = _probe(container_spec.startup_probe if container_spec else None)
-            text = f"{name} runs, and its startup probe{probe} has not succeeded yet"
+            text = f"{name} is running, but its startup probe{probe} has not succeeded yet"
             yield _Cause("StartupProbe", text, _logs(details, status), text)
         else:
             found = container_spec.readiness_probe if container_spec else None
-            text = f"its readiness probe{_probe(found)} fails" if found else "it does not count as ready yet"
-            text = f"{name} runs, and {text}"
+            text = f"its readiness probe{_probe(found)} fails" if found else "it is not ready yet"
+            text = f"{name} is running, but {text}"
             yield _Cause("ReadinessProbe", text, _logs(details, status), text)
     for gate in details.gates:
         condition = details.conditions.get(gate)
@@ -374,14 +377,14 @@ def _causes(details: PodDetails, now: datetime) -> Iterator[_Cause]:
         elif condition.status != "True":
             why = condition.message or condition.reason
             since = (
-                f" for {_long(condition.last_transition_time, now)}" if condition.last_transition_time else ""
+                f" for {_age(condition.last_transition_time, now)}" if condition.last_transition_time else ""
             )
-            said = f": {why}" if why else ""
+            message = f": {why}" if why else ""
             yield _Cause(
                 "ReadinessGate",
-                f"readiness gate {gate} is {condition.status}{since}{said}",
+                f"readiness gate {gate} is {condition.status}{since}{message}",
                 "",
-                f"readiness gate {gate} is {condition.status}{said}",
+                f"readiness gate {gate} is {condition.status}{message}",
             )
 
 
@@ -391,13 +394,13 @@ def _probe(probe: dict[str, Any] | None) -> str:
 
 
 def _waiting(details: PodDetails | None) -> Iterator[tuple[str, str]]:
-    """Return of each container that waits the cause, and the whole text."""
+    """Yield the cause and the full text for each waiting container."""
     if details is None:
         return
     for status in (*details.init_statuses, *details.statuses):
         if status.state is not None and status.state.waiting is not None:
             name = f"container {status.name}"
-            yield f"{name} {_doing_briefly(status)}", f"{name} {_doing(status)}"
+            yield f"{name} {_container_state_without_details(status)}", f"{name} {_container_state(status)}"
 
 
 def _has_succeeded(status: ContainerStatus) -> bool:
@@ -405,24 +408,24 @@ def _has_succeeded(status: ContainerStatus) -> bool:
     return state is not None and state.terminated is not None and not state.terminated.exit_code
 
 
-def _doing(status: ContainerStatus) -> str:
+def _container_state(status: ContainerStatus) -> str:
     state = status.state
     restarts = f", {status.restart_count} restarts" if status.restart_count > 1 else ""
     if state is None:
         return f"has no state yet{restarts}"
     if state.waiting is not None:
-        said = f" ({state.waiting.message})" if state.waiting.message else ""
+        message = f" ({state.waiting.message})" if state.waiting.message else ""
         last = status.last_state.terminated if status.last_state is not None else None
         ended = f", last exit code {last.exit_code or 0} ({last.reason})" if last is not None else ""
-        return f"is waiting: {state.waiting.reason or 'no reason given'}{said}{ended}{restarts}"
+        return f"is waiting: {state.waiting.reason or 'no reason given'}{message}{ended}{restarts}"
     if state.terminated is not None:
         end = state.terminated
-        return f"has ended with exit code {end.exit_code or 0} ({end.reason or 'no reason given'}){restarts}"
-    return f"still runs{restarts}"
+        return f"exited with code {end.exit_code or 0} ({end.reason or 'no reason given'}){restarts}"
+    return f"is still running{restarts}"
 
 
-def _doing_briefly(status: ContainerStatus) -> str:
-    """Return the same without what differs from pod to pod: messages name the pod, restarts are counted."""
+def _container_state_without_details(status: ContainerStatus) -> str:
+    """Return the same without details that differ between pods, such as messages and restart counts."""
     state = status.state
     if state is None:
         return "has no state yet"
@@ -431,8 +434,8 @@ def _doing_briefly(status: ContainerStatus) -> str:
         ended = f", last exit code {last.exit_code or 0} ({last.reason})" if last is not None else ""
         return f"is waiting: {state.waiting.reason or 'no reason given'}{ended}"
     if state.terminated is not None:
-        return f"has ended with exit code {state.terminated.exit_code or 0} ({state.terminated.reason or 'no reason given'})"
-    return "still runs"
+        return f"exited with code {state.terminated.exit_code or 0} ({state.terminated.reason or 'no reason given'})"
+    return "is still running"
 
 
 def _logs(details: PodDetails, status: ContainerStatus) -> str:
@@ -450,8 +453,8 @@ def _because(details: PodDetails | None) -> str:
     return f" ({': '.join(part for part in (details.reason, details.message) if part)})"
 
 
-def _long(timestamp: str | None, now: datetime) -> str:
-    """Return how long ago a time is, as kubectl writes ages."""
+def _age(timestamp: str | None, now: datetime) -> str:
+    """Return the age of a timestamp in kubectl's format."""
     if not timestamp:
         return "an unknown time"
     try:
@@ -462,7 +465,7 @@ def _long(timestamp: str | None, now: datetime) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """Return a duration in the two units that matter: ``45s``, ``3m20s``, ``5h10m``, ``12d``."""
+    """Return a duration in its two largest units: ``45s``, ``3m20s``, ``5h10m``, ``12d``."""
     seconds = max(seconds, 0)
     if seconds < 120:
         return f"{seconds}s"
@@ -478,7 +481,7 @@ def human_duration(seconds: int) -> str:
 
 
 def is_selected(service: Service, pod: Pod) -> bool:
-    """Tell whether a service selects a pod; one of type ExternalName selects none."""
+    """Return whether a service selects a pod; an ExternalName service selects none."""
     return (
         bool(service.selector)
         and not service.is_external_name

@@ -1,6 +1,7 @@
-"""What a rolling update costs: slice writes, bytes to every node, and time, EndpointSlices against Endpoints. Pure.
+"""Compute the cost of a rolling update for EndpointSlices and Endpoints: writes, bytes and time. Pure.
 
-The plans are the controllers' own; only time is made up: each step takes as long as a pod takes to become ready.
+The plans are the controllers' own; only time is simulated: each step takes as long as a pod takes to become
+ready.
 """
 
 import zlib
@@ -19,21 +20,22 @@ from endpointd.diagnose.offline import stable_name
 
 
 class RolloutSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a rolling update goes on, and who listens. Durations are in seconds."""
+    """The parameters of a rolling update and its consumers. Durations are in seconds."""
 
     surge: str = "25%"
     unavailable: str = "25%"
     ready_after_seconds: float = 10.0
-    """From a pod's start until it is ready, give or take a quarter: always the same for the same pod."""
+    """From a pod's start until it is ready, plus or minus a quarter; deterministic per pod."""
     stop_seconds: float = 5.0
-    """From a pod's deletion until it is gone, give or take a quarter."""
+    """From a pod's deletion until it has stopped, plus or minus a quarter."""
     consumers: int = 100
-    """Nodes that watch the slices, or the Endpoints."""
+    """The number of nodes that watch the slices or the Endpoints."""
     max_endpoints_per_slice: int = 100
     batch_seconds: float = 0.0
-    """What --endpointslice-updates-batch-period would be: changes within it are written once.
+    """The value of --endpointslice-updates-batch-period: changes within it are written together.
 
-    Changes within :data:`SYNC_SECONDS` always are: a write takes that long, and what changes meanwhile goes with the next.
+    Changes within :data:`SYNC_SECONDS` are always written together: a write takes that long, and changes that
+    arrive during it go into the next.
     """
 
 
@@ -42,11 +44,11 @@ _SPREAD = 0.25
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """What one of the two APIs costs, over the whole update."""
+    """The cost of one of the two APIs over the whole update."""
 
     writes: int
     bytes_written: int
-    """Sum of the objects' sizes, as JSON."""
+    """The sum of the objects' JSON sizes."""
     bytes_to_each_consumer: int
     bytes_to_all_consumers: int
     largest_object_bytes: int
@@ -76,10 +78,10 @@ class Rollout(msgspec.Struct, frozen=True, rename="camel"):
     lowest_ready: int
 
 
-def share(text: str, total: int, *, up: bool) -> int:
+def int_or_percent(text: str, total: int, *, up: bool) -> int:
     """Return a number or a percentage of ``total``, rounded as Deployments do: surge up, unavailable down.
 
-    Raises ``ValueError`` for what is neither.
+    Raises ``ValueError`` for any other text.
     """
     number = text.removesuffix("%")
     if not number.isdigit():
@@ -90,7 +92,7 @@ def share(text: str, total: int, *, up: bool) -> int:
 
 
 class _Sizes:
-    """Keeps one object after another, and counts."""
+    """Counts the writes and bytes of one kind of object."""
 
     def __init__(self) -> None:
         self.writes = 0
@@ -110,8 +112,10 @@ class _Sizes:
 class _Cluster:
     """The slices and the Endpoints of one service, written as the controllers would."""
 
-    def __init__(self, service: Service, pods: Sequence[Pod], zone_of: ZoneOf, most: int) -> None:
-        self._most = most
+    def __init__(
+        self, service: Service, pods: Sequence[Pod], zone_of: ZoneOf, max_endpoints_per_slice: int
+    ) -> None:
+        self._max_endpoints_per_slice = max_endpoints_per_slice
         self._slices = SliceState.build(service, zone_of, pods, ())
         self._endpoints = EndpointsState(service, pods)
         self._stored: Endpoints | None = None
@@ -119,7 +123,7 @@ class _Cluster:
         self.slices = _Sizes()
         self.endpoints = _Sizes()
         self.write()
-        self.slices, self.endpoints = _Sizes(), _Sizes()  # what stood before the update is not its cost
+        self.slices, self.endpoints = _Sizes(), _Sizes()  # the initial objects are not a cost of the update
 
     def change(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
@@ -128,16 +132,16 @@ class _Cluster:
             self._endpoints.pod_changed(old, new)
 
     def write(self) -> None:
-        for _, plan in self._slices.plan(self._most, None).families:
+        for _, plan in self._slices.plan(self._max_endpoints_per_slice, None).families:
             for endpoint_slice in plan.create:
                 self._names += 1
                 name = stable_name(endpoint_slice.metadata.generate_name or "", str(self._names))
                 metadata = msgspec.structs.replace(
                     endpoint_slice.metadata, name=name, uid=name, resource_version="1"
                 )
-                self._see(name, msgspec.structs.replace(endpoint_slice, metadata=metadata))
+                self._observe(name, msgspec.structs.replace(endpoint_slice, metadata=metadata))
             for endpoint_slice in plan.update:
-                self._see(endpoint_slice.metadata.name, endpoint_slice)
+                self._observe(endpoint_slice.metadata.name, endpoint_slice)
             for endpoint_slice in plan.delete:
                 self._slices.observe(endpoint_slice.metadata.name, None)
                 self.slices.count(None)
@@ -146,13 +150,13 @@ class _Cluster:
             self._stored = due.body
             self.endpoints.count(due.body)
 
-    def _see(self, name: str, endpoint_slice: EndpointSlice) -> None:
+    def _observe(self, name: str, endpoint_slice: EndpointSlice) -> None:
         self._slices.observe(name, endpoint_slice)
         self.slices.count(endpoint_slice)
 
 
-class _Life(msgspec.Struct):
-    """What happens to one pod of the update, and when."""
+class _PodChange(msgspec.Struct):
+    """A scheduled change of one pod."""
 
     at: float
     old: Pod | None
@@ -162,25 +166,25 @@ class _Life(msgspec.Struct):
 def simulate_rollout(
     service: Service, pods: Iterable[Pod], zone_of: ZoneOf, settings: RolloutSettings
 ) -> Rollout:
-    """Replace every pod of a service by another, as a Deployment does, and count what is written and sent.
+    """Replace every pod of a service as a Deployment does, and count writes and bytes.
 
-    Raises ``ValueError`` where neither surge nor unavailable allows a step.
+    Raises ``ValueError`` if neither surge nor unavailable allows a step.
     """
     before = sorted(pods, key=lambda pod: pod.metadata.name)
     total = len(before)
-    surge = share(settings.surge, total, up=True)
-    unavailable = share(settings.unavailable, total, up=False)
+    surge = int_or_percent(settings.surge, total, up=True)
+    unavailable = int_or_percent(settings.unavailable, total, up=False)
     if total and not surge and not unavailable:
-        raise ValueError("with neither surge nor unavailable pods no step can be taken: allow one of them")
+        raise ValueError("surge and unavailable are both 0, so no pod can be replaced: allow one of them")
     cluster = _Cluster(service, before, zone_of, settings.max_endpoints_per_slice)
-    old, fresh = list(before), [_successor(pod, number) for number, pod in enumerate(before)]
-    coming: list[_Life] = []
+    old, new_pods = list(before), [_successor(pod, number) for number, pod in enumerate(before)]
+    pending: list[_PodChange] = []
     ready_new = terminating = not_ready = started = 0
     clock = 0.0
     steps: list[Step] = []
     lowest = total
 
-    def note() -> None:
+    def record_step() -> None:
         nonlocal lowest
         ready = len(old) + ready_new
         lowest = min(lowest, ready)
@@ -196,43 +200,45 @@ def simulate_rollout(
             )
         )
 
-    note()
-    while old or coming or started < total:
-        # Start what may be started: at most the wanted number and the surge are alive together.
+    record_step()
+    while old or pending or started < total:
+        # Start new pods: at most the desired number plus the surge exist at a time.
         while started < total and len(old) + started < total + surge:
-            pod = fresh[started]
+            pod = new_pods[started]
             waiting = msgspec.structs.replace(pod, ready=False)
             cluster.change(None, waiting)
             not_ready += 1
             started += 1
-            coming.append(_Life(clock + _spread(settings.ready_after_seconds, pod), waiting, pod))
-        # Take away what may be taken away: at most ``unavailable`` fewer than wanted are ready.
+            pending.append(_PodChange(clock + _spread(settings.ready_after_seconds, pod), waiting, pod))
+        # Delete old pods: at most ``unavailable`` fewer than desired are ready.
         while old and len(old) + ready_new > total - unavailable and len(old) + started > total - unavailable:
             if started < total and len(old) + ready_new - 1 < total - unavailable:
                 break
-            leaving = old.pop()
-            going = msgspec.structs.replace(leaving, terminating=True)
-            cluster.change(leaving, going)
+            deleted_pod = old.pop()
+            terminating_pod = msgspec.structs.replace(deleted_pod, terminating=True)
+            cluster.change(deleted_pod, terminating_pod)
             terminating += 1
-            coming.append(_Life(clock + _spread(settings.stop_seconds, leaving), going, None))
+            pending.append(
+                _PodChange(clock + _spread(settings.stop_seconds, deleted_pod), terminating_pod, None)
+            )
         cluster.write()
-        note()
-        if not coming:
+        record_step()
+        if not pending:
             break
-        clock = min(life.at for life in coming)
+        clock = min(pod_change.at for pod_change in pending)
         window = clock + max(settings.batch_seconds, SYNC_SECONDS)
-        due = [life for life in coming if life.at <= window]
-        clock = max(life.at for life in due)
-        coming = [life for life in coming if life.at > clock]
-        for life in due:
-            cluster.change(life.old, life.new)
-            if life.new is None:
+        due = [pod_change for pod_change in pending if pod_change.at <= window]
+        clock = max(pod_change.at for pod_change in due)
+        pending = [pod_change for pod_change in pending if pod_change.at > clock]
+        for pod_change in due:
+            cluster.change(pod_change.old, pod_change.new)
+            if pod_change.new is None:
                 terminating -= 1
             else:
                 not_ready -= 1
                 ready_new += 1
         cluster.write()
-        note()
+        record_step()
     return Rollout(
         pods=total,
         seconds=clock,
@@ -244,8 +250,8 @@ def simulate_rollout(
 
 
 def _spread(seconds: float, pod: Pod) -> float:
-    part = zlib.crc32(pod.metadata.name.encode()) / 2**32
-    return seconds * (1 - _SPREAD + 2 * _SPREAD * part)
+    fraction = zlib.crc32(pod.metadata.name.encode()) / 2**32
+    return seconds * (1 - _SPREAD + 2 * _SPREAD * fraction)
 
 
 def _successor(pod: Pod, number: int) -> Pod:

@@ -1,4 +1,4 @@
-"""A rolling update as a table and a plot. Pure."""
+"""Render a rolling update as a table and a plot. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _PLOT_HEIGHT = 8
 
 
 def rollout_text(title: str, found: Rollout, consumers: int, style: Style) -> str:
-    """Return what it costs, and how it goes, as people read it."""
+    """Return the cost and the course of an update for people."""
     slices, endpoints = found.slices, found.endpoints
     rows = [
         ("", "EndpointSlices", "Endpoints", "ratio"),
@@ -37,7 +37,7 @@ def rollout_text(title: str, found: Rollout, consumers: int, style: Style) -> st
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         style.paint(title, "bold"),
-        f"{found.pods:,} {'pod' if found.pods == 1 else 'pods'} replaced in {found.seconds:.1f} s; never fewer than {found.lowest_ready:,} ready",
+        f"{found.pods:,} {'pod' if found.pods == 1 else 'pods'} replaced in {found.seconds:.1f} s; at least {found.lowest_ready:,} ready at all times",
         "",
     ]
     for row in rows:
@@ -49,7 +49,7 @@ def rollout_text(title: str, found: Rollout, consumers: int, style: Style) -> st
 
 
 def plot(steps: Sequence[Step]) -> list[str]:
-    """Return bytes over time: two curves, the lower one drawn over the other."""
+    """Return bytes over time: two curves, the lower one drawn on top."""
     if not steps or steps[-1].at_seconds <= 0:
         return []
     end = steps[-1].at_seconds
@@ -72,7 +72,7 @@ def plot(steps: Sequence[Step]) -> list[str]:
 
 
 def _mark(heights: tuple[int, int], threshold: float) -> str:
-    """Return the mark of the lower curve where both have come so high, that of the one that has otherwise."""
+    """Return the lower curve's mark if both reach the threshold, otherwise the mark of the one that does."""
     endpoints, slices = heights
     if max(heights) < threshold:
         return " "
@@ -82,13 +82,13 @@ def _mark(heights: tuple[int, int], threshold: float) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes in a unit that people read."""
+    """Return a number of bytes with a readable unit."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000 or unit == "GB":
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
         value /= 1000
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("the last unit always returns")
 
 
 def _ratio(part: float, whole: float) -> str:

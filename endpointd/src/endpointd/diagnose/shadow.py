@@ -1,4 +1,4 @@
-"""Shadow mode: what endpointd would write is compared, all the time, with what somebody else has written. Nothing is written."""
+"""Shadow mode: continuously compare endpointd's plans with the objects in the cluster, without writing."""
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
@@ -44,68 +44,72 @@ from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 NAME = "shadow"
 QUEUE_NAME = "shadow"
 
-_LINES_PER_WINDOW = 100
+_MAX_LINES_PER_WINDOW = 100
 _WINDOW_SECONDS = 60.0
-_PARTS = 3
-_PART_LENGTH = 400
+_MAX_ELEMENTS = 3
+_MAX_ELEMENT_CHARACTERS = 400
 
 log = logging.getLogger(__name__)
 
 
 class ShadowWriteError(RuntimeError):
-    """Something was about to be written in shadow mode: an error of ours, and nothing was sent."""
+    """A write was attempted in shadow mode. It was not sent, and it indicates a bug in endpointd."""
 
 
 def refuse_writes() -> NoReturn:
-    """Refuse every write, as the guard of a client. Raises :class:`ShadowWriteError`."""
-    raise ShadowWriteError("in shadow mode nothing is written; this write was not sent")
+    """Reject every write; used as the guard of a client. Raises :class:`ShadowWriteError`."""
+    raise ShadowWriteError("shadow mode does not write; this write was not sent")
 
 
 class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How shadow mode goes about it. Durations are in seconds."""
+    """The settings of shadow mode. Durations are in seconds."""
 
     grace_seconds: float = 5.0
-    """How long a difference has to be there, with nothing written, before it is reported."""
+    """How long a difference must persist, without writes, before it is reported."""
     settle_seconds: float = 1.0
-    """How long after a change its service is looked at: what comes meanwhile is looked at together."""
-    share: float = 0.1
-    """The part of the time that looks at one service may take at the most; all of them together take half of it."""
+    """The delay between a change and the check of its service; changes within it are checked together."""
+    max_share: float = 0.1
+    """The maximum share of the time for checks of one service; all checks together take at most half of it."""
     missing_node_grace_seconds: float = MISSING_NODE_GRACE_SECONDS
-    """How long a Node that disappeared counts as present, as for the controller."""
+    """How long a missing Node counts as present, as for the controller."""
     plan: Settings = Settings()
     controllers: frozenset[ControllerName] = ALL_CONTROLLERS
 
 
 class ShadowStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How shadow mode is, at one moment."""
+    """A snapshot of shadow mode's counters."""
 
     checks: int
-    """Looks at a service since the start."""
+    """Checks of services since the start."""
     services: int
-    """Services (and Endpoints without one) that have been looked at and are still there."""
+    """Services, and Endpoints without one, that have been checked and still exist."""
     disagreeing: int
-    """Those of them of which a difference stands."""
-    begun: int
-    """Differences that have begun to stand since the start."""
+    """Services among them with a persistent difference."""
+    differences_started: int
+    """Differences that have become persistent since the start."""
 
 
 class Shadow:
-    """Looks at each service that a change has touched, plans it as the controllers would, and tells what would be written.
+    """Plans each changed service as the controllers would, and reports the writes that they would make.
 
-    It promises:
+    Guarantees:
 
-    * **Nothing is written,** neither objects nor Events nor a Lease. It has nothing to write with.
-    * **Every service is looked at** once after :meth:`start`, and again within ``settle_seconds`` of any change of itself, its pods,
-      their nodes, its Endpoints or slices (and of the zones' CPU, where it has topology-aware hints).
-    * **What it costs is bounded.** A look takes O(the service). Looks at one service take at most ``share`` of the time, however large
-      it is and however fast it changes, and all looks together take at most half of it; later is all that it gets.
-    * **A difference is told once** when it begins to stand (:class:`~endpointd.diagnose.persistent_diffs.PersistentDiffs` says when that is) and
-      once when it is gone, by a line in the log: at most 100 lines a minute, and then their number.
-    * **Blind, it tells nothing.** While one of the caches does not follow its server nothing is looked at, and time before all of them
-      did does not count.
+    * **No writes:** no objects, Events or Leases. It has no writer.
+    * **Every service is checked** once after :meth:`start`, and again within ``settle_seconds`` of any change
+      of the service, its pods, their nodes, its Endpoints or slices (and of the zones' CPU, if it has
+      topology-aware hints).
+    * **Bounded cost.** A check is O(service). Checks of one service take at most ``max_share`` of the time,
+      however large it is and however fast it changes, and all checks together at most half of it; they are
+      delayed, never skipped.
+    * **A difference is reported once** when it becomes persistent (see
+      :class:`~endpointd.diagnose.persistent_diffs.PersistentDiffs`) and once when it is resolved, by a log
+      line: at most 100 lines a minute, then a count of the suppressed ones.
+    * **While a watch is down, nothing is reported.** No service is checked unless all caches are current, and
+      the time before they were does not count.
 
-    ``caches_current_since`` returns since when (monotonic seconds) all caches have been following their server, None while one does not. The times of triggers (``endpoints.kubernetes.io/last-change-trigger-time``) are no difference. ``membership`` has to be started
-    before :meth:`start` and be told of changes before this is.
+    ``caches_current_since`` returns the time (in monotonic seconds) since which all caches have been current,
+    or None if one is not. Trigger times (``endpoints.kubernetes.io/last-change-trigger-time``) are no
+    difference. ``membership`` must be started before :meth:`start` and must receive changes before this does.
     """
 
     def __init__(
@@ -136,17 +140,17 @@ class Shadow:
         self._settings = settings or ShadowSettings()
         self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, self._settings.missing_node_grace_seconds)
-        self._looked_at: set[ObjectKey] = set()
+        self._checked: set[ObjectKey] = set()
         self._not_before: dict[ObjectKey, float] = {}
         self._checks = 0
-        self._begun = 0
+        self._differences_started = 0
         self._window_since = 0.0
         self._window_lines = 0
-        self._untold = 0
+        self._suppressed = 0
         self.persistent_diffs = PersistentDiffs(self._settings.grace_seconds)
 
     def start(self) -> None:
-        """Have everything looked at, and listen from now on."""
+        """Enqueue every service and subscribe to changes."""
         for node in self._nodes.values():
             self._zones.set_node(node.metadata.name, node)
         node_names = map(str, self._pods.index_keys(PODS_BY_NODE))
@@ -165,104 +169,104 @@ class Shadow:
         self._slices.subscribe(self.slice_changed)
         self._nodes.subscribe(self.node_changed)
 
-    # ------------------------------------------------------------------------------------------ changes
+    # ------------------------------------------------------------------------------------------ events
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Look at a service that came, went or changed."""
+        """Check a service after it was created, updated or deleted."""
         service = new if new is not None else old
         if service is not None:
-            self._touch(key_of(service))
+            self._enqueue(key_of(service))
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Look at a service whose pod came, went or changed."""
-        self._touch(service)
+        """Check a service after a pod of it was created, updated or deleted."""
+        self._enqueue(service)
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
-        """Look at the service of an Endpoints."""
+        """Check the service of an Endpoints."""
         item = new if new is not None else old
         if item is not None:
-            self._touch(key_of(item))
+            self._enqueue(key_of(item))
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-        """Look at the service of a slice, and at the one it was taken from."""
+        """Check the service of a slice, and the previous one if its label changed."""
         was = service_name_of(old) if old is not None else None
         now = service_name_of(new) if new is not None else None
         if was is not None and was != now:
-            self._touch(was)
+            self._enqueue(was)
         if now is not None:
-            self._touch(now)
+            self._enqueue(now)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Look at the services of a node's pods where its zone changes, and at those with hints by CPU where that changes."""
+        """Check the services of a node's pods if its zone changes, and those with topology-aware hints if CPU ratios change."""
         node = new if new is not None else old
         if node is None:
             return
         if self._zones.set_node(node.metadata.name, new):
             for service in self._services.values():
                 if service.topology_mode is not None:
-                    self._touch(key_of(service))
-        # Those of a node that went ask to be looked at again when it has been missing for too long.
+                    self._enqueue(key_of(service))
+        # The services of a deleted node are checked again when its grace period expires.
         if self._node_zones.node_changed(old, new) or new is None:
-            self._touch_pods_on(node.metadata.name)
+            self._enqueue_pods_on(node.metadata.name)
 
-    def _touch_pods_on(self, node_name: str) -> None:
+    def _enqueue_pods_on(self, node_name: str) -> None:
         for pod in self._pods.by_index(PODS_BY_NODE, node_name):
             for key in self._membership.services_of(pod):
-                self._touch(key)
+                self._enqueue(key)
 
-    def _touch(self, key: ObjectKey) -> None:
+    def _enqueue(self, key: ObjectKey) -> None:
         self._queue.add_after(key, self._settings.settle_seconds)
 
     def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
         key = service_of(endpoint_slice)
         return self._services.get(key) if key is not None else None
 
-    # ------------------------------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------------------------------ checks
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Look at one service; ask to be called again where a difference is about to stand."""
-        begun = self._clock.monotonic()
-        early_seconds = self._not_before.get(key, begun) - begun
+        """Check one service; requeue it if a difference is about to become persistent."""
+        started = self._clock.monotonic()
+        early_seconds = self._not_before.get(key, started) - started
         if early_seconds > 0:
             return RequeueAfter(early_seconds)
         current_since = self._caches_current_since()
         if current_since is None:
             return RequeueAfter(self._settings.settle_seconds)
         self._not_before.pop(key, None)
-        outcome = self._look(key, begun, current_since)
-        took = self._clock.monotonic() - begun
-        rest_seconds = took * (1 / self._settings.share - 1)
-        if rest_seconds > self._settings.settle_seconds:  # less than that has no effect
-            self._not_before[key] = begun + took + rest_seconds
+        outcome = self._check(key, started, current_since)
+        took = self._clock.monotonic() - started
+        rest_seconds = took * (1 / self._settings.max_share - 1)
+        if rest_seconds > self._settings.settle_seconds:  # a shorter rest has no effect
+            self._not_before[key] = started + took + rest_seconds
         await self._clock.sleep(took)
         return outcome
 
-    def _look(self, key: ObjectKey, now: float, current_since: float) -> RequeueAfter | None:
+    def _check(self, key: ObjectKey, now: float, current_since: float) -> RequeueAfter | None:
         for name in self._node_zones.expire():
-            self._touch_pods_on(name)
+            self._enqueue_pods_on(name)
         snapshot = self._snapshot(key)
-        world = ClusterIndex(snapshot)
+        index = ClusterIndex(snapshot)
         found: list[ObjectChange] = []
-        if _is_there(world):
+        if _exists(index):
             settings = self._settings
-            found += changes_of(world, key, settings.plan, settings.controllers, self._zones.ratios)
-            self._looked_at.add(key)
+            found += changes_of(index, key, settings.plan, settings.controllers, self._zones.ratios)
+            self._checked.add(key)
         else:
-            self._looked_at.discard(key)
+            self._checked.discard(key)
         self._checks += 1
-        outcome = self.persistent_diffs.look(key, found, _versions(world), now, current_since)
-        for begun in outcome.started:
-            self._tell_begun(begun, now)
-        for gone in outcome.resolved:
-            self._tell_gone(gone, now)
-        waits = [outcome.look_again_seconds]
+        outcome = self.persistent_diffs.record_check(key, found, _versions(index), now, current_since)
+        for started in outcome.started:
+            self._log_started(started, now)
+        for resolved in outcome.resolved:
+            self._log_resolved(resolved, now)
+        waits = [outcome.recheck_seconds]
         if snapshot.missing_zones:
             waits.append(self._node_zones.seconds_until_expiry())
-        look_again_seconds = min((seconds for seconds in waits if seconds is not None), default=None)
-        return None if look_again_seconds is None else RequeueAfter(look_again_seconds)
+        recheck_seconds = min((seconds for seconds in waits if seconds is not None), default=None)
+        return None if recheck_seconds is None else RequeueAfter(recheck_seconds)
 
     def _snapshot(self, key: ObjectKey) -> Snapshot:
-        """Return what one service's plans are made from, and nothing else."""
+        """Return a snapshot of exactly the inputs of one service's plans."""
         service = self._services.get(key)
         item = self._endpoints.get(key)
         pods = tuple(self._membership.pods_of(key))
@@ -278,89 +282,88 @@ class Shadow:
             slices=tuple(self._slices.by_index(SLICES_BY_SERVICE, key)),
         )
 
-    # ------------------------------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------------------------------ reports
 
     def statistics(self) -> ShadowStatistics:
-        """Return how it is now."""
+        """Return the current counters."""
         return ShadowStatistics(
             checks=self._checks,
-            services=len(self._looked_at),
+            services=len(self._checked),
             disagreeing=self.persistent_diffs.disagreeing_services,
-            begun=self._begun,
+            differences_started=self._differences_started,
         )
 
     @property
     def controllers(self) -> frozenset[ControllerName]:
-        """Whose work is looked at."""
+        """The controllers that are compared."""
         return self._settings.controllers
 
-    def _tell_begun(self, begun: Started, now: float) -> None:
-        self._begun += 1
-        if self._may_tell(now):
-            difference = begun.difference
+    def _log_started(self, started: Started, now: float) -> None:
+        self._differences_started += 1
+        if self._may_log(now):
+            difference = started.difference
             log.warning(
-                "difference stands: controller=%s would=%s kind=%s namespace=%s name=%s service=%s what=%s",
+                "difference found: controller=%s would=%s kind=%s namespace=%s name=%s service=%s what=%s",
                 difference.controller,
                 difference.operation,
                 difference.kind,
                 difference.service.namespace,
                 difference.name,
                 difference.service.name,
-                summary(begun.change),
+                summary(started.change),
             )
 
-    def _tell_gone(self, gone: Resolved, now: float) -> None:
-        if self._may_tell(now):
-            difference = gone.difference
+    def _log_resolved(self, resolved: Resolved, now: float) -> None:
+        if self._may_log(now):
+            difference = resolved.difference
             log.info(
-                "difference gone: controller=%s would=%s kind=%s namespace=%s name=%s service=%s after_seconds=%.0f",
+                "difference resolved: controller=%s would=%s kind=%s namespace=%s name=%s service=%s after_seconds=%.0f",
                 difference.controller,
                 difference.operation,
                 difference.kind,
                 difference.service.namespace,
                 difference.name,
                 difference.service.name,
-                gone.seconds,
+                resolved.seconds,
             )
 
-    def _may_tell(self, now: float) -> bool:
+    def _may_log(self, now: float) -> bool:
         if now - self._window_since >= _WINDOW_SECONDS:
-            if self._untold:
-                log.warning(
-                    "more differences came and went than are told one by one: untold=%d", self._untold
-                )
-            self._window_since, self._window_lines, self._untold = now, 0, 0
+            if self._suppressed:
+                log.warning("too many differences to log each: suppressed=%d", self._suppressed)
+            self._window_since, self._window_lines, self._suppressed = now, 0, 0
         self._window_lines += 1
-        self._untold += self._window_lines > _LINES_PER_WINDOW
-        return self._window_lines <= _LINES_PER_WINDOW
+        self._suppressed += self._window_lines > _MAX_LINES_PER_WINDOW
+        return self._window_lines <= _MAX_LINES_PER_WINDOW
 
 
 def summary(change: ObjectChange) -> str:
-    """Return in one line of bounded length what a write would change: changed fields first, each part cut by itself."""
+    """Summarise a write in one line of bounded length: changed fields first, each element truncated separately."""
     lines = change_lines(change)
     shown = "; ".join(
-        line if len(line) <= _PART_LENGTH else f"{line[:_PART_LENGTH]}…" for line in lines[:_PARTS]
+        line if len(line) <= _MAX_ELEMENT_CHARACTERS else f"{line[:_MAX_ELEMENT_CHARACTERS]}…"
+        for line in lines[:_MAX_ELEMENTS]
     )
-    more = len(lines) - _PARTS
+    more = len(lines) - _MAX_ELEMENTS
     return f"{shown} (and {more} more)" if more > 0 else shown
 
 
-def _is_there(world: ClusterIndex) -> bool:
-    return bool(len(world.services) or len(world.endpoints) or len(world.slices))
+def _exists(index: ClusterIndex) -> bool:
+    return bool(len(index.services) or len(index.endpoints) or len(index.slices))
 
 
-def _versions(world: ClusterIndex) -> Mapping[ControllerName, Hashable]:
-    """Return for each controller what differs as soon as any of its objects is written."""
+def _versions(index: ClusterIndex) -> Mapping[ControllerName, Hashable]:
+    """Return a value for each controller that changes when any of its objects is written."""
 
-    def of_slices(manager: str) -> Hashable:
+    def slice_versions(manager: str) -> Hashable:
         return frozenset(
             (endpoint_slice.metadata.name, endpoint_slice.metadata.resource_version)
-            for endpoint_slice in world.slices.values()
+            for endpoint_slice in index.slices.values()
             if managed_by(endpoint_slice) == manager
         )
 
     return {
-        "endpoints": frozenset(item.metadata.resource_version for item in world.endpoints.values()),
-        "endpointslice": of_slices(MANAGED_BY_ENDPOINTSLICE_CONTROLLER),
-        "mirroring": of_slices(MANAGED_BY_MIRRORING_CONTROLLER),
+        "endpoints": frozenset(item.metadata.resource_version for item in index.endpoints.values()),
+        "endpointslice": slice_versions(MANAGED_BY_ENDPOINTSLICE_CONTROLLER),
+        "mirroring": slice_versions(MANAGED_BY_MIRRORING_CONTROLLER),
     }

@@ -1,4 +1,4 @@
-"""What shadow mode has found, as metrics; all series are there from the start."""
+"""The metrics of shadow mode; all series exist from the start."""
 
 from typing import get_args
 
@@ -14,7 +14,7 @@ _KINDS: dict[ControllerName, str] = {
 
 
 def shadow_families(shadow: Shadow) -> list[Family]:
-    """Return the families of a shadow, as they are now; before the first look the ratio is 1."""
+    """Return the current metric families of a shadow; the ratio is 1 before the first check."""
     now = shadow.statistics()
     differences = tuple(
         Sample(
@@ -30,31 +30,31 @@ def shadow_families(shadow: Shadow) -> list[Family]:
         Family(
             "endpointd_shadow_differences",
             "gauge",
-            "Objects that are, and have been for a while, not what endpointd would make of them.",
+            "Objects that persistently differ from endpointd's plan.",
             differences,
         ),
         Family(
             "endpointd_shadow_differences_begun_total",
             "counter",
-            "Differences that have begun to stand.",
-            (Sample(now.begun),),
+            "Differences that have become persistent.",
+            (Sample(now.differences_started),),
         ),
         Family(
             "endpointd_shadow_services_checked_total",
             "counter",
-            "Looks at a service.",
+            "Checks of a service.",
             (Sample(now.checks),),
         ),
         Family(
             "endpointd_shadow_services",
             "gauge",
-            "Services, and Endpoints without one, that have been looked at.",
+            "Services, and Endpoints without one, that have been checked.",
             (Sample(now.services),),
         ),
         Family(
             "endpointd_shadow_agreement_ratio",
             "gauge",
-            "The part of these services of which no difference stands.",
+            "Share of these services without a persistent difference.",
             (Sample(ratio),),
         ),
     ]

@@ -1,4 +1,4 @@
-"""A cluster at one moment, as far as Services are concerned: what every question here is asked of."""
+"""A snapshot of the objects that Services depend on: the input of all diagnoses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -24,14 +24,14 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """A collection that could not be read, and why: answers that need it say so instead of guessing."""
+    """A collection that could not be read, and why. Answers that depend on it are unknown rather than guessed."""
 
     resource: str
     why: str
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read. ``namespace`` is ``""`` where it is all of them; ``unread`` names what could not be."""
+    """The objects that were read. ``namespace`` is ``""`` for all; ``unread`` lists the unreadable collections."""
 
     services: tuple[Service, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -39,21 +39,20 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: tuple[Endpoints, ...] = ()
     slices: tuple[EndpointSlice, ...] = ()
     details: tuple[PodDetails, ...] = ()
-    """Of the pods, where somebody wants to be told why; empty where only the facts matter."""
+    """Details of the pods, if reasons are wanted; otherwise empty."""
     events: tuple[Event, ...] = ()
-    """Of pods and services, where they were asked for."""
+    """Events of pods and services, if requested."""
     missing_zones: Mapping[str, str] | None = None
-    """The zones of nodes that disappeared so recently that they count as present, by node. None where their history is
-    not known: then they are read out of what is published, as the controller does when it starts."""
+    """The zones, by node, of missing nodes that count as present because they were deleted recently. None if their history is unknown: they are then derived from the published slices, as the controller does at start-up."""
     namespace: str = ""
     unread: tuple[Unread, ...] = ()
     """Collections that are unknown. An unknown collection is never treated as an empty one."""
     assumed: str = ""
-    """What was assumed in place of something that is not there, as a sentence; ``""`` where nothing was."""
+    """An assumption in place of missing objects, as a sentence; ``""`` for none."""
 
 
 class Collection(Generic[T]):
-    """Objects by key and by namespace: satisfies the listers of the controllers."""
+    """Objects by key and by namespace; implements the controllers' listers."""
 
     def __init__(self, items: Iterable[T]) -> None:
         self._items: dict[ObjectKey, T] = {key_of(item): item for item in items}
@@ -62,7 +61,7 @@ class Collection(Generic[T]):
             self._in_namespace.setdefault(key.namespace, []).append(item)
 
     def get(self, key: ObjectKey) -> T | None:
-        """Return one object, None where there is none."""
+        """Return one object, or None."""
         return self._items.get(key)
 
     def values(self) -> Iterable[T]:
@@ -74,12 +73,12 @@ class Collection(Generic[T]):
         return self._in_namespace.get(namespace, ())
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of objects."""
         return len(self._items)
 
 
 class ClusterIndex:
-    """A snapshot, indexed: built once for many questions. O(objects)."""
+    """A snapshot with indexes, built once for many queries. O(objects)."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -102,7 +101,7 @@ class ClusterIndex:
         self._outcomes: tuple[ObjectKey, dict[ObjectKey, PodOutcome]] | None = None
 
     def outcomes_of(self, service: Service) -> Mapping[ObjectKey, PodOutcome]:
-        """Return what every pod that a service selects means for it, as the controllers decide; of the last service cached."""
+        """Return the controllers' decision for each pod that a service selects; cached for the last service."""
         key = key_of(service)
         if self._outcomes is None or self._outcomes[0] != key:
             translator = PodTranslator(service, self.zone_of)
@@ -111,9 +110,9 @@ class ClusterIndex:
         return self._outcomes[1]
 
     def zone_of(self, node_name: str) -> str | None:
-        """Return the zone of a node; ``""`` where it has none or nodes are unknown, None where there is no such node.
+        """Return the zone of a node: ``""`` without a zone or if nodes are unknown, None if the node does not exist.
 
-        As for the controller, a node that disappeared a short time ago counts as present.
+        As in the controller, a recently deleted node counts as present.
         """
         if not self.could_read("nodes"):
             return ""
@@ -121,7 +120,7 @@ class ClusterIndex:
         return node.zone if node is not None else self._missing_zones.get(node_name)
 
     def counts_as_present(self, node_name: str) -> bool:
-        """Tell whether there is no such node, but its pods are published because it disappeared a short time ago."""
+        """Return whether a node is missing but its pods stay published because it was deleted recently."""
         return (
             self.could_read("nodes") and self._is_missing(node_name) and self.zone_of(node_name) is not None
         )
@@ -134,14 +133,14 @@ class ClusterIndex:
         return self.services.get(key) if key is not None else None
 
     def could_read(self, *resources: str) -> bool:
-        """Tell whether all of these collections are known: ``nodes``, ``endpointslices``."""
+        """Return whether all of these collections are known: ``nodes``, ``endpointslices``."""
         return self._unread.isdisjoint(resources)
 
     def is_node_published(self, node_name: str) -> bool:
-        """Tell whether slices show that a node exists.
+        """Return whether slices show that a node exists.
 
-        The controller publishes a pod whose node does not exist only for a service with ``publishNotReadyAddresses``, and
-        then without a zone.
+        The controller publishes a pod on a missing node only for a service with ``publishNotReadyAddresses``,
+        and then without a zone.
         """
         if self._published_nodes is None:
             self._published_nodes = frozenset(

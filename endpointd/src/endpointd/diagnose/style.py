@@ -1,7 +1,7 @@
-"""How text reaches a terminal: the one place where pages are put together, coloured and made safe. Pure.
+"""The one place where terminal pages are assembled, coloured and made safe. Pure.
 
-Lines may hold anything that a cluster says: messages of pods, names, zones. :meth:`Style.page` escapes whatever could
-move a cursor or begin another line, so no command has to think of it.
+Lines may contain any text from a cluster, such as pod messages, names and zones. :meth:`Style.page` escapes
+everything that could move a cursor or start another line, so commands need not.
 """
 
 import re
@@ -19,27 +19,27 @@ _RESET = "0"
 
 
 class Style:
-    """Paints, wraps, and puts pages together."""
+    """Colours, wraps and assembles pages."""
 
     def __init__(self, *, colours: bool, width: int = 100) -> None:
-        # A colour travels through a line as a mark that no text of a cluster can hold: it is drawn for each style.
+        # Colours are marked inside a line with a random token that cluster text cannot contain.
         self._mark = f"\ufdd0{secrets.token_hex(8)}:" if colours else ""
         self._marks = re.compile(f"{self._mark}([0-9]+);")
         self.width = max(width, 60)
 
     def paint(self, text: str, colour: Colour) -> str:
-        """Return the text in a colour, as it is where there are none. Only :meth:`page` makes it visible."""
+        """Return the text in a colour, or unchanged without colours. Only :meth:`page` makes the colour visible."""
         return f"{self._mark}{_CODES[colour]};{text}{self._mark}{_RESET};" if self._mark else text
 
     def wrapped(self, text: str, indent: str, first: str) -> list[str]:
-        """Return the lines of a paragraph, the first of which begins with ``first`` and the others with ``indent``."""
+        """Return a wrapped paragraph: its first line starts with ``first``, the others with ``indent``."""
         body = textwrap.wrap(
             printable(text), self.width - len(indent), break_long_words=False, break_on_hyphens=False
         )
         return [(first if number == 0 else indent) + line for number, line in enumerate(body or [""])]
 
     def page(self, lines: Iterable[str]) -> str:
-        r"""Return lines as a text that is safe to print: what is not printable in them is shown as an escape (``\x1b``)."""
+        r"""Return lines as text that is safe to print; unprintable characters become escapes (``\x1b``)."""
         return "".join(f"{self._safe(line)}\n" for line in lines)
 
     def _safe(self, line: str) -> str:

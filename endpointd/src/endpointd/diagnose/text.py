@@ -1,4 +1,4 @@
-"""Explanations as people read them in a terminal: the verdict, what is wrong, then the facts, on one screen. Pure."""
+"""Render explanations on one terminal screen: the verdict, the problems, then the facts. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -50,17 +50,17 @@ _SERVICE_COLOURS: dict[ServiceVerdict, Colour] = {
 }
 _SERVICE_ORDER: tuple[ServiceVerdict, ...] = ("no traffic", "degraded", "unknown", "works", "alias")
 
-_MOST_SLICES = 4
-_MOST_ADDRESSES = 5
-_MOST_GROUPS = 6
-_MOST_SINGLE = 3
-_NAMED = 3
-_TOLD_OF_THE_SERVICE = frozenset({"Truncated"})
-"""Notes that depend on where a pod is in a list: the service's say it once."""
+_MAX_SLICES = 4
+_MAX_ADDRESSES = 5
+_MAX_GROUPS = 6
+_MAX_UNGROUPED_PODS = 3
+_MAX_NAMES_PER_GROUP = 3
+_SERVICE_LEVEL_CODES = frozenset({"Truncated"})
+"""Notes that depend on a pod's position in a list; they are shown once, for the service."""
 
 
 class PodGroup(msgspec.Struct, frozen=True):
-    """Pods with the same verdict for the same reasons; the first stands for all."""
+    """Pods with the same verdict for the same reasons; the first represents all."""
 
     pods: tuple[PodExplanation, ...]
 
@@ -71,10 +71,10 @@ class PodGroup(msgspec.Struct, frozen=True):
 
 
 def grouped(pods: Sequence[PodExplanation]) -> list[PodGroup]:
-    """Return pods by verdict and reasons: the worst verdict first, then the largest group."""
+    """Group pods by verdict and reasons: the worst verdict first, then the largest group."""
     found: dict[object, list[PodExplanation]] = {}
     for pod in pods:
-        reasons = tuple(reason.group for reason in pod.reasons if reason.code not in _TOLD_OF_THE_SERVICE)
+        reasons = tuple(reason.group for reason in pod.reasons if reason.code not in _SERVICE_LEVEL_CODES)
         key = (pod.verdict, pod.expected, reasons)
         found.setdefault(key, []).append(pod)
     groups = [PodGroup(tuple(members)) for members in found.values()]
@@ -104,28 +104,28 @@ def _lines(found: ServiceExplanation, style: Style, *, wide: bool) -> Iterator[s
     if found.addresses:
         yield ""
         yield from _addresses(found, style)
-    taken = [
+    related = [
         pod for pod in found.pods if pod.is_selected or pod.verdict not in ("out", "unknown") or pod.places
     ]
-    near = [pod for pod in found.pods if pod not in taken] if len(taken) < len(found.pods) else []
+    near = [pod for pod in found.pods if pod not in related] if len(related) < len(found.pods) else []
     if wide:
         yield ""
         yield from _table(found.pods, style)
         return
-    yield from _groups(taken, style)
+    yield from _groups(related, style)
     if near:
         yield ""
         left_out = found.near_misses - len(near)
         more = f" ({left_out:,} more not shown)" if left_out > 0 else ""
-        yield style.paint(f"Nearly selected{more}:" if found.near_misses else "Asked for:", "bold")
+        yield style.paint(f"Nearly selected{more}:" if found.near_misses else "Requested:", "bold")
         yield from _groups(near, style, separated=False)
     if not found.pods and found.selector and found.type != "ExternalName":
         yield ""
-        yield "No pod is near: none is selected, none is published, none has similar labels."
+        yield "No related pods: none is selected, published, or has similar labels."
 
 
 def _headline(found: ServiceExplanation, style: Style) -> Iterator[str]:
-    # One line however long it is: it is what people search for and paste.
+    # Not wrapped: people search for this line and paste it.
     yield style.paint(f"{found.namespace}/{found.name} {found.summary}", _SERVICE_COLOURS[found.verdict])
 
 
@@ -140,44 +140,44 @@ def _facts(found: ServiceExplanation, style: Style) -> Iterator[str]:
 
 def _slices(found: ServiceExplanation, style: Style) -> Iterator[str]:
     if found.slices is None:
-        yield "  slices    not read"
+        yield "  slices    could not be read"
         return
     if not found.slices:
         yield "  slices    (none)"
         return
-    shown = found.slices[:_MOST_SLICES]
+    shown = found.slices[:_MAX_SLICES]
     width = max(len(endpoint_slice.name) for endpoint_slice in shown)
     for number, endpoint_slice in enumerate(shown):
         title = "slices    " if number == 0 else "          "
         by = style.paint(f"  by {endpoint_slice.managed_by or 'hand'}", "dim")
         ready = f"{endpoint_slice.ready} of {endpoint_slice.endpoints} ready"
         yield f"  {title}{endpoint_slice.name.ljust(width)}  {endpoint_slice.address_type}  {ready}, ports {endpoint_slice.ports}{by}"
-    rest = found.slices[_MOST_SLICES:]
+    rest = found.slices[_MAX_SLICES:]
     if rest:
-        in_all = sum(endpoint_slice.endpoints for endpoint_slice in rest)
-        yield f"            and {len(rest)} more, {sum(endpoint_slice.ready for endpoint_slice in rest):,} of {in_all:,} ready"
+        total = sum(endpoint_slice.endpoints for endpoint_slice in rest)
+        yield f"            and {len(rest)} more, {sum(endpoint_slice.ready for endpoint_slice in rest):,} of {total:,} ready"
 
 
 def _addresses(found: ServiceExplanation, style: Style) -> Iterator[str]:
     ordered = sorted(found.addresses, key=lambda one: one.is_ready)
-    for one in ordered[:_MOST_ADDRESSES]:
+    for one in ordered[:_MAX_ADDRESSES]:
         state = style.paint("ready", "green") if one.is_ready else style.paint("not ready", "yellow")
         target = f", {one.target}" if one.target else ""
         yield f"{style.paint(one.address, 'bold')}  {state}, ports {one.ports}, in {one.place}{target}"
-    if len(ordered) > _MOST_ADDRESSES:
-        yield f"and {len(ordered) - _MOST_ADDRESSES:,} more addresses"
+    if len(ordered) > _MAX_ADDRESSES:
+        yield f"and {len(ordered) - _MAX_ADDRESSES:,} more addresses"
 
 
 def _groups(pods: Sequence[PodExplanation], style: Style, *, separated: bool = True) -> Iterator[str]:
     groups = grouped(pods)
-    for group in groups[:_MOST_GROUPS]:
+    for group in groups[:_MAX_GROUPS]:
         if separated:
             yield ""
         yield from _group(group, style, is_alone=len(pods) == 1)
-    rest = [pod for group in groups[_MOST_GROUPS:] for pod in group.pods]
+    rest = [pod for group in groups[_MAX_GROUPS:] for pod in group.pods]
     if rest:
         yield ""
-        yield f"and {len(rest):,} pods with {len(groups) - _MOST_GROUPS:,} other combinations of reasons: see -o wide"
+        yield f"and {len(rest):,} pods with {len(groups) - _MAX_GROUPS:,} other combinations of reasons: see -o wide"
 
 
 def _group(group: PodGroup, style: Style, *, is_alone: bool) -> Iterator[str]:
@@ -188,19 +188,19 @@ def _group(group: PodGroup, style: Style, *, is_alone: bool) -> Iterator[str]:
         words = _EXPECTED[first.expected]
         colour = _VERDICTS[first.expected][1]
     verdict = style.paint(words, colour)
-    if len(pods) <= _MOST_SINGLE and not (first.reasons and len(pods) > 1):
+    if len(pods) <= _MAX_UNGROUPED_PODS and not (first.reasons and len(pods) > 1):
         for pod in pods:
             yield f"{style.paint(_shown_name(pod, first), 'bold')}  {verdict}"
             yield from _places(pod)
     else:
-        names = ", ".join(pod.pod for pod in pods[:_NAMED])
-        more = f" and {len(pods) - _NAMED:,} more" if len(pods) > _NAMED else ""
+        names = ", ".join(pod.pod for pod in pods[:_MAX_NAMES_PER_GROUP])
+        more = f" and {len(pods) - _MAX_NAMES_PER_GROUP:,} more" if len(pods) > _MAX_NAMES_PER_GROUP else ""
         yield f"{style.paint(f'{len(pods):,} pods', 'bold')}  {verdict}: {names}{more}"
     for reason in first.reasons:
-        if reason.code not in _TOLD_OF_THE_SERVICE or is_alone:
+        if reason.code not in _SERVICE_LEVEL_CODES or is_alone:
             yield from _reason(reason, style, "    ")
     if first.is_selected and any(reason.weight != "note" for reason in first.reasons):
-        yield from _about(first, style, of_many=len(pods) > 1)
+        yield from _about(first, style, is_group=len(pods) > 1)
 
 
 def _shown_name(pod: PodExplanation, first: PodExplanation) -> str:
@@ -214,7 +214,7 @@ def _places(pod: PodExplanation) -> Iterator[str]:
         yield f"    {' '.join(place.addresses)} in {place.slice}, ports {place.ports}{zone}{hints}"
 
 
-def _about(pod: PodExplanation, style: Style, *, of_many: bool) -> Iterator[str]:
+def _about(pod: PodExplanation, style: Style, *, is_group: bool) -> Iterator[str]:
     if pod.containers:
         parts = [
             f"{one.name} ({one.image}{f', readiness {one.readiness_probe}' if one.readiness_probe else ''})"
@@ -223,8 +223,8 @@ def _about(pod: PodExplanation, style: Style, *, of_many: bool) -> Iterator[str]
         yield style.paint(f"    containers: {', '.join(parts)}", "dim")
     for event in pod.events:
         times = f" (x{event.count})" if event.count > 1 else ""
-        who = f" of {pod.pod}" if of_many else ""
-        text = f"event{who}: {event.type} {event.reason}{times}: {event.message}"
+        pod_name = f" of {pod.pod}" if is_group else ""
+        text = f"event{pod_name}: {event.type} {event.reason}{times}: {event.message}"
         for line in style.wrapped(text, "      ", "    "):
             yield style.paint(line, "yellow" if event.type == "Warning" else "dim")
 
@@ -244,7 +244,7 @@ def _fix(reason: Reason, style: Style, indent: str) -> Iterator[str]:
 
 
 def _table(pods: Sequence[PodExplanation], style: Style) -> Iterator[str]:
-    """Return a line for every pod: the form for searching and sorting."""
+    """Yield a line for every pod, for searching and sorting."""
     if not pods:
         return
     rows = [("POD", "VERDICT", "ADDRESSES", "SLICES", "ZONE", "NODE", "IMAGES", "REASON")]
@@ -278,7 +278,7 @@ def services_text(found: Sequence[ServiceExplanation], style: Style) -> str:
     rows += [(one.namespace, one.name, one.verdict, _why(one.summary)) for one in ordered]
     colours = [_SERVICE_COLOURS[one.verdict] for one in ordered]
     if not ordered:
-        return style.page(["There is no service."])
+        return style.page(["No services found."])
     return style.page(_aligned(rows, colours, style, painted=2))
 
 
@@ -299,7 +299,7 @@ def _aligned(
 
 
 def pod_text(namespace: str, name: str, found: Sequence[ServiceExplanation], style: Style) -> str:
-    """Return one pod and every service near it as a page of text; ``found`` are explanations of this pod alone."""
+    """Return one pod and every service near it as a page of text; ``found`` are explanations of only this pod."""
     return style.page(_pod_lines(namespace, name, found, style))
 
 
@@ -308,12 +308,12 @@ def _pod_lines(namespace: str, name: str, found: Sequence[ServiceExplanation], s
     selecting = [pod for _, pod in pairs if pod.is_selected]
     ready = sum((pod.expected or pod.verdict) == "ready" for pod in selecting)
     if not selecting:
-        yield style.paint(f"{namespace}/{name} is selected by no service", "red")
+        yield style.paint(f"{namespace}/{name} is not selected by any service", "red")
     else:
         services = f"{len(selecting)} {'service' if len(selecting) == 1 else 'services'}"
         colour: Colour = "green" if ready == len(selecting) else "yellow" if ready else "red"
         yield style.paint(f"{namespace}/{name} is selected by {services}, and ready in {ready}", colour)
-    told: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     for service, pod in sorted(pairs, key=lambda pair: (not pair[1].is_selected, _rank(pair[1]))):
         words, verdict_colour = _VERDICTS[pod.verdict]
         if pod.verdict == "unknown" and pod.expected is not None:
@@ -323,9 +323,9 @@ def _pod_lines(namespace: str, name: str, found: Sequence[ServiceExplanation], s
         yield f"service {style.paint(service.name, 'bold')}  {style.paint(words, verdict_colour)}{near}"
         yield from _places(pod)
         for reason in pod.reasons:
-            if (reason.code, reason.text) not in told:
-                told.add((reason.code, reason.text))
+            if (reason.code, reason.text) not in shown:
+                shown.add((reason.code, reason.text))
                 yield from _reason(reason, style, "    ")
     if pairs:
         yield ""
-        yield from _about(pairs[0][1], style, of_many=False)
+        yield from _about(pairs[0][1], style, is_group=False)

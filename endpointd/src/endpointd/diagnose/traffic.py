@@ -1,6 +1,6 @@
-"""Can a service receive traffic: its selector, its pods, its ports and what is written by hand. Pure.
+"""Check whether a service can receive traffic: its selector, pods, ports and hand-written endpoints. Pure.
 
-This looks at services and pods, not at what a controller has made of them: a broken service is published correctly.
+This checks services and pods, not the controllers' output: a broken service is published correctly.
 """
 
 from collections import Counter
@@ -31,16 +31,16 @@ Severity = Literal["error", "warning", "note"]
 PodState = Literal["ready", "not ready", "terminating", "out"]
 
 NEAR_MISS = 0.7
-"""Labels that are nearer to a selector than this nearly match."""
+"""Labels closer to a selector than this nearly match."""
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_CAUSES = 3
-_PODS_WITH_PORTS = 200
-"""Of that many pods ports are compared: those of one workload have the same."""
+_MAX_CAUSES = 3
+_MAX_PODS_COMPARED = 200
+"""Ports are compared on this many pods: pods of one workload have the same ports."""
 
 
 class TrafficProblem(msgspec.Struct, frozen=True):
-    """One reason why a service, or a port of it, receives no traffic (``error``), perhaps none (``warning``), or less."""
+    """A reason why a service or one of its ports receives no traffic (``error``), perhaps none (``warning``), or less (``note``)."""
 
     code: str
     severity: Severity
@@ -50,11 +50,11 @@ class TrafficProblem(msgspec.Struct, frozen=True):
     """Whether no port of the service receives traffic."""
 
 
-def node_of(world: ClusterIndex, pod: Pod) -> Node | Unknown | None:
-    """Return the node of a pod, None where it does not exist, UNKNOWN where nodes could not be read."""
-    if not world.could_read("nodes"):
+def node_of(index: ClusterIndex, pod: Pod) -> Node | Unknown | None:
+    """Return the node of a pod, None if it does not exist, or UNKNOWN if nodes could not be read."""
+    if not index.could_read("nodes"):
         return UNKNOWN
-    return world.nodes.get(ObjectKey("", pod.node_name))
+    return index.nodes.get(ObjectKey("", pod.node_name))
 
 
 def expected_state(outcome: PodOutcome) -> PodState:
@@ -68,23 +68,23 @@ def expected_state(outcome: PodOutcome) -> PodState:
     return "out"
 
 
-def is_of_the_api_servers(service: Service) -> bool:
-    """Tell whether it is ``default/kubernetes``: the API servers write its endpoints, and none where they listen on loopback."""
+def is_api_server_service(service: Service) -> bool:
+    """Return whether it is ``default/kubernetes``, whose endpoints the API servers write (none if they listen on loopback)."""
     return key_of(service) == ObjectKey("default", "kubernetes") and not service.selector
 
 
 def is_meant_to_serve(pod: Pod) -> bool:
-    """Tell whether a pod should become ready: it is neither being deleted nor finished."""
+    """Return whether a pod should become ready: it is neither terminating nor finished."""
     return not pod.terminating and pod.phase not in TERMINAL_PHASES
 
 
-def near_misses(world: ClusterIndex, service: Service) -> list[Pod]:
-    """Return the pods whose labels nearly match the selector, nearest first: O(distinct labels in the namespace)."""
+def near_misses(index: ClusterIndex, service: Service) -> list[Pod]:
+    """Return the pods whose labels nearly match the selector, nearest first. O(distinct labels in the namespace)."""
     if not service.selector or service.is_external_name:
         return []
     known: dict[int, float] = {}  # pods of one workload share their labels
     found = []
-    for pod in world.pods.in_namespace(service.metadata.namespace):
+    for pod in index.pods.in_namespace(service.metadata.namespace):
         score = known.get(id(pod.labels))
         if score is None:
             score = known[id(pod.labels)] = distance(service, pod)
@@ -93,37 +93,37 @@ def near_misses(world: ClusterIndex, service: Service) -> list[Pod]:
     return [pod for _, _, pod in sorted(found, key=lambda one: one[:2])]
 
 
-def traffic_problems(world: ClusterIndex, service: Service) -> list[TrafficProblem]:
-    """Return what keeps traffic from a service; nothing is said of what depends on an unknown collection."""
-    if service.is_external_name or service.terminating or is_of_the_api_servers(service):
+def traffic_problems(index: ClusterIndex, service: Service) -> list[TrafficProblem]:
+    """Return what keeps traffic from a service, except problems that depend on an unknown collection."""
+    if service.is_external_name or service.terminating or is_api_server_service(service):
         return []
     if not service.selector:
-        return list(_of_written_endpoints(world, service))
-    if not world.could_read("pods"):
+        return list(_of_written_endpoints(index, service))
+    if not index.could_read("pods"):
         return []
-    pods = sorted(world.membership.pods_of(key_of(service)), key=lambda pod: pod.metadata.name)
+    pods = sorted(index.membership.pods_of(key_of(service)), key=lambda pod: pod.metadata.name)
     if not pods:
-        return [_nothing_selected(world, service)]
-    outcomes = world.outcomes_of(service)
+        return [_nothing_selected(index, service)]
+    outcomes = index.outcomes_of(service)
     states = [expected_state(outcomes[key_of(pod)]) for pod in pods]
     ready = [pod for pod, state in zip(pods, states, strict=True) if state == "ready"]
     found: list[TrafficProblem] = []
     others = [pod for pod, state in zip(pods, states, strict=True) if state != "ready"]
-    if ready:  # pods that go, or have ended, leave a service that works
+    if ready:  # terminating and finished pods do no harm while others are ready
         others = [pod for pod in others if is_meant_to_serve(pod)]
     if others:
         draining = [pod for pod in others if pod.terminating and pod.ready]
-        found += _not_ready(world, service, pods, ready, draining, others)
-    found += _of_ports(world, service, ready or pods)
+        found += _not_ready(index, service, pods, ready, draining, others)
+    found += _of_ports(index, service, ready or pods)
     return found
 
 
 # ------------------------------------------------------------------------------------- selected pods
 
 
-def _nothing_selected(world: ClusterIndex, service: Service) -> TrafficProblem:
+def _nothing_selected(index: ClusterIndex, service: Service) -> TrafficProblem:
     selector = ",".join(f"{name}={value}" for name, value in (service.selector or {}).items())
-    near = near_misses(world, service)
+    near = near_misses(index, service)
     if near:
         first = next(iter(selector_reasons(service, near[0])))
         alike = sum(pod.labels == near[0].labels for pod in near)
@@ -134,13 +134,13 @@ def _nothing_selected(world: ClusterIndex, service: Service) -> TrafficProblem:
         elsewhere = sorted(
             {
                 pod.metadata.namespace
-                for pod in world.pods.values()
+                for pod in index.pods.values()
                 if all(pod.labels.get(name) == value for name, value in (service.selector or {}).items())
             }
         )
         hint = f"; pods in namespace {', '.join(elsewhere[:3])} have these labels" if elsewhere else ""
         fix = (
-            "a service selects only pods of its own namespace"
+            "a service selects only pods in its namespace"
             if elsewhere
             else "compare the selector with the labels of the pod template; expected only if the workload is scaled to zero"
         )
@@ -150,7 +150,7 @@ def _nothing_selected(world: ClusterIndex, service: Service) -> TrafficProblem:
 
 
 def _not_ready(
-    world: ClusterIndex,
+    index: ClusterIndex,
     service: Service,
     pods: Sequence[Pod],
     ready: Sequence[Pod],
@@ -160,18 +160,18 @@ def _not_ready(
     causes: Counter[str] = Counter()
     fixes: dict[str, str] = {}
     for pod in others:
-        reasons = pod_reasons(service, pod, world.details.get(key_of(pod)), node_of(world, pod), _ANY_TIME)
+        reasons = pod_reasons(service, pod, index.details.get(key_of(pod)), node_of(index, pod), _ANY_TIME)
         first = next((one for one in reasons if one.weight in ("out", "not ready")), None)
         cause = (first.cause or first.text) if first is not None else "not ready"
         causes[cause] += 1
         fixes.setdefault(cause, first.fix if first is not None else "")
-    told = [
+    shown_causes = [
         f"{cause}" if len(causes) == 1 else f"{count:,} {'pod' if count == 1 else 'pods'}: {cause}"
-        for cause, count in causes.most_common(_MOST_CAUSES)
+        for cause, count in causes.most_common(_MAX_CAUSES)
     ]
-    if len(causes) > _MOST_CAUSES:
-        told.append(f"{len(causes) - _MOST_CAUSES} other causes")
-    why = "; ".join(told)
+    if len(causes) > _MAX_CAUSES:
+        shown_causes.append(f"{len(causes) - _MAX_CAUSES} other causes")
+    why = "; ".join(shown_causes)
     fix = (
         fixes[causes.most_common(1)[0][0]]
         or f"endpointd explain service {service.metadata.namespace}/{service.metadata.name}"
@@ -187,7 +187,7 @@ def _not_ready(
         yield TrafficProblem(
             "OnlyTerminating",
             "warning",
-            f"none of {_count(pods)} is ready; traffic goes to {len(draining):,} that are being deleted and still serve: {why}",
+            f"none of {_count(pods)} is ready; traffic goes to {len(draining):,} terminating pods that still serve: {why}",
             fix,
         )
     else:
@@ -205,11 +205,11 @@ def _count(pods: Sequence[Pod]) -> str:
     return f"{len(pods):,} pods"
 
 
-def _of_ports(world: ClusterIndex, service: Service, pods: Sequence[Pod]) -> Iterator[TrafficProblem]:
-    compared = [pod for pod in pods if pod.pod_ips][:_PODS_WITH_PORTS] or list(pods[:_PODS_WITH_PORTS])
+def _of_ports(index: ClusterIndex, service: Service, pods: Sequence[Pod]) -> Iterator[TrafficProblem]:
+    compared = [pod for pod in pods if pod.pod_ips][:_MAX_PODS_COMPARED] or list(pods[:_MAX_PODS_COMPARED])
     by_port: dict[tuple[str, str], list[PortProblem]] = {}
     for pod in compared:
-        for problem in port_problems(service, pod, world.details.get(key_of(pod))):
+        for problem in port_problems(service, pod, index.details.get(key_of(pod))):
             by_port.setdefault((problem.code, problem.port), []).append(problem)
     names = {port_name(port) for port in service.ports}
     unreachable = {
@@ -223,19 +223,19 @@ def _of_ports(world: ClusterIndex, service: Service, pods: Sequence[Pod]) -> Ite
             cause = f"{first.text}: no traffic arrives on this port"
             yield TrafficProblem(code, "error", cause, first.fix, stops_all=unreachable >= names)
         elif code == "PortNotFound":
-            share = f"on {len(problems):,} of {len(compared):,} pods"
+            fraction = f"on {len(problems):,} of {len(compared):,} pods"
             yield TrafficProblem(
-                code, "warning", f"{first.text} ({share}: they get no traffic on it)", first.fix
+                code, "warning", f"{first.text} ({fraction}: they get no traffic on it)", first.fix
             )
         elif len(problems) == len(compared):
             yield TrafficProblem(code, "warning", first.text, first.fix)
 
 
-# ------------------------------------------------------------------------------- endpoints written by hand
+# ------------------------------------------------------------------------------- hand-written endpoints
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """Addresses that somebody wrote, and the ports under which they can be reached."""
+    """Hand-written addresses and their ports."""
 
     place: str
     ready: int
@@ -244,12 +244,12 @@ class _Written(msgspec.Struct, frozen=True):
     """Name and protocol."""
 
 
-def _of_written_endpoints(world: ClusterIndex, service: Service) -> Iterator[TrafficProblem]:
+def _of_written_endpoints(index: ClusterIndex, service: Service) -> Iterator[TrafficProblem]:
     key = key_of(service)
-    written = list(_written(world, key))
+    written = list(_written(index, key))
     addresses = sum(one.ready + one.not_ready for one in written)
     if not addresses:
-        if world.could_read("endpoints", "endpointslices"):
+        if index.could_read("endpoints", "endpointslices"):
             yield TrafficProblem(
                 "NoEndpoints",
                 "warning",
@@ -259,12 +259,12 @@ def _of_written_endpoints(world: ClusterIndex, service: Service) -> Iterator[Tra
             )
         return
     if not any(one.ready for one in written):
-        if world.could_read("endpoints", "endpointslices"):
+        if index.could_read("endpoints", "endpointslices"):
             yield TrafficProblem(
                 "NoneReady",
                 "error",
-                f"the service has no selector, and none of the {addresses:,} addresses written for it is ready",
-                "see who writes them",
+                f"the service has no selector, and none of the {addresses:,} published addresses is ready",
+                "check the client that writes them",
                 stops_all=True,
             )
         return
@@ -278,7 +278,7 @@ def _of_written_endpoints(world: ClusterIndex, service: Service) -> Iterator[Tra
         yield TrafficProblem(
             "PortNameMismatch",
             "error",
-            f"service port {port.name or '(no name)'}/{port.protocol} is matched by name and protocol, and the ports of "
+            f"service port {port.name or '(no name)'}/{port.protocol} is matched by name and protocol, but the ports of "
             f"{places} are {names}: these addresses get no traffic on it",
             f"name the port {port.name!r} in {places}"
             if port.name
@@ -287,8 +287,8 @@ def _of_written_endpoints(world: ClusterIndex, service: Service) -> Iterator[Tra
         )
 
 
-def _written(world: ClusterIndex, key: ObjectKey) -> Iterator[_Written]:
-    item = world.endpoints.get(key)
+def _written(index: ClusterIndex, key: ObjectKey) -> Iterator[_Written]:
+    item = index.endpoints.get(key)
     mirrored = item is not None and (item.metadata.labels or {}).get(SKIP_MIRROR_LABEL) != "true"
     if item is not None and mirrored:
         for subset in item.subsets or ():
@@ -298,7 +298,7 @@ def _written(world: ClusterIndex, key: ObjectKey) -> Iterator[_Written]:
                 len(subset.not_ready_addresses or ()),
                 frozenset((port.name or "", port.protocol or "TCP") for port in subset.ports or ()),
             )
-    for endpoint_slice in world.slices_by_service.get(key, ()):
+    for endpoint_slice in index.slices_by_service.get(key, ()):
         if mirrored and managed_by(endpoint_slice).startswith("endpointslicemirroring-controller"):
             continue
         endpoints = endpoint_slice.endpoints or ()

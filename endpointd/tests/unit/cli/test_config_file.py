@@ -85,7 +85,7 @@ def test_a_flag_that_says_the_default_wins_over_a_file(tmp_path: Path, started: 
 def test_a_file_is_held_to_the_bounds_of_the_flags(tmp_path: Path) -> None:
     assert complaints(tmp_path, "maxEndpointsPerSlice: 0\nshadowGracePeriod: -5s\n") == [
         "3: maxEndpointsPerSlice: max-endpoints-per-slice must not be less than 1, but got 0",
-        "4: shadowGracePeriod: '-5s' is negative, which has no meaning here",
+        "4: shadowGracePeriod: '-5s' must not be negative",
     ]
 
 
@@ -113,33 +113,33 @@ def test_a_file_with_every_key_at_its_default_changes_nothing(
     [
         (
             "maxEndpointPerSlice: 5\n",
-            "3: no such field: maxEndpointPerSlice (did you mean maxEndpointsPerSlice?)",
+            "3: unknown field maxEndpointPerSlice (did you mean maxEndpointsPerSlice?)",
         ),
         (
             "max-endpoints-per-slice: 5\n",
-            "3: no such field: max-endpoints-per-slice (did you mean maxEndpointsPerSlice?)",
+            "3: unknown field max-endpoints-per-slice (did you mean maxEndpointsPerSlice?)",
         ),
-        ("xyzzy: 5\n", "3: no such field: xyzzy"),
-        ("maxEndpointsPerSlice: many\n", "3: maxEndpointsPerSlice: has to be a whole number, not 'many'"),
-        ("maxEndpointsPerSlice: true\n", "3: maxEndpointsPerSlice: has to be a whole number, not true"),
-        ("maxEndpointsPerSlice:\n", "3: maxEndpointsPerSlice: has to be a whole number, not nothing"),
+        ("xyzzy: 5\n", "3: unknown field xyzzy"),
+        ("maxEndpointsPerSlice: many\n", "3: maxEndpointsPerSlice: must be a whole number, not 'many'"),
+        ("maxEndpointsPerSlice: true\n", "3: maxEndpointsPerSlice: must be a whole number, not true"),
+        ("maxEndpointsPerSlice:\n", "3: maxEndpointsPerSlice: must be a whole number, not nothing"),
         (
             "maxEndpointsPerSlice: 1001\n",
             "3: maxEndpointsPerSlice: max-endpoints-per-slice must not be more than 1000, but got 1001",
         ),
-        ("leaderElect: 'yes'\n", "3: leaderElect: has to be true or false, not 'yes'"),
-        ("kubeApiQps: [1]\n", "3: kubeApiQps: has to be a number, not a list"),
+        ("leaderElect: 'yes'\n", "3: leaderElect: must be true or false, not 'yes'"),
+        ("kubeApiQps: [1]\n", "3: kubeApiQps: must be a number, not a list"),
         (
             "endpointUpdatesBatchPeriod: 5\n",
-            "3: endpointUpdatesBatchPeriod: has to be a duration, such as 15s or 1m30s, not 5",
+            "3: endpointUpdatesBatchPeriod: must be a duration, such as 15s or 1m30s, not 5",
         ),
         ("endpointUpdatesBatchPeriod: 5 s\n", "3: endpointUpdatesBatchPeriod: '5 s' is not a duration"),
-        ("controllers: '*'\n", "3: controllers: has to be a list of texts, not '*'"),
-        ("controllers:\n- '*'\n- 7\n", "3: controllers: [1] has to be a text, not 7"),
+        ("controllers: '*'\n", "3: controllers: must be a list of strings, not '*'"),
+        ("controllers:\n- '*'\n- 7\n", "3: controllers: [1] must be a string, not 7"),
         ("controllers: [nobody]\n", "3: controllers: 'nobody' is not in the list of known controllers"),
         ("loggingFormat: xml\n", "3: loggingFormat: 'xml' is not one of 'text', 'json'"),
         ("leaderElect: true\nleaderElect: false\n", "4: leaderElect is set twice"),
-        ("kubeconfig: {a: b}\n", "3: kubeconfig: has to be a text, not a mapping"),
+        ("kubeconfig: {a: b}\n", "3: kubeconfig: must be a string, not a mapping"),
         ("a: [\n", "4: "),
     ],
 )
@@ -151,14 +151,14 @@ def test_each_mistake_is_told_with_its_line(text: str, complaint: str, tmp_path:
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     told = complaints(tmp_path, "leaderElect: 1\nnobody: 2\n", header="kind: Deployment\n")
     assert [line.split(":")[0] for line in told] == ["1", "1", "2", "3"]
-    assert "kind has to be EndpointdConfiguration, not 'Deployment'" in told[1]
-    assert "apiVersion is missing: it has to be endpointd.dev/v1alpha1" in told[0]
+    assert "kind must be EndpointdConfiguration, not 'Deployment'" in told[1]
+    assert "apiVersion is missing: it must be endpointd.dev/v1alpha1" in told[0]
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n"])
 def test_what_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
     (told,) = complaints(tmp_path, text, header="")
-    assert "there have to be fields: apiVersion" in told
+    assert "the file must be a mapping that starts with apiVersion" in told
 
 
 def test_a_file_that_is_not_there_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_a_file_that_is_not_there_ends_the_program_with_2_and_one_line(tmp_path:
     done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"endpointd: {path}:3: no such field: nobody",
-        f"endpointd: {path}:4: leaderElect: has to be true or false, not 1",
+        f"endpointd: {path}:3: unknown field nobody",
+        f"endpointd: {path}:4: leaderElect: must be true or false, not 1",
     ]
 
 

@@ -64,7 +64,7 @@ def test_values_are_taken_in_gos_forms(arguments: list[str], printed: str) -> No
         ),
         ("--max-endpoints-per-slice=-1", "max-endpoints-per-slice must not be less than 1, but got -1"),
         ("--max-endpoints-per-slice=0", "max-endpoints-per-slice must not be less than 1, but got 0"),
-        ("--period=-5s", "'-5s' is negative, which has no meaning here"),
+        ("--period=-5s", "'-5s' must not be negative"),
         ("--leader-elect=maybe", "'maybe' is neither true nor false"),
         ("--period=5", "'5' is not a duration"),
     ],

@@ -64,9 +64,9 @@ def test_every_flag_arrives(settings_of: Ran) -> None:
             "'--leader-elect-renew-deadline': 2.4s is not greater than 1.2 times the retry period of 2s",
         ),
         ("--leader-elect-retry-period=0s", "'--leader-elect-retry-period': it has to be greater than zero"),
-        ("--leader-elect-resource-lock=configmaps", "'configmaps' is no kind of lock"),
-        ("--leader-elect-resource-name=A/B", "'A/B' cannot be the name of an object"),
-        ("--leader-elect-resource-namespace=", "'' cannot be the name of an object"),
+        ("--leader-elect-resource-lock=configmaps", "'configmaps' is not a supported lock type"),
+        ("--leader-elect-resource-name=A/B", "'A/B' is not a valid object name"),
+        ("--leader-elect-resource-namespace=", "'' is not a valid object name"),
     ],
 )
 def test_what_cannot_work_ends_it_with_2_and_one_line_that_names_the_flag(flag: str, told: str) -> None:

@@ -358,7 +358,7 @@ def test_an_address_for_other_machines_needs_a_certificate_and_a_token_or_a_word
 
 def test_files_that_cannot_be_used_are_named_and_their_content_is_not(tmp_path: Path) -> None:
     files = write_pair(tmp_path, "localhost")
-    with pytest.raises(ServingFileError, match=r"--tls-cert-file needs --tls-private-key-file"):
+    with pytest.raises(ServingFileError, match=r"--tls-cert-file requires --tls-private-key-file"):
         ServingSecrets(ServingFiles(certificate=files.certificate))
     with pytest.raises(ServingFileError, match=r"cannot read .*nowhere: No such file"):
         ServingSecrets(ServingFiles(token=str(tmp_path / "nowhere")))
@@ -367,5 +367,5 @@ def test_files_that_cannot_be_used_are_named_and_their_content_is_not(tmp_path: 
         ServingSecrets(files)
     assert "hush" not in str(told.value)
     (tmp_path / "token").write_text("two words")
-    with pytest.raises(ServingFileError, match="has to hold one token"):
+    with pytest.raises(ServingFileError, match="must contain one token"):
         ServingSecrets(ServingFiles(token=str(tmp_path / "token")))

@@ -83,20 +83,20 @@ def test_the_first_line_is_the_verdict() -> None:
 def test_a_deletion_is_counted_from_its_request_not_from_the_end_of_the_grace_period() -> None:
     going = pod()
     going["metadata"] |= {"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    assert "being deleted for 30s" in texts(explained(service(), going))
+    assert "has been terminating for 30s" in texts(explained(service(), going))
 
 
 def test_the_hint_for_a_port_of_another_protocol_is_the_protocol() -> None:
     udp = service(ports=[{"port": 53, "protocol": "UDP", "targetPort": "http"}])
     said = texts(explained(udp, pod()))
-    assert "service port 53 is UDP, and the container port named http is TCP" in said
+    assert "service port 53 is UDP, but the container port named http is TCP" in said
     assert "set protocol: TCP on the service port" in said
     assert "did you mean" not in said
 
 
 def test_a_target_port_that_no_container_declares_is_a_warning_with_the_declared_one() -> None:
     said = texts(explained(service(ports=[{"port": 80, "targetPort": 8081}]), pod()))
-    assert "targetPort 8081, and the containers declare 8080/TCP (http)" in said
+    assert "targetPort 8081, but the containers declare 8080/TCP (http)" in said
     assert "did you mean targetPort: 8080?" in said
 
 
@@ -109,7 +109,10 @@ def test_a_pod_that_is_not_ready_shows_its_probe_and_image() -> None:
     probed = container(readinessProbe={"httpGet": {"path": "/healthz", "port": 8080}})
     running = {"name": "app", "ready": False, "started": True, "state": {"running": {}}}
     text = page(service(), pod(ready=False, containers=[probed], statuses=[running]))
-    assert "container app runs, and its readiness probe (GET :8080/healthz) fails" in text.partition("\n")[0]
+    assert (
+        "container app is running, but its readiness probe (GET :8080/healthz) fails"
+        in text.partition("\n")[0]
+    )
     assert "containers: app (registry.invalid/none, readiness GET :8080/healthz)" in text
 
 
@@ -123,7 +126,7 @@ def test_addresses_written_by_hand_are_shown() -> None:
     endpoints = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}, "subsets": subsets}
     text = page(by_hand, endpoints)
     assert "192.0.2.1  ready, ports http 80/TCP, in Endpoints web" in text
-    assert "1 of 1 addresses written for it are ready" in text
+    assert "1 of 1 published addresses are ready" in text
 
 
 def run(tmp_path: Path, arguments: Sequence[str], *documents: Json) -> Result:
@@ -204,18 +207,18 @@ def test_a_pod_of_another_namespace_is_explained(tmp_path: Path) -> None:
     arguments = ["explain", "svc", "web", "--pod", "b/web-1"]
     result = run(tmp_path, arguments, service(), elsewhere(pod(), "b"))
     assert result.exit_code == 0, result.output
-    assert "a service selects only pods of its own namespace" in result.output
+    assert "a service selects only pods in its namespace" in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["explain", "svc/wbe"], "there is no service wbe in namespace default; did you mean web?"),
-        (["explain", "svc/api"], "there is no service api in namespace default; there is one in namespace b"),
-        (["explain", "pod/api-1"], "there is no pod api-1 in namespace default; there is one in namespace b"),
-        (["explain", "svc/web", "-n", "c"], "the files have nothing in namespace c, only in b, default"),
-        (["check", "-n", "c"], "the files have nothing in namespace c"),
-        (["explain", "svc/web", "--watch"], "--watch is for a cluster"),
+        (["explain", "svc/wbe"], "service wbe not found in namespace default; did you mean web?"),
+        (["explain", "svc/api"], "service api not found in namespace default; found in namespace b"),
+        (["explain", "pod/api-1"], "pod api-1 not found in namespace default; found in namespace b"),
+        (["explain", "svc/web", "-n", "c"], "the files have no objects in namespace c, only in b, default"),
+        (["check", "-n", "c"], "the files have no objects in namespace c"),
+        (["explain", "svc/web", "--watch"], "--watch needs a cluster"),
     ],
 )
 def test_a_name_that_does_not_exist_is_answered_with_the_likely_one(

@@ -76,11 +76,11 @@ def test_shadow_mode_expects_pods_of_a_missing_node_to_go_after_the_grace_period
         await asyncio.sleep(55.0)
         bed.put(POD)
         await asyncio.sleep(9.9)  # a minute of the node's grace, and five of the difference's
-        assert told(caplog, "difference stands") == []
+        assert told(caplog, "difference found") == []
         await asyncio.sleep(2.0)
-        assert len(told(caplog, "difference stands")) == 1
+        assert len(told(caplog, "difference found")) == 1
         bed.put(make_node())
         await asyncio.sleep(2.0)
-        assert len(told(caplog, "difference gone")) == 1
+        assert len(told(caplog, "difference resolved")) == 1
 
     bed.run(scenario)

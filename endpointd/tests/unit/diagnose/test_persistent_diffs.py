@@ -27,7 +27,7 @@ class Looks:
 
     def at(self, now: float, *found: ObjectChange, version: str = "1") -> Outcome:
         versions: dict[ControllerName, str] = {"endpointslice": version, "endpoints": str(now)}
-        return self.persistent_diffs.look(WEB, found, versions, now)
+        return self.persistent_diffs.record_check(WEB, found, versions, now)
 
     @property
     def updates(self) -> int:
@@ -41,9 +41,9 @@ def looks() -> Looks:
 
 def test_what_is_gone_before_the_grace_is_over_is_never_told(looks: Looks) -> None:
     first = looks.at(0.0, change())
-    assert (first.started, first.resolved, first.look_again_seconds) == ((), (), 5.0)
+    assert (first.started, first.resolved, first.recheck_seconds) == ((), (), 5.0)
     second = looks.at(4.9)
-    assert (second.started, second.resolved, second.look_again_seconds) == ((), (), None)
+    assert (second.started, second.resolved, second.recheck_seconds) == ((), (), None)
     assert looks.updates == 0
 
 
@@ -51,7 +51,7 @@ def test_it_stands_when_the_grace_is_over_and_is_told_once(looks: Looks) -> None
     looks.at(0.0, change())
     outcome = looks.at(5.0, change())
     assert [begun.difference.name for begun in outcome.started] == ["web-abcde"]
-    assert outcome.look_again_seconds is None
+    assert outcome.recheck_seconds is None
     assert looks.updates == looks.persistent_diffs.disagreeing_services == 1
     assert looks.at(6.0, change()).started == ()
     assert looks.updates == 1
@@ -70,7 +70,7 @@ def test_as_long_as_its_controller_writes_nothing_stands(looks: Looks) -> None:
     for second in range(0, 20, 2):
         outcome = looks.at(float(second), change(), version=str(second))
         assert outcome.started == ()
-        assert outcome.look_again_seconds == 5.0
+        assert outcome.recheck_seconds == 5.0
     assert len(looks.at(23.0, change(), version="18").started) == 1
 
 
@@ -93,7 +93,7 @@ def test_what_comes_again_begins_anew(looks: Looks) -> None:
     looks.at(3.0)
     looks.at(4.0, change())
     assert looks.at(6.0, change()).started == ()
-    assert looks.at(6.0, change()).look_again_seconds == 3.0
+    assert looks.at(6.0, change()).recheck_seconds == 3.0
 
 
 def test_missing_objects_are_counted_though_they_have_no_names(looks: Looks) -> None:
@@ -112,8 +112,8 @@ def test_services_are_counted_once_whatever_differs(looks: Looks) -> None:
     looks.at(0.0, *both)
     looks.at(5.0, *both)
     elsewhere = ObjectChange("endpointslice", "delete", other, make_slice(make_service("other")), None)
-    looks.persistent_diffs.look(other, [elsewhere], {}, 0.0)
-    looks.persistent_diffs.look(other, [elsewhere], {}, 5.0)
+    looks.persistent_diffs.record_check(other, [elsewhere], {}, 0.0)
+    looks.persistent_diffs.record_check(other, [elsewhere], {}, 5.0)
     assert looks.persistent_diffs.disagreeing_services == 2
     assert looks.persistent_diffs.count("endpointslice", "EndpointSlice", "delete") == 2
     looks.at(7.0)
@@ -121,7 +121,9 @@ def test_services_are_counted_once_whatever_differs(looks: Looks) -> None:
 
 
 def test_time_in_which_nothing_could_be_seen_does_not_count(looks: Looks) -> None:
-    looks.persistent_diffs.look(WEB, [change()], {}, 0.0)
-    blind = looks.persistent_diffs.look(WEB, [change()], {}, 20.0, current_since=18.0)
-    assert (blind.started, blind.look_again_seconds) == ((), 3.0)
-    assert len(looks.persistent_diffs.look(WEB, [change()], {}, 23.0, current_since=18.0).started) == 1
+    looks.persistent_diffs.record_check(WEB, [change()], {}, 0.0)
+    blind = looks.persistent_diffs.record_check(WEB, [change()], {}, 20.0, current_since=18.0)
+    assert (blind.started, blind.recheck_seconds) == ((), 3.0)
+    assert (
+        len(looks.persistent_diffs.record_check(WEB, [change()], {}, 23.0, current_since=18.0).started) == 1
+    )

@@ -19,5 +19,5 @@ def test_an_address_that_the_server_rejects_is_named_with_its_range(
 ) -> None:
     (reason,) = pod_reasons(make_service(), make_pod("web-1", *ips), None, make_node(), NOW)
     assert (reason.code, reason.weight) == ("AddressRejected", weight)
-    assert "the pod's address 169.254.1.1 (link-local): it is left out" in reason.text
+    assert "the pod's address 169.254.1.1 (link-local): it is omitted" in reason.text
     assert reason.fix

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiokube.api.core import Pod
 from aiokube.testing.builders import make_pod, make_service
 from endpointd.cli.main import cli
-from endpointd.diagnose.rollout import Rollout, RolloutSettings, share, simulate_rollout
+from endpointd.diagnose.rollout import Rollout, RolloutSettings, int_or_percent, simulate_rollout
 from endpointd.diagnose.rollout_text import plot, size
 
 SHOP = Path(__file__).parents[4] / "examples" / "shop"
@@ -41,7 +41,7 @@ def rollout(count: int, **settings: object) -> Rollout:
 def test_a_share_is_a_number_or_a_percentage_rounded_as_deployments_do(
     text: str, total: int, up: bool, wanted: int
 ) -> None:
-    assert share(text, total, up=up) == wanted
+    assert int_or_percent(text, total, up=up) == wanted
 
 
 @example(11, 0, 11)  # the last old pod is gone before the last new one is started
@@ -51,12 +51,16 @@ def test_no_step_goes_below_what_may_be_unavailable_and_all_pods_are_replaced(
     count: int, surge: int, down: int
 ) -> None:
     may = {"surge": f"{surge}%", "unavailable": f"{down}%"}
-    if count and not share(may["surge"], count, up=True) and not share(may["unavailable"], count, up=False):
-        with pytest.raises(ValueError, match="no step can be taken"):
+    if (
+        count
+        and not int_or_percent(may["surge"], count, up=True)
+        and not int_or_percent(may["unavailable"], count, up=False)
+    ):
+        with pytest.raises(ValueError, match="no pod can be replaced"):
             rollout(count, **may)
         return
     found = rollout(count, **may)
-    assert found.lowest_ready >= count - share(may["unavailable"], count, up=False)
+    assert found.lowest_ready >= count - int_or_percent(may["unavailable"], count, up=False)
     last = found.steps[-1]
     assert (last.ready, last.not_ready, last.terminating) == (count, 0, 0)
 
@@ -108,8 +112,8 @@ def test_the_command_prints_a_table_and_a_plot_or_json() -> None:
         (["--rollout", "shop/nobody"], "the manifests have no service shop/nobody"),
         (["--rollout", "shop/mail"], "selects no pod"),
         (["--rollout", "shop/web", "--surge", "x"], "'x' is neither a number nor a percentage"),
-        (["--rollout", "shop/web", "--surge", "0", "--unavailable", "0"], "no step can be taken"),
-        (["-o", "text"], "-o text is for --rollout"),
+        (["--rollout", "shop/web", "--surge", "0", "--unavailable", "0"], "no pod can be replaced"),
+        (["-o", "text"], "-o text needs --rollout"),
     ],
 )
 def test_what_cannot_be_simulated_is_told_with_exit_code_2(flags: list[str], words: str) -> None:

@@ -34,7 +34,7 @@ from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 WEB = ObjectKey("default", "web")
 SLICES_ALONE = ShadowSettings(controllers=frozenset(["endpointslice"]))
-ALWAYS = ShadowStatistics(checks=1, services=1, disagreeing=0, begun=0)
+ALWAYS = ShadowStatistics(checks=1, services=1, disagreeing=0, differences_started=0)
 
 
 class Bed:
@@ -151,7 +151,7 @@ def test_a_planted_difference_is_told_when_it_stands_and_when_it_is_gone(
         await asyncio.sleep(5.9)  # a second to settle, five of grace
         assert caplog.messages == []
         await asyncio.sleep(0.2)
-        assert len(told(caplog, "difference stands")) == 1
+        assert len(told(caplog, "difference found")) == 1
         assert bed.shadow.statistics().disagreeing == 1
         await asyncio.sleep(100.0)
         bed.put(RIGHT)
@@ -164,7 +164,7 @@ def test_a_planted_difference_is_told_when_it_stands_and_when_it_is_gone(
         "would=update kind=EndpointSlice namespace=default name=web-abcde service=web "
         "what=~ endpoint pod-1: ready false -> true" in caplog.text
     )
-    assert "difference gone" in caplog.messages[1]
+    assert "difference resolved" in caplog.messages[1]
 
 
 def test_what_is_put_right_within_the_grace_is_not_told(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +177,7 @@ def test_what_is_put_right_within_the_grace_is_not_told(bed: Bed, caplog: pytest
 
     bed.run(scenario)
     assert caplog.messages == []
-    assert bed.shadow.statistics().begun == 0
+    assert bed.shadow.statistics().differences_started == 0
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def test_an_endpoints_that_is_wrong_or_missing_is_told(caplog: pytest.LogCapture
 
     async def scenario() -> None:
         await asyncio.sleep(10.0)
-        assert told(caplog, "difference stands: controller=endpoints would=create kind=Endpoints")
+        assert told(caplog, "difference found: controller=endpoints would=create kind=Endpoints")
         bed.put(Endpoints(metadata=ObjectMeta(name="web", namespace="default")))
         await asyncio.sleep(10.0)
-        assert told(caplog, "difference gone") == []  # that is told at a lower level
-        assert told(caplog, "difference stands: controller=endpoints would=update kind=Endpoints")
+        assert told(caplog, "difference resolved") == []  # that is told at a lower level
+        assert told(caplog, "difference found: controller=endpoints would=update kind=Endpoints")
 
     bed.run(scenario)
 
@@ -358,16 +358,14 @@ def test_a_flood_of_differences_is_told_in_a_hundred_lines_and_a_number(
 
     async def scenario() -> None:
         await asyncio.sleep(50.0)
-        assert len(told(caplog, "difference stands")) == 100
+        assert len(told(caplog, "difference found")) == 100
         assert bed.shadow.statistics().disagreeing == 150
         await asyncio.sleep(50.0)
         bed.put(make_service("later"))
         await asyncio.sleep(10.0)
 
     bed.run(scenario)
-    assert told(caplog, "more differences") == [
-        "more differences came and went than are told one by one: untold=50"
-    ]
+    assert told(caplog, "too many differences") == ["too many differences to log each: suppressed=50"]
     assert "service=later" in caplog.messages[-1]
 
 
@@ -448,7 +446,7 @@ def test_the_metrics_are_there_at_zero_and_follow(bed: Bed) -> None:
 
 
 def test_a_write_in_shadow_mode_is_refused_before_it_is_sent() -> None:
-    with pytest.raises(ShadowWriteError, match="nothing is written"):
+    with pytest.raises(ShadowWriteError, match="shadow mode does not write"):
         refuse_writes()
 
 

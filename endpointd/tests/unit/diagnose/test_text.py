@@ -53,7 +53,7 @@ def test_colours_are_for_terminals() -> None:
 
 def test_a_service_with_nothing_near_says_so() -> None:
     text = page(Snapshot(services=(make_service(),)))
-    assert "No pod is near" in text
+    assert "No related pods" in text
 
 
 def test_a_pod_that_the_endpoints_have_no_room_for_says_so() -> None:
@@ -76,7 +76,7 @@ def test_slices_of_others_that_name_the_service_are_told() -> None:
     )
     found = explain_service(ClusterIndex(Snapshot(services=(make_service(),), slices=(foreign,))), WEB, NOW)
     assert [reason.text for reason in found.reasons if reason.code == "OthersClaim"] == [
-        "slices managed by nobody name this service, too: consumers use them beside ours"
+        "slices managed by no controller also name this service: consumers use them in addition to ours"
     ]
 
 

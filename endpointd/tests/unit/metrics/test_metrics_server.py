@@ -45,7 +45,7 @@ def test_loopback_addresses_are_taken(text: str, address: BindAddress) -> None:
         ("127.0.0.1:http", "is not an address with a port"),
         ("127.0.0.1:65536", "is not an address with a port"),
         ("::1:8080", "write an IPv6 address in brackets"),
-        ("metrics.example:8080", "is not an IP address; of names only localhost is taken"),
+        ("metrics.example:8080", "is not an IP address; the only accepted name is localhost"),
     ],
 )
 @pytest.mark.parametrize("allow_remote", [False, True])
@@ -58,7 +58,7 @@ def test_what_is_no_address_is_refused_with_an_example(text: str, complaint: str
     "text", ["0.0.0.0:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", "[::]:8080", ":8080"]
 )
 def test_an_address_for_other_machines_has_to_be_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"can be reached from other machines.*--metrics-allow-remote"):
+    with pytest.raises(ValueError, match=r"is reachable from other machines.*--metrics-allow-remote"):
         parse_bind_address(text, allow_remote=False)
     assert parse_bind_address(text, allow_remote=True).port == 8080
 
@@ -126,7 +126,7 @@ def test_a_port_in_use_ends_the_program_with_2_and_one_line(tmp_path: Path) -> N
     assert done.stderr.splitlines() == [
         (
             f"endpointd: cannot serve metrics on {address}: Address already in use "
-            "(choose another --metrics-bind-address, or end what listens there)"
+            "(choose another --metrics-bind-address, or stop the program that listens there)"
         )
     ]
 
