@@ -53,12 +53,12 @@ _WRITES = (
     Metric("cpu_ms_per_write", "CPU a write", "ms", 2),
 )
 _FAN_OUT = (
-    Metric("cpu_us_per_delivery", "CPU an event delivered", "us", 1),
-    Metric("lag_ms", "from the last answer to the last delivery", "ms", 1),
+    Metric("cpu_us_per_delivery", "CPU per delivered event", "us", 1),
+    Metric("lag_ms", "from the last response to the last delivery", "ms", 1),
     Metric("resident_mib", "memory then", "MiB", 0),
 )
 _PODS = (
-    Metric("seconds", "created and given a status", "s", 2),
+    Metric("seconds", "created and updated with a status", "s", 2),
     Metric("cpu_seconds", "CPU of that", "s", 2),
     Metric("resident_mib", "memory after", "MiB", 0),
     Metric("kib_per_pod", "memory a pod", "KiB", 1),
