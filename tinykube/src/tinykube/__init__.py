@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tinykube.manifest_validation import check_manifests
     from tinykube.server.api_server import ApiServer
     from tinykube.server.certificates.authority import CertificateAuthority, KeyPair
+    from tinykube.server.http.faults import Fault, FaultRule, Faults
     from tinykube.server.registry.builtin import builtin_registry
     from tinykube.server.settings import ConnectionLimits, ServerSettings, SettingsError
     from tinykube.server.storage.model import StorageOpenError, StorageSettings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tinykube.testing.api_server import (
         DEFAULT_SETTINGS,
         FAST_PODS,
+        InCluster,
         LoopApiServer,
         ThreadApiServer,
         running_api_server,
@@ -33,6 +35,11 @@ __all__ = [
     "LoopApiServer",
     "DEFAULT_SETTINGS",
     "FAST_PODS",
+    "InCluster",
+    # Faults on purpose, as api_server.faults
+    "Faults",
+    "FaultRule",
+    "Fault",
     # Simulated nodes, workloads and pods, on any API server
     "SimulateSettings",
     "run_simulation",
@@ -63,6 +70,10 @@ _MODULES = {
     "LoopApiServer": "testing.api_server",
     "DEFAULT_SETTINGS": "testing.api_server",
     "FAST_PODS": "testing.api_server",
+    "InCluster": "testing.api_server",
+    "Faults": "server.http.faults",
+    "FaultRule": "server.http.faults",
+    "Fault": "server.http.faults",
     "SimulateSettings": "simulate.settings",
     "run_simulation": "simulate.simulation",
     "Simulation": "simulate.simulation",

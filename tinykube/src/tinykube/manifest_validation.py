@@ -15,6 +15,7 @@ from tinykube.server.errors import StatusError
 from tinykube.server.objects import StorageKey
 from tinykube.server.patch.service import TypedPatches
 from tinykube.server.registry.builtin import builtin_registry
+from tinykube.server.registry.definition import UserInfo
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.store import open_storage
 from tinykube.server.verbs.context import Backend, Caller, Target, copied, new_request
@@ -110,7 +111,7 @@ async def _refusal(backend: Backend, definition: Any, manifest: Manifest, defaul
                 port.pop("nodePort", None)
     namespace = (manifest.namespace or default_namespace) if definition.namespaced else ""
     target = Target(definition, namespace)
-    request = new_request(backend, Caller("tinykube"), dry_run=True)
+    request = new_request(backend, Caller(UserInfo("tinykube")), dry_run=True)
     options = WriteOptions(dry_run=("All",), field_validation="Strict")
     try:
         if namespace and backend.storage.head(StorageKey(NAMESPACES, "", namespace)) is None:
@@ -124,7 +125,7 @@ async def _refusal(backend: Backend, definition: Any, manifest: Manifest, defaul
 async def _create_namespace(backend: Backend, name: str) -> None:
     definition = next(one for one in backend.registry.all() if one.kind == "Namespace")
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    request = new_request(backend, Caller("tinykube"), dry_run=False)
+    request = new_request(backend, Caller(UserInfo("tinykube")), dry_run=False)
     await create(backend, Target(definition), request, WriteOptions(), body)
 
 

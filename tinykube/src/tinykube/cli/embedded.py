@@ -5,7 +5,7 @@ import contextlib
 import errno
 import gc
 import resource
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +131,17 @@ async def _few_collections() -> AsyncIterator[None]:
 
 
 async def serve_until_told(
-    settings: ServerSettings, kubeconfig: Path | None, *, program: str = "tinykube"
+    settings: ServerSettings,
+    kubeconfig: Path | None,
+    *,
+    program: str = "tinykube",
+    prepare: Callable[[ApiServer], None] = lambda server: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; print the URL and how to reach it."""
+    """Serve until SIGTERM or SIGINT; print the URL and how to reach it. ``prepare`` is called before that."""
     stop = asyncio.Event()
     with stop_on_signals(stop):
         async with embedded_server(settings, kubeconfig, program=program) as (server, written):
+            prepare(server)
             click.echo(f"serving the Kubernetes API at {server.url}")
             click.echo(f"  {how_to_reach(written)}")
             await stop.wait()

@@ -87,7 +87,7 @@ def settings_from(
         manifests: Sequence[Manifest] = read_manifests(values["filenames"])
     except ManifestError as error:
         raise click.UsageError(str(error)) from error
-    server = ServerSettings(port=values["port"], data_dir=values["data_dir"])
+    server = ServerSettings(port=values["port"], data_dir=values["data_dir"], namespace_defaults=True)
     check_settings(server)
     simulation = None
     if not values["no_simulate"]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tinykube.cli.fault_options import add_faults, fault_options
 from tinykube.cli.own_kubeconfig import default_kubeconfig
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,6 +63,12 @@ def serve_command(program: str) -> click.Command:
         help="Allow a --bind-address that other machines can reach. Anyone with the token has full access.",
     )
     @click.option(
+        "--namespace-defaults",
+        is_flag=True,
+        help="Keep the ServiceAccount default and the ConfigMap kube-root-ca.crt in every namespace, as `up` does.",
+    )
+    @fault_options
+    @click.option(
         "-v", "--v", "verbosity", type=int, default=0, metavar="N", help="Log verbosity; 4 logs everything."
     )
     def serve(
@@ -70,6 +77,10 @@ def serve_command(program: str) -> click.Command:
         allow_remote: bool,
         port: int,
         kubeconfig_out: Path | None,
+        namespace_defaults: bool,
+        faults: tuple[str, ...],
+        fault_rate: float,
+        fault_seed: int,
         verbosity: int,
     ) -> None:
         """Serve the Kubernetes API on this machine until SIGTERM or SIGINT.
@@ -83,13 +94,24 @@ def serve_command(program: str) -> click.Command:
         import_aiohttp()
         from aiokube.process import logs
         from tinykube.cli.embedded import check_settings, serve_until_told, starting
+        from tinykube.server.api_server import ApiServer
         from tinykube.server.settings import ServerSettings
 
         logs.configure(verbosity)
-        settings = ServerSettings(host=bind_address, port=port, allow_remote=allow_remote, data_dir=data_dir)
+        settings = ServerSettings(
+            host=bind_address,
+            port=port,
+            allow_remote=allow_remote,
+            data_dir=data_dir,
+            namespace_defaults=namespace_defaults,
+        )
         check_settings(settings)
+
+        def prepare(server: ApiServer) -> None:
+            add_faults(server.faults, faults, fault_rate, fault_seed)
+
         with starting():
-            asyncio.run(serve_until_told(settings, kubeconfig_out, program=program))
+            asyncio.run(serve_until_told(settings, kubeconfig_out, program=program, prepare=prepare))
 
     return serve
 

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Self
 
 from aiokube.clock import Clock, SystemClock
-from tinykube.server.bootstrap import bootstrap
+from tinykube.server.bootstrap import NAMESPACES, bootstrap
 from tinykube.server.certificates.files import (
     ServingCertificate,
     kept_certificate,
     make_certificate,
     write_private,
 )
+from tinykube.server.certificates.token_signer import TokenSigner, kept_key, looks_signed, new_key
 from tinykube.server.custom.customresourcedefinitions import custom_resource_definitions
 from tinykube.server.custom.kinds import CustomKinds
 from tinykube.server.custom.service import CustomPatches, CustomSchema, CustomSchemas
 from tinykube.server.http.codec import encode_yaml
-from tinykube.server.http.dispatch import Dispatcher
+from tinykube.server.http.dispatch import Dispatcher, PublishedDocument
+from tinykube.server.http.faults import Faults
 from tinykube.server.http.identity import Identity
 from tinykube.server.http.listener import Listener
 from tinykube.server.http.openapi import OpenApi
@@ -32,11 +34,17 @@ from tinykube.server.http.resources import Resources
 from tinykube.server.http.streams import Streams
 from tinykube.server.lifecycle.crd_controller import CrdController
 from tinykube.server.lifecycle.manager import Lifecycle
+from tinykube.server.lifecycle.namespace_defaults import NamespaceDefaults
 from tinykube.server.loopback_client import LoopbackClient
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import TypedPatches
-from tinykube.server.registry.definition import Registry, Strategy
+from tinykube.server.registry.definition import Registry, Strategy, UserInfo
 from tinykube.server.registry.openapi import TypeOpenApi
+from tinykube.server.registry.service_account_tokens import (
+    ServiceAccountTokens,
+    TokenError,
+    token_definitions,
+)
 from tinykube.server.schema.decoder import TypedDecoder
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.settings import ServerSettings, is_token
@@ -53,7 +61,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 """As Go calls them."""
 _TOKEN_FILE = "token"  # noqa: S105 - the name of the file
 _TOKEN_BYTES = 32
-_START = Caller("system:apiserver")
+_START = Caller(UserInfo("system:apiserver"))
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - taken only where it was allowed explicitly
 _SERVICE_NAMES = (
     "kubernetes",
@@ -90,8 +98,14 @@ class ApiServer:
             registry.add(review)
         self._custom = CustomKinds(registry)
         registry.add(custom_resource_definitions(self._custom))
+        self._tokens = ServiceAccountTokens(TokenSigner(self._signing_key), self._administrator)
+        accounts = registry.get("", "v1", "serviceaccounts")
+        for definition in () if accounts is None else token_definitions(self._tokens, accounts):
+            registry.add(definition)
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random(secrets.randbits(64))  # noqa: S311 - names and uids; secrets come from secrets
+        self.faults = Faults(lambda: 0 if self._backend is None else self._backend.storage.revision)
+        """Faults on purpose, for tests of clients; none unless a test adds them."""
         self._closing = AsyncExitStack()
         self._streams = Streams(self._clock)
         self._is_ready = False
@@ -99,6 +113,8 @@ class ApiServer:
         self._token = ""
         self._certificate: ServingCertificate | None = None
         self._backend: Backend | None = None
+        self._defaults: NamespaceDefaults | None = None
+        self._identity: Identity
         self._listener: Listener | None = None
 
     # ------------------------------------------------------------------------------------------- its life
@@ -130,6 +146,7 @@ class ApiServer:
         self._certificate = self._serving_certificate()
         self._token = self._known_token()
         backend = self._backend = self._composed(storage)
+        self._identity = Identity(self._token, settings.user, partial(self._service_account, backend))
         self._custom.attach(storage)
         self._note_stored(backend)
         await self._start_lifecycle(backend)
@@ -139,6 +156,9 @@ class ApiServer:
         self._closing.push_async_callback(self._stop_serving, listener)
         self._port = await listener.start(settings.host, settings.port)
         await bootstrap(backend, host=settings.host, port=self._port, service_ip=settings.service_ip)
+        if self._defaults is not None:
+            for namespace in NAMESPACES:  # there when the server is ready
+                await self._defaults.sync(namespace)
         self._is_ready = True
         _LOG.info("the API server is ready at %s", self.url)
 
@@ -153,6 +173,10 @@ class ApiServer:
         self._closing.callback(task.cancel)
         if not self._settings.lifecycle:
             return
+        if self._settings.namespace_defaults:
+            self._defaults = NamespaceDefaults(
+                backend.storage, self._clock, verbs.create, verbs.update, self._started().authority
+            )
         lifecycle = Lifecycle(
             backend.storage,
             self._registry,
@@ -160,6 +184,7 @@ class ApiServer:
             delete=verbs.delete,
             update=verbs.update,
             finish_graceful_deletions=self._settings.finish_graceful_deletions,
+            others=() if self._defaults is None else (self._defaults,),
         )
         task = group.create_task(lifecycle.run(), name="API server lifecycle")
         self._closing.callback(task.cancel)
@@ -183,9 +208,15 @@ class ApiServer:
     def _dispatcher(self, backend: Backend) -> Dispatcher:
         return Dispatcher(
             registry=self._registry,
-            resources=Resources(backend, TypedDecoder(), self._streams, self._pod_logs),
-            identity=Identity(self._token, self._settings.user),
+            resources=Resources(backend, TypedDecoder(), self._streams, self._pod_logs, self.faults),
+            identity=self._identity,
             openapi=OpenApi(self._registry, TypeOpenApi(partial(CustomSchemas, self._custom))),
+            documents={
+                "/.well-known/openid-configuration": PublishedDocument(
+                    "application/json", lambda: self._tokens.configuration(self.url)
+                ),
+                "/openid/v1/jwks": PublishedDocument("application/jwk-set+json", self._tokens.public_keys),
+            },
             version=_version(),
             rng=self._rng,
             is_ready=lambda: self._is_ready,
@@ -210,6 +241,24 @@ class ApiServer:
         if self._settings.data_dir is None:
             return make_certificate(hosts, self._clock)
         return kept_certificate(self._settings.data_dir, hosts, self._clock)
+
+    def _signing_key(self) -> bytes:
+        data_dir = self._settings.data_dir
+        return new_key() if data_dir is None else kept_key(data_dir)
+
+    def _administrator(self, token: str) -> UserInfo | None:
+        """Return the user of the server's own token."""
+        caller = self._identity.caller(f"Bearer {token}", "") if not looks_signed(token) else None
+        return None if caller is None else caller.user
+
+    def _service_account(self, backend: Backend, token: str) -> UserInfo | None:
+        """Return the service account that bears a token, None where the token is not valid."""
+        try:
+            identified = self._tokens.identify(backend.storage, self._clock.wall(), token)
+        except TokenError as error:
+            _LOG.debug("a token was refused: %s", error)
+            return None
+        return None if identified is None else identified.user
 
     def _known_token(self) -> str:
         settings = self._settings

@@ -4,13 +4,13 @@ import ipaddress
 
 from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
-from tinykube.server.registry.definition import Definition
+from tinykube.server.registry.definition import Definition, UserInfo
 from tinykube.server.verbs.context import Backend, Caller, Target, new_request
 from tinykube.server.verbs.options import WriteOptions
 from tinykube.server.verbs.write import create, update
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_SERVER = Caller("system:apiserver", "tinykube-apiserver", ("system:masters",))
+_SERVER = Caller(UserInfo("system:apiserver", groups=("system:masters",)), "tinykube-apiserver")
 _NAME = "kubernetes"
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
 _SKIP_MIRROR = {"endpointslice.kubernetes.io/skip-mirror": "true"}

@@ -2,15 +2,15 @@
 
 from tinykube.server.errors import conflict, not_found
 from tinykube.server.lifecycle.interfaces import Make, PropagationPolicy
-from tinykube.server.objects import StorageKey
-from tinykube.server.registry.definition import Subresource
+from tinykube.server.objects import JsonObject, StorageKey, metadata_of
+from tinykube.server.registry.definition import Subresource, UserInfo
 from tinykube.server.verbs.context import Backend, Caller, Target, new_request
 from tinykube.server.verbs.delete import delete
-from tinykube.server.verbs.options import DeleteOptions
+from tinykube.server.verbs.options import DeleteOptions, WriteOptions
 from tinykube.server.verbs.subresources import modify_subresource
-from tinykube.server.verbs.write import modify
+from tinykube.server.verbs.write import create, modify
 
-_LOOPS = Caller("system:kube-controller-manager", "tinykube-lifecycle", ("system:masters",))
+_LOOPS = Caller(UserInfo("system:kube-controller-manager", groups=("system:masters",)), "tinykube-lifecycle")
 
 
 class LoopbackClient:
@@ -18,6 +18,13 @@ class LoopbackClient:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+
+    async def create(self, key: StorageKey, body: JsonObject) -> None:
+        """Create an object with this key's name and namespace. Raises a StatusError."""
+        target = Target(self._target(key).definition, key.namespace)
+        metadata = {**metadata_of(body), "name": key.name, "namespace": key.namespace}
+        request = new_request(self._backend, _LOOPS, dry_run=False)
+        await create(self._backend, target, request, WriteOptions(), {**body, "metadata": metadata})
 
     async def delete(
         self,

@@ -47,6 +47,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much history is kept for those who watch and page."""
     lifecycle: bool = True
     """Whether the server does what a control plane does by itself: namespaces that go, owned objects, events that expire."""
+    namespace_defaults: bool = False
+    """Whether every namespace gets the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt``, as in a cluster. A
+    kube-apiserver alone does not create them. Needs ``lifecycle``."""
     finish_graceful_deletions: bool = False
     """Whether pods that are being deleted are removed after their grace period, though their node is there."""
     connections: ConnectionLimits = ConnectionLimits()

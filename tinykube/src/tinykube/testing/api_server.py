@@ -18,10 +18,10 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -30,6 +30,8 @@ from aiokube.client.credentials import Credential, StaticCredentials, bearer
 from aiokube.client.rest import Client
 from aiokube.clock import Clock, SystemClock
 from tinykube.server.api_server import ApiServer
+from tinykube.server.certificates.files import write_private
+from tinykube.server.http.faults import Faults
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Registry
 from tinykube.server.settings import ServerSettings
@@ -44,6 +46,15 @@ DEFAULT_SETTINGS = ServerSettings(shutdown_seconds=1.0)
 
 FAST_PODS = SimulateSettings(speed=100.0)
 """Three nodes, and pods that run a hundred times faster than real ones: ready in a tenth of a second."""
+
+
+class InCluster(NamedTuple):
+    """What a pod needs to reach its API server, for tests of in-cluster configuration. Removed with the server."""
+
+    folder: Path
+    """What is mounted at /var/run/secrets/kubernetes.io/serviceaccount: ``token``, ``ca.crt`` and ``namespace``."""
+    environ: dict[str, str]
+    """``KUBERNETES_SERVICE_HOST`` and ``KUBERNETES_SERVICE_PORT``."""
 
 
 class ApiServerAccess:
@@ -65,6 +76,11 @@ class ApiServerAccess:
         """The certificate (PEM) to trust."""
         return self._server.authority
 
+    @property
+    def faults(self) -> Faults:
+        """Faults on purpose: refused, slow, lost and stale answers, and watches that break; none at first."""
+        return self._server.faults
+
     def kubeconfig(self) -> str:
         """Return a kubeconfig for the server as text. It contains the token."""
         return self._server.kubeconfig()
@@ -76,6 +92,17 @@ class ApiServerAccess:
         if not path.exists():
             self._server.write_kubeconfig(path)
         return path
+
+    def _in_cluster(self, token: str, namespace: str) -> "InCluster":
+        """Write the files that a pod has, and return where they are."""
+        folder = Path(tempfile.mkdtemp(prefix="in-cluster-", dir=self._folder.path()))
+        (folder / "ca.crt").write_bytes(self.certificate_authority)
+        (folder / "namespace").write_text(namespace)
+        write_private(folder / "token", token.encode())
+        host, port = self.url.removeprefix("https://").rsplit(":", 1)
+        return InCluster(
+            folder, {"KUBERNETES_SERVICE_HOST": host.strip("[]"), "KUBERNETES_SERVICE_PORT": port}
+        )
 
     def client_config(self) -> ClusterConfig:
         """Return the configuration for :meth:`aiokube.client.rest.Client.from_config`."""
@@ -140,6 +167,24 @@ class LoopApiServer(ApiServerAccess):
         """Set the status of a pod as a kubelet would; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
         return await self.objects.run_pod(name, namespace, **status)
 
+    async def service_account_token(
+        self,
+        name: str = "default",
+        namespace: str = "default",
+        *,
+        audiences: Sequence[str] = (),
+        lifetime_seconds: int = 3600,
+    ) -> str:
+        """Return a new token of a service account; the account is created if it does not exist.
+
+        Without ``audiences`` it is for the API. Raises InvalidError for a lifetime below ten minutes.
+        """
+        return await self.objects.service_account_token(name, namespace, audiences, lifetime_seconds)
+
+    async def in_cluster(self, service_account: str = "default", namespace: str = "default") -> InCluster:
+        """Return the files and environment variables that a pod with this service account has."""
+        return self._in_cluster(await self.service_account_token(service_account, namespace), namespace)
+
     @asynccontextmanager
     async def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> AsyncIterator[None]:
         """Simulate nodes, workloads and pods inside the block; see :mod:`tinykube.simulate`."""
@@ -203,6 +248,28 @@ class ThreadApiServer(ApiServerAccess):
     def run_pod(self, name: str, namespace: str = "default", **status: Any) -> Json:
         """Set the status of a pod as a kubelet would; see :meth:`tinykube.testing.objects.Objects.run_pod`."""
         return self._wait(self._inner.run_pod(name, namespace, **status))
+
+    def service_account_token(
+        self,
+        name: str = "default",
+        namespace: str = "default",
+        *,
+        audiences: Sequence[str] = (),
+        lifetime_seconds: int = 3600,
+    ) -> str:
+        """Return a new token of a service account; the account is created if it does not exist.
+
+        Without ``audiences`` it is for the API. Raises InvalidError for a lifetime below ten minutes.
+        """
+        return self._wait(
+            self._inner.service_account_token(
+                name, namespace, audiences=audiences, lifetime_seconds=lifetime_seconds
+            )
+        )
+
+    def in_cluster(self, service_account: str = "default", namespace: str = "default") -> InCluster:
+        """Return the files and environment variables that a pod with this service account has."""
+        return self._wait(self._inner.in_cluster(service_account, namespace))
 
     @contextmanager
     def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> Iterator[None]:
@@ -346,6 +413,7 @@ __all__ = [
     "DEFAULT_SETTINGS",
     "FAST_PODS",
     "ApiServerAccess",
+    "InCluster",
     "LoopApiServer",
     "ThreadApiServer",
     "running_api_server",

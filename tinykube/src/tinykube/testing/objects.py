@@ -1,5 +1,6 @@
 """Objects on an API server under test, as plain documents: apply, read, wait, delete, and set the status of pods."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import msgspec
 
 from aiokube.client.api_resources import ApiResource, Discovery, object_path
-from aiokube.client.errors import NotFoundError
+from aiokube.client.errors import AlreadyExistsError, NotFoundError
 from aiokube.client.rest import Client
 from aiokube.clock import Clock, SystemClock
 
@@ -131,6 +132,17 @@ class Objects:
             "containerStatuses": containers,
         }
         return await self._patch(f"{path}/status", {"status": status})
+
+    async def service_account_token(
+        self, name: str, namespace: str, audiences: Sequence[str], lifetime_seconds: int
+    ) -> str:
+        """Return a new token of a service account; the account is created if it does not exist."""
+        collection = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        with contextlib.suppress(AlreadyExistsError):
+            await self._send("POST", collection, {"metadata": {"name": name}})
+        spec = {"audiences": list(audiences), "expirationSeconds": lifetime_seconds}
+        answer = await self._send("POST", f"{collection}/{name}/token", {"spec": spec})
+        return str(answer["status"]["token"])
 
     # ----------------------------------------------------------------------------------------------- inside
 

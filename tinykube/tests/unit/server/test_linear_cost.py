@@ -21,7 +21,7 @@ from tinykube.server.fields.validate import problems
 from tinykube.server.patch.json_patch import apply_json_patch
 from tinykube.server.patch.merge_patch import apply_merge_patch
 from tinykube.server.patch.strategic_merge import apply_strategic_merge
-from tinykube.server.registry.definition import Request
+from tinykube.server.registry.definition import Request, UserInfo
 from tinykube.server.schema import yaml_text
 from tinykube.server.schema.json_text import decode_json
 from tinykube.server.schema.loader import kind_type
@@ -108,7 +108,7 @@ def owners(size: int) -> Callable[[], object]:
         storage=None,  # type: ignore[arg-type] # nothing is looked up
         clock=SystemClock(),
         rng=random.Random(1),
-        user="",
+        user=UserInfo(""),
         user_agent="",
         dry_run=False,
     )

@@ -1,7 +1,11 @@
-"""The guide's test of a controller runs, as it stands there."""
+"""The guides' tests of a controller and of faults run as they stand there."""
 
 import pytest
 
+from docs.guide.examples.test_faults import (
+    test_a_refused_create_is_reported,
+    test_a_retry_after_a_lost_answer_creates_nothing_twice,
+)
 from docs.guide.examples.test_replica_labels import (
     apps,
     test_one_deployment_is_labelled_once,
@@ -12,6 +16,8 @@ from tinykube.pytest_plugin import api_server
 __all__ = [
     "api_server",
     "apps",
+    "test_a_refused_create_is_reported",
+    "test_a_retry_after_a_lost_answer_creates_nothing_twice",
     "test_one_deployment_is_labelled_once",
     "test_the_label_follows_the_deployment",
 ]

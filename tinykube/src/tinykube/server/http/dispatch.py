@@ -2,7 +2,8 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -18,14 +19,21 @@ from tinykube.server.http.request_info import RequestInfo, error_form
 from tinykube.server.http.resources import Resources, no_such_resource
 from tinykube.server.http.responses import refuse, respond, text
 from tinykube.server.objects import GroupResource, JsonObject
-from tinykube.server.registry.definition import Registry
+from tinykube.server.registry.definition import Registry, UserInfo
 from tinykube.server.verbs.context import Caller
 from tinykube.server.verbs.metadata import new_uid
 
 _LOG = logging.getLogger(__name__)
 
-_NOBODY = Caller("system:anonymous")
+_NOBODY = Caller(UserInfo("system:anonymous", groups=("system:unauthenticated",)))
 _CHECKS = frozenset({"healthz", "livez", "readyz"})
+
+
+class PublishedDocument(NamedTuple):
+    """A document at a path of its own, made when it is asked for."""
+
+    content_type: str
+    make: Callable[[], JsonObject]
 
 
 class Dispatcher:
@@ -38,6 +46,7 @@ class Dispatcher:
         resources: Resources,
         identity: Identity,
         openapi: OpenApi,
+        documents: Mapping[str, PublishedDocument],
         version: JsonObject,
         rng: random.Random,
         is_ready: Callable[[], bool],
@@ -48,6 +57,7 @@ class Dispatcher:
         self._identity = identity
         self._discovery = Discovery(registry)
         self._openapi = openapi
+        self._documents = documents
         self._version = encode_json(version)
         self._rng = rng
         self._is_ready = is_ready
@@ -127,6 +137,9 @@ class Dispatcher:
                 return self._discover(info, segments)
             case [""]:
                 return self._paths(info)
+        if (published := self._documents.get("/" + "/".join(segments))) is not None:
+            body, cache = encode_json(published.make()), "public, max-age=3600"
+            return respond(200, body, published.content_type, audit_id=info.audit_id, cache_control=cache)
         return text(404, "404 page not found\n", audit_id=info.audit_id)
 
     def _health(self, info: RequestInfo, check: str, names: list[str]) -> web.Response:
@@ -178,6 +191,7 @@ class Dispatcher:
     def _paths(self, info: RequestInfo) -> web.Response:
         info.form(NO_TRANSFORM)
         paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        paths += self._documents
         for group, versions in self._registry.versions().items():
             root = f"/apis/{group}" if group else "/api"
             paths += [root, *(f"{root}/{version}" for version in versions)]

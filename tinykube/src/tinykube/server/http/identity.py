@@ -1,8 +1,11 @@
-"""Who asks: the bearer of the token, or nobody."""
+"""Who asks: the bearer of the administrator's token, a service account, or nobody."""
 
 import hmac
+from collections.abc import Callable
 
+from tinykube.server.certificates.token_signer import looks_signed
 from tinykube.server.errors import StatusError
+from tinykube.server.registry.definition import UserInfo
 from tinykube.server.verbs.context import Caller
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
@@ -12,20 +15,28 @@ _GROUPS = ("system:masters", "system:authenticated")
 
 
 class Identity:
-    """Knows the one token there is. Comparing takes the same time wherever the texts differ."""
+    """Knows the administrator's token, and asks ``service_account`` about signed ones.
 
-    def __init__(self, token: str, user: str) -> None:
+    Comparing takes the same time wherever the texts differ.
+    """
+
+    def __init__(self, token: str, user: str, service_account: Callable[[str], UserInfo | None]) -> None:
         self._expected = f"Bearer {token}".encode()
-        self._user = user
+        self._user = UserInfo(user, groups=_GROUPS)
+        self._service_account = service_account
 
     def caller(self, authorization: str, user_agent: str) -> Caller | None:
         """Return the caller of a request, ``None`` for nobody."""
         given = authorization.encode("utf-8", "surrogateescape")
         if given[:7].lower() == b"bearer ":
             given = b"Bearer " + given[7:].strip()
-        if not hmac.compare_digest(given, self._expected):
-            return None
-        return Caller(self._user, user_agent, _GROUPS)
+        if hmac.compare_digest(given, self._expected):
+            return Caller(self._user, user_agent)
+        token = given[7:].decode("ascii", "replace")
+        if given.startswith(b"Bearer ") and looks_signed(token):
+            user = self._service_account(token)
+            return None if user is None else Caller(user, user_agent)
+        return None
 
 
 def is_open(path: str) -> bool:

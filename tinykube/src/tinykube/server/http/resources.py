@@ -18,6 +18,7 @@ from tinykube.server.http.codec import (
     encode_yaml,
     media_type,
 )
+from tinykube.server.http.faults import Faults, ReplaceWatch, faulty_answer
 from tinykube.server.http.frames import Framer
 from tinykube.server.http.lists import encode_page, typed_list
 from tinykube.server.http.negotiation import (
@@ -48,7 +49,7 @@ from tinykube.server.verbs.subresources import (
     read_subresource,
     write_subresource,
 )
-from tinykube.server.verbs.watch import open_watch
+from tinykube.server.verbs.watch import Watch, open_watch
 from tinykube.server.verbs.write import apply, create, patch, update
 
 _PATCH_TYPES: Mapping[str, PatchType] = {
@@ -69,9 +70,15 @@ class Resources:
     """Answers what is asked of resources. Raises StatusErrors; whoever calls turns them into answers."""
 
     def __init__(
-        self, backend: Backend, decoder: Decoder, streams: Streams, pod_logs: LogSource | None = None
+        self,
+        backend: Backend,
+        decoder: Decoder,
+        streams: Streams,
+        pod_logs: LogSource | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self._pod_logs = pod_logs
+        self._faults = faults or Faults()
         self._backend = backend
         self._decoder = decoder
         self._streams = streams
@@ -87,17 +94,32 @@ class Resources:
         if definition.deprecation:
             info.warnings.append(definition.deprecation)
         verb = self._verb(info, path, target)
+        if self._faults.rules and (fault := self._faults.choose(info, verb, target)) is not None:
+            perform = functools.partial(self._perform, info, target, verb)
+            return await faulty_answer(fault, info, self._backend, perform)
+        return await self._perform(info, target, verb, self._backend)
+
+    async def _perform(
+        self,
+        info: RequestInfo,
+        target: Target,
+        verb: Verb,
+        reads_from: Backend,
+        replace_watch: ReplaceWatch | None = None,
+    ) -> web.StreamResponse:
+        """Answer by the verb. Injected faults change where reads come from, and the watch."""
+        definition = target.definition
         if target.subresource is not None:
             return await self._answer_subresource(info, target, target.subresource, verb)
         match verb:
             case "get":
                 form = info.form(OF_AN_OBJECT)
-                stored = await get(self._backend, target, parameters.first(info.query, "resourceVersion"))
+                stored = await get(reads_from, target, parameters.first(info.query, "resourceVersion"))
                 return self._object(info, definition, answer(200, definition, stored), form)
             case "list":
-                return await self._list(info, target)
+                return await self._list(info, target, reads_from)
             case "watch":
-                return await self._watch(info, target)
+                return await self._watch(info, target, replace_watch)
             case "create":
                 return await self._create(info, target)
             case "update":
@@ -151,10 +173,10 @@ class Resources:
 
     # -------------------------------------------------------------------------------------------- reading
 
-    async def _list(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+    async def _list(self, info: RequestInfo, target: Target, reads_from: Backend) -> web.StreamResponse:
         form = info.form(OF_A_LIST)
         include = self._include_object(info, form)
-        page = await list_page(self._backend, target, parameters.list_options(info.query))
+        page = await list_page(reads_from, target, parameters.list_options(info.query))
         encode = functools.partial(
             encode_page,
             target.definition,
@@ -169,7 +191,9 @@ class Resources:
             body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
         return respond(200, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
 
-    async def _watch(self, info: RequestInfo, target: Target) -> web.StreamResponse:
+    async def _watch(
+        self, info: RequestInfo, target: Target, replace_watch: ReplaceWatch | None
+    ) -> web.StreamResponse:
         form = info.form(OF_A_WATCH)
         if form.is_yaml:
             raise StatusError(
@@ -183,6 +207,8 @@ class Resources:
             options = _for_one(options, target.name)
             target = Target(target.definition, target.namespace)
         opened = await open_watch(self._backend, target, options)
+        if replace_watch is not None and isinstance(opened, Watch):
+            opened = replace_watch(opened)
         framer = Framer(target.definition, form, self._backend.clock.wall, include_object=include)
         return await self._streams.serve(
             info.request,
@@ -230,7 +256,7 @@ class Resources:
         return decode_object(self._decoder, body, content_type, group, version, kind)
 
     async def _create(self, info: RequestInfo, target: Target) -> web.StreamResponse:
-        form = info.form(OF_AN_OBJECT)
+        form = info.form(OF_AN_OBJECT if target.definition.answers is None else NO_TRANSFORM)
         options = parameters.write_options(info.query, "CreateOptions")
         options.check()
         request = self._new_request(info, dry_run=options.is_dry_run)

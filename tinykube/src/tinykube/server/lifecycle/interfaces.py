@@ -16,6 +16,14 @@ Make = Callable[[JsonObject], JsonObject]
 race."""
 
 
+class Creator(Protocol):
+    """Creates one object as a POST to its collection does."""
+
+    async def __call__(self, key: StorageKey, body: JsonObject) -> None:
+        """Create the object with this key's name and namespace; durable when it returns. Raises StatusError."""
+        ...
+
+
 class Deleter(Protocol):
     """Deletes one object as a DELETE of its path does: finalizers hold it, grace periods run."""
 

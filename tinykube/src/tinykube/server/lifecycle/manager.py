@@ -49,6 +49,7 @@ class Lifecycle:
         delete: Deleter,
         update: Updater,
         finish_graceful_deletions: bool = False,
+        others: Sequence[Part] = (),
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -59,6 +60,7 @@ class Lifecycle:
             NamespaceCleaner(storage, registry, clock, delete, update),
             Expiry(storage, registry, clock, delete),
             GracefulDeletion(storage, clock, delete, finish_all=finish_graceful_deletions),
+            *others,
         )
 
     async def run(self) -> None:

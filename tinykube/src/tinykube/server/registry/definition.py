@@ -30,6 +30,26 @@ ALL_VERBS: tuple[Verb, ...] = (
 )
 
 
+class UserInfo(msgspec.Struct, frozen=True):
+    """An authenticated user, as reviews and admission describe one."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+    def to_document(self) -> JsonObject:
+        """Return the UserInfo of a review."""
+        document: JsonObject = {"username": self.name}
+        if self.uid:
+            document["uid"] = self.uid
+        if self.groups:
+            document["groups"] = list(self.groups)
+        if self.extra:
+            document["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return document
+
+
 MAX_WARNINGS = 100
 """How many ``Warning`` headers an answer has: a body may give cause for a million."""
 
@@ -44,7 +64,7 @@ class Request(msgspec.Struct, kw_only=True):
     storage: Storage
     clock: Clock
     rng: random.Random
-    user: str
+    user: UserInfo
     user_agent: str
     dry_run: bool
     body_bytes: int = 0
@@ -132,6 +152,8 @@ class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     """What it does; ``None`` for ``status``, which is the same for all kinds."""
     before: Callable[[JsonObject], JsonObject] | None = None
     """What a patch of it begins with, where that is not what a GET answers."""
+    answers_only: bool = False
+    """Whether a write is only answered: nothing is stored, and the handler checks the name in the body."""
     columns: "tuple[Column, ...]" = ()
     """Of its table, where a GET does not answer with the object itself; without any, there is no table of it."""
 
@@ -315,5 +337,6 @@ __all__ = [
     "Request",
     "Strategy",
     "Subresource",
+    "UserInfo",
     "View",
 ]

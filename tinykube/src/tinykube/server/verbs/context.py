@@ -8,7 +8,7 @@ from aiokube.clock import Clock
 from tinykube.server.errors import FieldError, invalid
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.patch.service import Patches
-from tinykube.server.registry.definition import Definition, Registry, Request, Subresource
+from tinykube.server.registry.definition import Definition, Registry, Request, Subresource, UserInfo
 from tinykube.server.schema.service import Schema
 from tinykube.server.storage.model import Storage, StoredObject
 
@@ -29,9 +29,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 class Caller(msgspec.Struct, frozen=True):
     """The client of a request, as authenticated."""
 
-    user: str
+    user: UserInfo
     user_agent: str = ""
-    groups: tuple[str, ...] = ()
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ from aiokube.api.times import format_time
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request, Strategy
 
-_GROUPS = ["system:masters", "system:authenticated"]
 _EVERYTHING = ["*"]
 
 
@@ -27,18 +26,24 @@ def _who_am_i(request: Request, obj: JsonObject) -> JsonObject:
     return {
         **obj,
         "metadata": {"creationTimestamp": format_time(request.clock.wall())},
-        "status": {"userInfo": {"username": request.user, "groups": list(_GROUPS)}},
+        "status": {"userInfo": request.user.to_document()},
     }
 
 
-def _review(group: str, kind: str, answers: Callable[[Request, JsonObject], JsonObject]) -> Definition:
+def _review(
+    group: str,
+    kind: str,
+    answers: Callable[[Request, JsonObject], JsonObject],
+    *,
+    namespaced: bool = False,
+) -> Definition:
     return Definition(
         group=group,
         version="v1",
         plural=f"{kind.lower()}s",
         kind=kind,
         singular=kind.lower(),
-        namespaced=False,
+        namespaced=namespaced,
         strategy=Strategy(),
         verbs=("create",),
         answers=answers,
@@ -47,6 +52,7 @@ def _review(group: str, kind: str, answers: Callable[[Request, JsonObject], Json
 
 REVIEWS: tuple[Definition, ...] = (
     _review("authentication.k8s.io", "SelfSubjectReview", _who_am_i),
+    _review("authorization.k8s.io", "LocalSubjectAccessReview", _allowed, namespaced=True),
     _review("authorization.k8s.io", "SelfSubjectAccessReview", _allowed),
     _review("authorization.k8s.io", "SelfSubjectRulesReview", _rules),
     _review("authorization.k8s.io", "SubjectAccessReview", _allowed),

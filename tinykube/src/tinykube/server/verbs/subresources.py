@@ -173,6 +173,8 @@ async def _write(
     stored, handler = current.stored, current.handler
     old, obj = stored.decode(), stored.decode()
     told = handler.write(request, obj, body)
+    if subresource.answers_only:
+        return told
     if subresource.name == _EVICTION:
         given = body.get("deleteOptions")
         wanted = DeleteOptions.from_document(given if isinstance(given, dict) else {})
@@ -209,7 +211,8 @@ def _check_body(
     check_type(backend.registry, kind.kind, api_version, body)
     metadata = ensure_metadata(body)
     check_namespace(metadata, target.namespace)
-    check_name(metadata, target.name)
+    if not subresource.answers_only:
+        check_name(metadata, target.name)
     conform(backend.schema, request, options, kind, body)
 
 

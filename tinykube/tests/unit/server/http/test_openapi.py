@@ -13,7 +13,7 @@ from tinykube.server.http.query import parse_query
 from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.builtin import builtin_registry
-from tinykube.server.registry.definition import Registry
+from tinykube.server.registry.definition import Registry, UserInfo
 from tinykube.server.registry.openapi import TypeOpenApi
 from tinykube.server.verbs.context import Caller
 
@@ -42,7 +42,7 @@ def ask(openapi: OpenApi, path: str, **headers: str) -> web.Response:
         method="GET",
         path=path,
         query=parse_query(""),
-        caller=Caller(user="a", user_agent="b"),
+        caller=Caller(user=UserInfo("a"), user_agent="b"),
         audit_id="c",
         warnings=[],
     )

@@ -12,7 +12,7 @@ from tinykube.server.loopback_client import LoopbackClient
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 from tinykube.server.patch.service import TypedPatches
 from tinykube.server.registry.builtin import builtin_registry
-from tinykube.server.registry.definition import Definition
+from tinykube.server.registry.definition import Definition, UserInfo
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.model import StorageSettings
 from tinykube.server.storage.store import open_storage
@@ -21,7 +21,7 @@ from tinykube.server.verbs.delete import delete
 from tinykube.server.verbs.options import DeleteOptions, WriteOptions
 from tinykube.server.verbs.write import create, modify
 
-_TESTER = Caller("tester")
+_TESTER = Caller(UserInfo("tester"))
 
 
 class World:

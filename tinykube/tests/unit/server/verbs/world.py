@@ -11,7 +11,7 @@ from tinykube.server.errors import StatusError
 from tinykube.server.objects import JsonObject
 from tinykube.server.patch.service import PatchType, TypedPatches
 from tinykube.server.registry.builtin import builtin_registry
-from tinykube.server.registry.definition import Definition, Registry, Request
+from tinykube.server.registry.definition import Definition, Registry, Request, UserInfo
 from tinykube.server.schema.service import TypeSchema
 from tinykube.server.storage.model import StorageSettings
 from tinykube.server.storage.store import open_storage
@@ -22,7 +22,7 @@ from tinykube.server.verbs.read import Page, get, list_page
 from tinykube.server.verbs.watch import Failure, Watch, open_watch
 from tinykube.server.verbs.write import create, patch, update
 
-CALLER = Caller("tester", "tests/1.0")
+CALLER = Caller(UserInfo("tester"), "tests/1.0")
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> JsonObject:

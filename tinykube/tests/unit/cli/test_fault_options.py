@@ -1,0 +1,38 @@
+"""``--fault NAME,KEY=VALUE,...``: what is read, and what is refused in one line."""
+
+import click
+import pytest
+
+from tinykube import Fault, Faults
+from tinykube.cli.fault_options import add_faults, parse_fault
+
+
+def test_a_fault_is_read_with_its_numbers_and_its_scope() -> None:
+    fault, scope = parse_fault("refuse,code=429,retry-after=2,verb=list,resource=pods,times=3")
+    assert fault == Fault(name="refuse", code=429, retry_after_seconds=2)
+    assert scope == {"verb": "list", "resource": "pods", "times": 3}
+
+
+def test_a_delay_without_seconds_is_one_second() -> None:
+    assert parse_fault("delay")[0].seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("explode", "'explode' is no fault"),
+        ("delay,second=1", "'second' is no key"),
+        ("delay,seconds=soon", "seconds is 'soon', and has to be a number"),
+        ("refuse,code=200", "code is one of"),
+        ("delay,verb=peek", "unknown verb 'peek'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text: str, message: str) -> None:
+    with pytest.raises(click.UsageError, match=message):
+        add_faults(Faults(), [text], 0.0, 0)
+
+
+def test_a_rate_adds_random_faults() -> None:
+    faults = Faults()
+    add_faults(faults, [], 0.5, 3)
+    assert len(faults.rules) == 1
