@@ -431,3 +431,28 @@ async def test_a_condition_of_others_that_our_own_write_brings_along_is_not_over
         world.api.edit_status(PODS, "alone", {"conditions": [{"type": "example.com/gate", "status": "True"}]})
         await asyncio.sleep(10)
         assert is_ready(world.pod("alone")), "the watch has told of nothing, but the answer to a write has"
+
+
+@in_virtual_time
+async def test_a_deployment_takes_over_an_orphaned_replica_set_and_replaces_its_pods() -> None:
+    async with simulated(QUICK) as world:
+        orphan = workload("ReplicaSet", replicas=1)
+        orphan["metadata"] = {"name": "old", "labels": {"app": "web"}}
+        world.api.make(orphan)
+        await asyncio.sleep(10)
+        world.api.make(workload("Deployment", replicas=1, template=slow_template("main:2")))
+        await asyncio.sleep(30)
+        old = next(each for each in world.api.documents("replicasets") if each["metadata"]["name"] == "old")
+        assert old["metadata"]["ownerReferences"][0]["kind"] == "Deployment"
+        assert old["spec"]["replicas"] == 0
+        assert [pod["spec"]["containers"][0]["image"] for pod in world.alive()] == ["main:2"]
+
+
+@in_virtual_time
+async def test_an_image_that_does_not_exist_is_waited_for() -> None:
+    async with simulated(QUICK) as world:
+        world.api.make(lone_pod("web", containers=[container(image="web:nonexistent")]))
+        await asyncio.sleep(60)
+        status = world.pod("web")["status"]
+        assert status["phase"] == "Pending"
+        assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ImagePullBackOff"

@@ -20,10 +20,14 @@ _FORGIVEN_AFTER_SECONDS = 600.0
 _LOOP_SECONDS = 1.0
 
 
+_MISSING_TAGS = frozenset({"404", "does-not-exist", "nonexistent"})
+
+
 class StartPlan(msgspec.Struct, frozen=True):
     """The randomly drawn course of one start of a container."""
 
     pull_seconds: float = 0.0
+    """Infinite: the image cannot be pulled."""
     startup_seconds: float = 0.0
     """How long after the start it begins to answer."""
     crash_after_seconds: float | None = None
@@ -81,12 +85,17 @@ def crossing(first: float, period_seconds: float, changed: float, threshold: int
     return first + (asked + max(threshold, 1) - 1) * period_seconds
 
 
+def has_no_image(image: str) -> bool:
+    """Return whether an image cannot be pulled: its tag says that it does not exist (``nonexistent``, ``404``)."""
+    return image.rpartition(":")[2] in _MISSING_TAGS
+
+
 def begin(run: ContainerRun, now: float, start_plan: StartPlan) -> ContainerRun:
     """Return a container that is being created: its image is pulled first."""
     return msgspec.structs.replace(
         run,
         phase="waiting",
-        reason="ContainerCreating",
+        reason="ImagePullBackOff" if math.isinf(start_plan.pull_seconds) else "ContainerCreating",
         since=now,
         until=now + start_plan.pull_seconds,
         start_plan=start_plan,

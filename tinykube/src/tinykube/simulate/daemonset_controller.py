@@ -56,6 +56,7 @@ class DaemonSetController:
                 item.spec.template,
                 limit=item.spec.revision_history_limit,
                 in_use={(pod.metadata.labels or {}).get(REVISION_LABEL, "") for pod in pods},
+                label=REVISION_LABEL,
             )
         except ForbiddenError as error:
             if is_namespace_terminating(error):

@@ -1,7 +1,10 @@
 """Rolls Deployments out, one step at a time."""
 
+from collections.abc import Mapping
+
 from aiokube.api.apps import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from aiokube.api.meta import ObjectKey, key_of
+from aiokube.api.selectors import selector_of
 from aiokube.client.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -30,7 +33,7 @@ from tinykube.simulate.pods import (
     is_terminating,
 )
 from tinykube.simulate.simulation_state import SimulationState
-from tinykube.simulate.workloads import write_status
+from tinykube.simulate.workloads import owner_reference, write_status
 
 NAME = "simulate-deployments"
 _NO_DEADLINE_SECONDS = 2**31 - 1
@@ -44,6 +47,7 @@ class DeploymentController:
         self._queue = queue
         self._collisions: dict[str, int] = {}  # by uid
         self._sets: dict[str, dict[ObjectKey, None]] = {}  # by the uid of the Deployment
+        self._orphans: dict[ObjectKey, None] = {}  # ReplicaSets without an owner
         state.deployments.store.subscribe(self._on_deployment)
         state.replica_sets.store.subscribe(self._on_set)
         state.pods.store.subscribe(self._on_pod)
@@ -55,6 +59,16 @@ class DeploymentController:
             self._collisions.pop(old.metadata.uid, None)
 
     def _on_set(self, old: ReplicaSet | None, new: ReplicaSet | None) -> None:
+        if old is not None:
+            self._orphans.pop(key_of(old), None)
+        if (
+            new is not None
+            and controller_of(new.metadata) is None
+            and new.metadata.deletion_timestamp is None
+        ):
+            self._orphans[key_of(new)] = None
+            for deployment in self._state.deployments.store.in_namespace(new.metadata.namespace):
+                self._queue.add(key_of(deployment))
         for item in (old, new):
             owner = controller_of(item.metadata) if item is not None else None
             if item is None or owner is None or owner.kind != "Deployment":
@@ -86,6 +100,8 @@ class DeploymentController:
         if deployment is None or deployment.spec.selector is None:
             return None
         store = state.replica_sets.store
+        if deployment.metadata.deletion_timestamp is None:
+            await self._adopt(deployment)
         owned = [item for each in self._sets.get(deployment.metadata.uid, ()) if (item := store.get(each))]
         deadline = float(deployment.spec.progress_deadline_seconds)
         if deadline < _NO_DEADLINE_SECONDS:
@@ -101,6 +117,17 @@ class DeploymentController:
         if plan.look_again_seconds is None:
             return None
         return RequeueAfter(plan.look_again_seconds + 1.0)  # times of day are whole seconds
+
+    async def _adopt(self, deployment: Deployment) -> None:
+        """Take over the ReplicaSets without an owner that the selector matches, as `kubectl delete --cascade=orphan` leaves."""
+        store = self._state.replica_sets.store
+        fits = selector_of(deployment.spec.selector).matches
+        owners = {"ownerReferences": [owner_reference(DEPLOYMENTS, deployment.metadata)]}
+        for key in [each for each in self._orphans if each.namespace == deployment.metadata.namespace]:
+            item = store.get(key)
+            if item is None or not fits(item.metadata.labels or {}):
+                continue
+            await self._change(SetChange(item), metadata=owners)
 
     def _counted(self, item: ReplicaSet) -> Counted:
         state = self._state
@@ -158,8 +185,10 @@ class DeploymentController:
         else:
             state.replica_sets.store.record_write(item)
 
-    async def _change(self, change: SetChange) -> None:
+    async def _change(self, change: SetChange, metadata: Mapping[str, object] | None = None) -> None:
         body: dict[str, object] = {}
+        if metadata:
+            body["metadata"] = metadata
         if change.annotations:
             body["metadata"] = {"annotations": change.annotations}
         if change.replicas is not None:

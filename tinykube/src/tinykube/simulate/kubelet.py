@@ -13,7 +13,7 @@ from aiokube.runtime.errors import ReconcileError
 from aiokube.work_queue import WorkQueue
 from tinykube.simulate.addresses import Addresses, AddressesExhaustedError
 from tinykube.simulate.annotations import annotation_overrides
-from tinykube.simulate.container_lifecycle import StartPlan
+from tinykube.simulate.container_lifecycle import StartPlan, has_no_image
 from tinykube.simulate.nodes import SimulatedNode
 from tinykube.simulate.pod_events import killing_events, pod_events
 from tinykube.simulate.pod_lifecycle import PodRun, new_run, step
@@ -173,7 +173,7 @@ class Kubelet:
         if image not in self._pulled:
             self._pulled[image] = now + seeded_random.around(settings.image_pull_seconds, "pull", *image)
         return StartPlan(
-            pull_seconds=max(self._pulled[image] - now, 0.0),
+            pull_seconds=math.inf if has_no_image(container.image) else max(self._pulled[image] - now, 0.0),
             startup_seconds=0.0
             if is_init
             else seeded_random.around(settings.startup_seconds, "startup", *of),

@@ -10,6 +10,7 @@ from aiokube.api.meta import ObjectMeta
 from tinykube.simulate.seeded_random import template_hash
 
 HASH_LABEL = "controller.kubernetes.io/hash"
+"""Of the revisions of StatefulSets; those of DaemonSets have the label of their pods."""
 _MAX_NAME = 223
 
 
@@ -33,15 +34,19 @@ def plan_revisions(
     limit: int,
     in_use: Container[str],
     collisions: int = 0,
+    label: str = HASH_LABEL,
 ) -> RevisionPlan:
-    """Return how the history of an owner's template goes on; ``in_use`` holds names and hashes that pods carry."""
+    """Return how the history of an owner's template goes on; ``in_use`` holds names and hashes that pods carry.
+
+    ``label`` is where a revision carries its hash.
+    """
     ordered = sorted(revisions, key=lambda each: (each.revision, each.metadata.name))
     newest = ordered[-1].revision if ordered else 0
     found = next((each for each in reversed(ordered) if template_of(each) == template), None)
     if found is not None:
-        hashed = hash_of(found)
+        hashed = hash_of(found, label)
         renumber = (found, newest + 1) if found.revision < newest else None
-        spare = [each for each in ordered if each is not found and not _is_used(each, in_use)]
+        spare = [each for each in ordered if each is not found and not _is_used(each, in_use, label)]
         excess = len(spare) - limit
         return RevisionPlan(
             found.metadata.name,
@@ -51,7 +56,7 @@ def plan_revisions(
         )
     hashed = template_hash(template, collisions)
     name = f"{owner.name[: _MAX_NAME - len(hashed)]}-{hashed}"
-    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH_LABEL: hashed}
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), label: hashed}
     document = {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -62,7 +67,7 @@ def plan_revisions(
             "ownerReferences": [reference],
         },
         "revision": newest + 1,
-        "data": {"spec": {"template": {"$patch": "replace", **template}}},
+        "data": {"spec": {"template": _sorted({"$patch": "replace", **template})}},
     }
     return RevisionPlan(name, hashed, create=document)
 
@@ -73,10 +78,17 @@ def template_of(revision: ControllerRevision) -> Template:
     return {key: value for key, value in (spec.get("template") or {}).items() if key != "$patch"}
 
 
-def hash_of(revision: ControllerRevision) -> str:
+def hash_of(revision: ControllerRevision, label: str = HASH_LABEL) -> str:
     """Return the hash that a revision is labelled with."""
-    return (revision.metadata.labels or {}).get(HASH_LABEL, "")
+    return (revision.metadata.labels or {}).get(label, "")
 
 
-def _is_used(revision: ControllerRevision, in_use: Container[str]) -> bool:
-    return revision.metadata.name in in_use or hash_of(revision) in in_use
+def _is_used(revision: ControllerRevision, in_use: Container[str], label: str) -> bool:
+    return revision.metadata.name in in_use or hash_of(revision, label) in in_use
+
+
+def _sorted(value: Any) -> Any:
+    """Return JSON with sorted keys, at all levels: clients compare revisions by their bytes."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -8,7 +8,7 @@ from aiokube.client.errors import AlreadyExistsError, NotFoundError
 from aiokube.runtime.errors import ReconcileError
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.pods import controller_of
-from tinykube.simulate.revision_plan import RevisionPlan, plan_revisions
+from tinykube.simulate.revision_plan import HASH_LABEL, RevisionPlan, plan_revisions
 from tinykube.simulate.simulation_state import SimulationState
 
 
@@ -36,6 +36,7 @@ class Revisions:
         *,
         limit: int,
         in_use: Container[str],
+        label: str = HASH_LABEL,
     ) -> RevisionPlan:
         """Note the present template, and return the plan that was carried out, with its name and hash.
 
@@ -51,6 +52,7 @@ class Revisions:
             limit=limit,
             in_use=in_use,
             collisions=self._collisions.get(owner.uid, 0),
+            label=label,
         )
         if plan.create is not None:
             try:

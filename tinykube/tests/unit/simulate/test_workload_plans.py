@@ -278,3 +278,17 @@ def test_the_oldest_revisions_that_no_pod_has_are_forgotten() -> None:
     used = there[0].metadata.name
     plan = plan_revisions(OWNER, {}, {"spec": {"image": "5"}}, there, limit=2, in_use={used})
     assert [each.revision for each in plan.deletes] == [2]
+
+
+def test_a_revision_of_a_daemon_set_carries_the_label_of_its_pods_and_sorted_keys() -> None:
+    label = "controller-revision-hash"
+    template = {"spec": {"b": 1, "a": [{"d": 1, "c": 2}]}, "metadata": {}}
+    plan = plan_revisions(OWNER, {}, template, [], limit=9, in_use=(), label=label)
+    assert plan.create is not None
+    assert plan.create["metadata"]["labels"][label] == plan.hash
+    text = msgspec.json.encode(plan.create["data"]).decode()
+    assert (
+        text == '{"spec":{"template":{"$patch":"replace","metadata":{},"spec":{"a":[{"c":2,"d":1}],"b":1}}}}'
+    )
+    there = [msgspec.convert(plan.create, ControllerRevision)]
+    assert plan_revisions(OWNER, {}, template, there, limit=9, in_use=(), label=label).hash == plan.hash

@@ -180,9 +180,12 @@ class CustomSchemas(Schemas):
     def _type_members(self, metadata: str) -> dict[str, Any]:
         reference = self._refer_to(ObjectRef("meta_v1", metadata))
         return {
-            "apiVersion": {"type": "string", "description": "The version of the schema of this object."},
+            "apiVersion": {
+                "type": "string",
+                "description": "APIVersion defines the version of the schema of this object.",
+            },
             "kind": {"type": "string", "description": "What this object is: the kind of the REST resource."},
-            "metadata": {"allOf": [reference], "description": "Standard metadata of an object."},
+            "metadata": {"allOf": [reference], "description": "Standard object's metadata."},
         }
 
 

@@ -1,6 +1,7 @@
 """JSON as a server reads it: what is wrong is told in the words of Go's decoder, and a key given twice is seen."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,10 @@ from tinykube.server.schema.go_json import syntax_error
 
 MAX_PROBLEMS = 100
 """How many duplicates are told; a body could hold a million."""
+
+
+_ORDERED_BYTES = 16 * 1024
+"""Of larger bodies the duplicates come before the unknown fields: telling their order would take memory."""
 
 
 class SyntaxProblemError(ValueError):
@@ -49,7 +54,8 @@ def _duplicates(body: bytes) -> tuple[str, ...]:
         if not found:
             return ()
         problems: list[str] = []
-        _walk(json.loads(body, object_pairs_hook=_Pairs), "", problems)
+        seen: list[str] | None = [] if len(body) <= _ORDERED_BYTES else None
+        _walk(json.loads(body, object_pairs_hook=_Pairs), "", problems, seen)
     except (ValueError, RecursionError):
         return ()  # the value has been read all the same: only this telling has found its limits
     return tuple(problems)
@@ -64,10 +70,45 @@ class _Pairs:
         self.pairs = pairs
 
 
-def _walk(value: Any, path: str, problems: list[str]) -> None:
+def in_document_order(problems: Sequence[str]) -> Sequence[str]:
+    """Return duplicate and unknown fields in the order in which a reader of the document meets them.
+
+    The duplicates know what precedes them, unless the body was large; then they come first.
+    """
+    order = next((one.order for one in problems if isinstance(one, DuplicateField)), None)
+    if order is None:
+        return problems
+    places = {path: place for place, path in reversed(list(enumerate(order)))}
+
+    def place(problem: str) -> int:
+        if isinstance(problem, DuplicateField):
+            return problem.place
+        return places.get(problem.removeprefix('unknown field "').removesuffix('"'), len(places))
+
+    return sorted(problems, key=place)
+
+
+class DuplicateField(str):
+    """The text of a problem, and where in the document it is."""
+
+    __slots__ = ("order", "place")
+
+    order: list[str] | None
+    """All members of the document, in order."""
+    place: int
+    """The position there of the second one."""
+
+
+def _duplicate(member: str, order: list[str] | None) -> DuplicateField:
+    problem = DuplicateField(f'duplicate field "{member}"')
+    problem.order, problem.place = order, len(order or ())
+    return problem
+
+
+def _walk(value: Any, path: str, problems: list[str], order: list[str] | None) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):
-            _walk(item, f"{path}[{index}]", problems)
+            _walk(item, f"{path}[{index}]", problems, order)
     elif isinstance(value, _Pairs):
         seen: set[str] = set()
         told: set[str] = set()
@@ -75,6 +116,8 @@ def _walk(value: Any, path: str, problems: list[str]) -> None:
             member = f"{path}.{name}" if path else name
             if name in seen and name not in told and len(problems) < MAX_PROBLEMS:
                 told.add(name)
-                problems.append(f'duplicate field "{member}"')
+                problems.append(_duplicate(member, order))
             seen.add(name)
-            _walk(item, member, problems)
+            if order is not None:
+                order.append(member)
+            _walk(item, member, problems, order)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tinykube.server.errors import StatusError, bad_request
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.definition import Definition, Request
+from tinykube.server.schema.json_text import in_document_order
 from tinykube.server.schema.service import Schema
 from tinykube.server.verbs.options import WriteOptions
 
@@ -39,6 +40,7 @@ def report(request: Request, options: WriteOptions, version: str, kind: str, pro
     """Tell the client of unknown and duplicate fields the way it has asked for."""
     if not problems or options.field_validation == "Ignore":
         return
+    problems = in_document_order(problems)
     if options.field_validation == "Strict":
         raise strict_error(version, kind, problems)
     for problem in problems:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tinykube.server.errors import StatusError
 from tinykube.server.schema.decoder import TypedDecoder
 from tinykube.server.schema.go_json import syntax_error
-from tinykube.server.schema.json_text import SyntaxProblemError, decode_json
+from tinykube.server.schema.json_text import SyntaxProblemError, decode_json, in_document_order
 from tinykube.server.schema.yaml_text import YamlProblemError, decode_yaml
 
 
@@ -189,3 +189,17 @@ def test_yaml_that_is_nested_without_end_is_refused_before_it_is_composed() -> N
         with pytest.raises(YamlProblemError):
             decode_yaml(text)
     assert decode_yaml(b"[" * 200 + b"]" * 200)[1] == ()
+
+
+def test_duplicate_and_unknown_fields_are_told_in_the_order_of_the_document() -> None:
+    body = b'{"spec": {"odd": 1, "replicas": 2, "replicas": 3, "late": 4, "odd2": [{"x": 1, "x": 2}]}}'
+    _, duplicates = decode_json(body)
+    unknown = ('unknown field "spec.odd"', 'unknown field "spec.late"', 'unknown field "spec.odd2"')
+    assert list(in_document_order((*duplicates, *unknown))) == [
+        'unknown field "spec.odd"',
+        'duplicate field "spec.replicas"',
+        'unknown field "spec.late"',
+        'unknown field "spec.odd2"',
+        'duplicate field "spec.odd2[0].x"',
+    ]
+    assert in_document_order(unknown) is unknown
