@@ -174,7 +174,18 @@ def test_a_run_that_measured_one_side_alone_is_no_part_of_the_ratio() -> None:
 def test_the_table_says_who_missed_what() -> None:
     text = render((measurement(THEIRS, 100.0), measurement(OURS, 2.1)))
     (line,) = (line for line in text.splitlines() if "CPU per change" in line)
-    assert line.split() == ["CPU", "per", "change", "(ms)", "100.00", "2.10", "0.021x", "<=", "0.02x", "MISSED"]
+    assert line.split() == [
+        "CPU",
+        "per",
+        "change",
+        "(ms)",
+        "100.00",
+        "2.10",
+        "0.021x",
+        "<=",
+        "0.02x",
+        "MISSED",
+    ]
     assert "flip 1x5000" in text
 
 

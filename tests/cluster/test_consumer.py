@@ -1,6 +1,6 @@
 """What a consumer says is what the API server's history held, at every moment, whoever writes the slices.
 
-A life of services and pods is led on a real control plane, slices are meddled with, and the consumers' connections are
+A life of services and pods is led on a real control plane, slices are edited with, and the consumers' connections are
 cut again and again. A plain watch beside them records the history. Whatever a consumer said is then compared with what
 the rules make of the slices as they were at that resource version.
 """

@@ -32,7 +32,7 @@ async def test_after_kill_9_in_the_middle_of_churn_only_what_is_wrong_is_written
     endpointd_command: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = WorkloadOptions(prefix=f"crash{seed}", meddling=False, freezing=False)
+    options = WorkloadOptions(prefix=f"crash{seed}", external_edits=False, freezing=False)
     life = [operation for batch in generate(seed, OPERATIONS, options) for operation in batch.operations]
     reference = Side("upstream", control_plane, upstream(), options.namespace_names)
     candidate = Side(
@@ -65,7 +65,7 @@ async def test_after_kill_9_in_the_middle_of_churn_only_what_is_wrong_is_written
         # Upstream is made sure of: what it overlooks (0.3, S-4, S-31.4) is no difference.
         reference.stop()
         reference.start()
-        await reference.poke()
+        await reference.touch_services()
         await come_to_rest(sides, 2.5, CLOCK)
         right, found = normalise(await reference.snapshot()), normalise(after)
         assert not different_keys(right, found), readable_difference(right, found, ("upstream", "endpointd"))

@@ -195,9 +195,9 @@ async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluou
         await shop.published()
         gets = {("get", "", "endpoints"), ("get", "discovery.k8s.io", "endpointslices")}
         async with shop.churning(), asyncio.TaskGroup() as group:
-            meddling = group.create_task(meddle(shop), name="meddling")
+            editing = group.create_task(edit_slices(shop), name="external edits")
             await until(lambda: gets <= used(audit.of(USER)), within=60, what="reading after a conflict")
-            meddling.cancel()
+            editing.cancel()
         # Events: a pod on a node that there is not; and repeated ones.
         for number in range(2):
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"lost-{number}", **labels()}}
@@ -235,13 +235,13 @@ async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluou
     assert "is forbidden: User" not in first.log() + second.log()
 
 
-async def meddle(shop: Shop) -> None:
+async def edit_slices(shop: Shop) -> None:
     """Write all the time to what is written to, so that somebody meets a version that is not the newest."""
     slices = await shop.client.list_page(
         ENDPOINT_SLICES, namespace=shop.namespace, label_selector=f"{SERVICE_NAME_LABEL}=web"
     )
     for number in itertools.count():
-        body = json.dumps({"metadata": {"annotations": {"meddled": str(number)}}}).encode()
+        body = json.dumps({"metadata": {"annotations": {"edited": str(number)}}}).encode()
         await shop.client.patch(ENDPOINTS, ObjectKey(shop.namespace, "web"), body, patch_type=MERGE_PATCH)
         for endpoint_slice in slices.items:
             await shop.client.patch(ENDPOINT_SLICES, key_of(endpoint_slice), body, patch_type=MERGE_PATCH)

@@ -333,7 +333,7 @@ async def third_act(stage: Stage) -> None:
     """A node that is ready and in no zone: nobody's hints can be worked out any more (S-93.1)."""
     await stage.node("ev-stray", None, ready=True)
     await asyncio.sleep(SETTLING_SECONDS)
-    await stage.side.poke()  # upstream does not look at those again that it has refused
+    await stage.side.touch_services()  # upstream does not look at those again that it has refused
 
 
 async def test_the_same_is_told_for_each_cause(

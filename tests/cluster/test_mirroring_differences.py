@@ -91,9 +91,9 @@ DIFFERENCES = (
         "annotation",
         "M-4: what raises no generation is not noticed",
         before=[subset("10.0.0.1")],
-        to_slice={"metadata": {"annotations": {"example.com/meddled": "yes"}}},
+        to_slice={"metadata": {"annotations": {"example.com/edited": "yes"}}},
         look=lambda slices: [endpoint_slice.metadata.annotations for endpoint_slice in slices],
-        upstream=[{"example.com/meddled": "yes"}],
+        upstream=[{"example.com/edited": "yes"}],
         endpointd=[None],
     ),
     Difference(

@@ -3,7 +3,7 @@
 The same operations are applied to both, and both are compared at every rest: each mirrored slice in full, but for its
 name, versions and the order of its endpoints; and Events.
 
-Upstream leaves some of what is meddled with as it is, by the rules in ``UPSTREAM_LEAVES``; it is then made to look again:
+Upstream leaves some of what is edited with as it is, by the rules in ``UPSTREAM_LEAVES``; it is then made to look again:
 every Endpoints gets another annotation (which is mirrored); where it cannot get out of its own bug (M-40) all slices of
 the Endpoints are deleted on both; and if that does not help it is started anew. A difference that no such rule explains is a failure, and so is one where upstream was right at once and endpointd was not.
 
@@ -42,16 +42,16 @@ SEEDS = [int(seed) for seed in os.environ.get("MIRRORING_SEEDS", "1,2,3").split(
 OPERATIONS = int(os.environ.get("MIRRORING_OPERATIONS", "300"))
 
 UPSTREAM_LEAVES = {
-    "M-4": "poke",  # an edit that raises no generation is not noticed: annotations of a slice
-    "M-32": "poke",  # owners count only where they are of another Endpoints: none at all is left so
+    "M-4": "touch",  # an edit that raises no generation is not noticed: annotations of a slice
+    "M-32": "touch",  # owners count only where they are of another Endpoints: none at all is left so
     "M-42": "restart",  # a slice that was labelled away is waited for
     "M-11": "restart",  # a slice that is being deleted is written to, and then waited for
     "M-40": "clearing",  # what is to be created in both families, with something to recycle, is created under its name
 }
-"""By which rules upstream leaves what was meddled with, and what it takes to make it look again."""
+"""By which rules upstream leaves what was edited with, and what it takes to make it look again."""
 
 _REST_SECONDS = 0.5
-_MENDING_REST_SECONDS = 1.2  # a second repair of a slice waits until a second after the first
+_REPAIR_REST_SECONDS = 1.2  # a second repair of a slice waits until a second after the first
 _RETRY_SECONDS = 20.0  # its backoff begins at a second, and doubles
 _RULES_REMEMBERED = 3  # batches
 
@@ -98,7 +98,7 @@ class Comparison:
     async def _live(self) -> None:
         for batch in self._batches:
             await self._apply(batch)
-            await self._compare(_MENDING_REST_SECONDS if batch.meddles else _REST_SECONDS)
+            await self._compare(_REPAIR_REST_SECONDS if batch.has_external_edits else _REST_SECONDS)
             await self._compare_events()
         done = f"{count(self._done)} operations, {self.refused} refused, {self.problems} problems told"
         self._report(f"{done}, {len(self.healed)} healed: {sorted({(h.by, h.rules) for h in self.healed})}")
@@ -130,7 +130,7 @@ class Comparison:
         if self._different(states):
             states = await self._wait_for_retries()
             self._judge(first, states, "waiting")
-        for by in ("poke", "clearing", "restart", "clearing"):
+        for by in ("touch", "clearing", "restart", "clearing"):
             if not self._different(states):
                 break
             if by == "clearing":
@@ -140,8 +140,8 @@ class Comparison:
             if by == "restart":
                 self._sides[0].stop()
                 self._sides[0].start()
-            await self._on_both(MirroringSide.poke)
-            await self._rest(_MENDING_REST_SECONDS)
+            await self._on_both(MirroringSide.touch_services)
+            await self._rest(_REPAIR_REST_SECONDS)
             before, states = states, await self._states()
             self._judge(before, states, by)
         # M-40 is chance with upstream: what it fails at again and again may stay so whatever is done.

@@ -1,4 +1,4 @@
-"""One of two clusters that are compared: a control plane, the controllers on it, and what is done to it."""
+"""One of two compared clusters: a control plane, its controllers, and the operations applied to it."""
 
 import asyncio
 import contextlib
@@ -30,17 +30,17 @@ from tinykube.testing.control_plane import ControlPlane
 from tinykube.testing.processes import ChildProcess
 
 CONTROLLERS = ("endpoints-controller", "endpointslice-controller")
-USER_AGENT = "endpointd-testing"  # tells the harness from the controllers in an audit log
-POKE_ANNOTATION = "differential.example/poke"
+USER_AGENT = "endpointd-testing"  # distinguishes the harness from the controllers in an audit log
+TOUCH_ANNOTATION = "differential.example/touch"
 
 ENDPOINTS_MANAGER_SINCE = 33
-"""The minor version of Kubernetes since which upstream labels Endpoints with who manages them."""
+"""Minor version since which upstream labels Endpoints with their manager."""
 
 SIDECAR_PORTS_SINCE = 34
-"""The minor version of Kubernetes since which upstream resolves named ports of sidecars, in Endpoints as well."""
+"""Minor version since which upstream resolves named ports of sidecars, in Endpoints as well."""
 
 PORTLESS_SLICES_KEPT_SINCE = 36
-"""The minor version of Kubernetes since which upstream does not replace slices without ports at each sync."""
+"""Minor version since which upstream no longer replaces slices without ports at each sync."""
 
 _UID = re.compile(r"\$\(uid:([^)]+)\)")
 NO_TARGET = "there is none"
@@ -54,21 +54,21 @@ T = TypeVar("T")
 Object = TypeVar("Object", bound=KubernetesObject)
 
 Resolved = Mapping[tuple[str, SliceOf], str]
-"""Names of slices, by the namespace and target that stood for them."""
+"""Names of slices, by the namespace and target that refer to them."""
 
 Starter = Callable[[ControlPlane, str], ChildProcess]
-"""Starts controllers on a control plane, under a name, and returns the process."""
+"""Starts controllers on a control plane, with a process name, and returns the process."""
 
 
 def upstream(flags: Sequence[str] = ()) -> Starter:
-    """Return what starts kube-controller-manager with the two controllers, and these flags."""
+    """Return a starter of kube-controller-manager with the two controllers and these flags."""
     return lambda plane, name: plane.start_controller_manager(CONTROLLERS, flags=flags, name=name)
 
 
 def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> Starter:
-    """Return what starts ``endpointd run`` with the two controllers as the admin, and these flags, which win.
+    """Return a starter of ``endpointd run`` with the two controllers as the admin user; ``flags`` take precedence.
 
-    ``command`` stands before the flags; without one it is this interpreter's ``-m endpointd run``.
+    ``command`` precedes the flags; by default it is this interpreter's ``-m endpointd run``.
     """
     program = tuple(command) or (sys.executable, "-m", "endpointd", "run")
 
@@ -77,7 +77,7 @@ def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> 
             f"--kubeconfig={plane.kubeconfig_path}",
             f"--controllers={','.join(CONTROLLERS)}",
             "--leader-elect=false",
-            "--missing-node-grace-period=0",  # upstream has none
+            "--missing-node-grace-period=0",  # upstream has no grace period
         )
         return plane.start_child(name, [*program, *fixed, *flags])
 
@@ -85,14 +85,14 @@ def endpointd(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> 
 
 
 class ControllersError(RuntimeError):
-    """Controllers ended by themselves, or do not come to rest."""
+    """Controllers exited, or never come to rest."""
 
 
 class Side:
-    """A cluster under comparison; :meth:`open` and :meth:`close` once each, in one event loop.
+    """A cluster under comparison; call :meth:`open` and :meth:`close` once each, in one event loop.
 
-    ``name`` is how reports call it. What its controllers write is noticed through watches inside of
-    :func:`while_watching`; :attr:`last_change_seconds` is when that or the last operation was (monotonic).
+    ``name`` labels it in reports. Inside :func:`while_watching`, watches observe the writes of its controllers;
+    :attr:`last_change_seconds` is the time of the last write or operation (monotonic).
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class Side:
         self._clock = clock or SystemClock()
         self._client = Client.from_config(plane.client_config(), clock=self._clock, user_agent=USER_AGENT)
         self._process: ChildProcess | None = None
-        self._pokes = 0
+        self._touches = 0
         self.last_change_seconds = self._clock.monotonic()
 
-    # ------------------------------------------------------------------------------- life
+    # -------------------------------------------------------------------------- lifecycle
 
     async def open(self) -> None:
         """Create the namespaces and start the controllers."""
@@ -123,7 +123,7 @@ class Side:
 
     async def _create_namespace(self, name: str) -> None:
         body = document({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
-        with contextlib.suppress(AlreadyExistsError):  # of an earlier workload on this cluster
+        with contextlib.suppress(AlreadyExistsError):  # left by an earlier workload on this cluster
             await self._client.request("POST", "/api/v1/namespaces", body=body)
 
     def start(self) -> None:
@@ -131,9 +131,9 @@ class Side:
         self._process = self._starter(self.plane, f"controllers-{self.name}")
 
     async def wait_started(self) -> None:
-        """Wait until the controllers publish a new Service of their own namespace.
+        """Wait until the controllers publish a canary Service in a separate namespace.
 
-        Without it a slow start would look like rest. Raises ControllersError after a minute, or when they have ended.
+        Otherwise a slow start would look like rest. Raises ControllersError after a minute, or when the process has exited.
         """
         await self._create_namespace(_CANARY)
         collection = f"/api/v1/namespaces/{_CANARY}/services"
@@ -155,8 +155,8 @@ class Side:
         )
         deadline = self._clock.monotonic() + _START_SECONDS
         while self._clock.monotonic() < deadline:
-            if self.obituary is not None:
-                raise ControllersError(self.obituary)
+            if self.exit_report is not None:
+                raise ControllersError(self.exit_report)
             for path, query in published:
                 if msgspec.json.decode(await self._client.request("GET", path, query=query))["items"]:
                     return
@@ -172,44 +172,44 @@ class Side:
         return code
 
     def kill(self) -> None:
-        """Kill the controllers as a crash would (SIGKILL); :meth:`start` starts them again."""
+        """Kill the controllers with SIGKILL, as a crash would; :meth:`start` restarts them."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def replace_controllers(self, starter: Starter) -> None:
-        """Start other controllers on this cluster; those before must have been stopped."""
+        """Start other controllers on this cluster; the previous ones must be stopped."""
         self._starter = starter
         self.start()
 
     async def close(self) -> None:
-        """Stop the controllers, if they still run, and close the connections."""
+        """Stop the controllers if they are running, and close the connections."""
         self.stop()
         await self.disconnect()
 
     async def disconnect(self) -> None:
-        """Close the connections; the controllers go on, and end with the control plane."""
+        """Close the connections; the controllers continue until the control plane stops."""
         await self._client.aclose()
 
     @property
     def process(self) -> ChildProcess:
-        """The controllers. Raises ControllersError where they were not started."""
+        """The controllers' process. Raises ControllersError if it was not started."""
         if self._process is None:
             raise ControllersError(f"the controllers of {self.name} do not run: start() them")
         return self._process
 
     @property
-    def obituary(self) -> str | None:
-        """Return the last words of controllers that have ended by themselves; None while they run."""
+    def exit_report(self) -> str | None:
+        """Return the last log lines of controllers that have exited unexpectedly; None while they run."""
         process = self._process
         if process is None or process.is_running:
             return None
         return f"the controllers of {self.name} have ended with {process.exit_code}:\n{process.log_tail()}"
 
-    # ------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------- reading
 
     async def snapshot(self) -> Snapshot:
-        """Return everything in the namespaces that a comparison needs."""
+        """Return the objects in the namespaces that a comparison needs."""
         return Snapshot(
             raw_endpoints=await self._list_raw(ENDPOINTS),
             raw_slices=await self._list_raw(ENDPOINT_SLICES),
@@ -235,7 +235,7 @@ class Side:
         return {f"{kind} {metadata.key}": metadata.resource_version for kind, metadata in items}
 
     async def follow(self, resource: Resource[Any]) -> None:
-        """Notice what is written to a resource, until cancelled; over restarts of the API server, too."""
+        """Observe writes to a resource until cancelled, including across restarts of the API server."""
         while True:
             try:
                 version = (await self._client.list_page(resource, limit=1)).resource_version
@@ -249,10 +249,10 @@ class Side:
     def _is_here(self, event: WatchEvent[Any]) -> bool:
         return event.item.metadata.namespace in self.namespaces
 
-    # ------------------------------------------------------------------------------- doing
+    # ------------------------------------------------------------------------- operations
 
     async def resolve(self, operations: Sequence[Operation]) -> Resolved:
-        """Return which slices the operations' targets are now, by name; those that there are none of are absent."""
+        """Return the names of the slices that the operations target; targets without a slice are absent."""
         targets = [(op.namespace, op.name) for op in operations if isinstance(op.name, SliceOf)]
         if not targets:
             return {}
@@ -266,9 +266,9 @@ class Side:
         return found
 
     async def apply(self, operation: Operation, resolved: Resolved) -> str:
-        """Carry out one operation; return what came of it: ``ok``, or the code and reason of a refusal.
+        """Apply one operation; return ``ok``, or the code and reason of the rejection.
 
-        Both are the same on two clusters that agree. Raises TransportError where the server does not answer.
+        Two clusters in agreement return the same result. Raises TransportError if the server does not respond.
         """
         resource = RESOURCES[operation.resource]
         name = operation.name
@@ -295,19 +295,19 @@ class Side:
         self.last_change_seconds = self._clock.monotonic()
         return "ok"
 
-    async def poke(self) -> None:
-        """Touch every service, which makes any controller look at it again."""
-        self._pokes += 1
-        body = document({"metadata": {"annotations": {POKE_ANNOTATION: str(self._pokes)}}}).encode()
+    async def touch_services(self) -> None:
+        """Touch every service, so that any controller reconciles it."""
+        self._touches += 1
+        body = document({"metadata": {"annotations": {TOUCH_ANNOTATION: str(self._touches)}}}).encode()
         for service in await self._list(SERVICES):
             await self._client.patch(SERVICES, key_of(service), body, patch_type=MERGE_PATCH)
         self.last_change_seconds = self._clock.monotonic()
 
     async def collect_garbage(self) -> int:
-        """Delete the slices whose service is gone, as the garbage collector of a whole cluster would; return how many.
+        """Delete slices whose service no longer exists, as a cluster's garbage collector would; return their number.
 
-        Which of them there are is chance where a service lived shorter than its controllers needed to notice. Those
-        of our controllers that have lost their owner by hand are counted by their label.
+        Which of them exist is random if a service was deleted before its controllers noticed it. Slices of our controllers
+        that lost their owner reference by a manual edit are identified by their label.
         """
         services = await self._list(SERVICES)
         uids = {service.metadata.uid for service in services}
@@ -340,7 +340,7 @@ def _is_garbage(slice_: EndpointSlice, uids: set[str], keys: set[ObjectKey]) -> 
 
 
 async def while_watching(sides: Sequence[Side], body: Callable[[], Awaitable[T]]) -> T:
-    """Run ``body`` and return its result; meanwhile the sides notice what is written to them."""
+    """Run ``body`` and return its result, observing the writes to the clusters while it runs."""
     try:
         async with asyncio.TaskGroup() as group:
             followers = [
@@ -359,15 +359,15 @@ async def while_watching(sides: Sequence[Side], body: Callable[[], Awaitable[T]]
 
 
 async def come_to_rest(sides: Sequence[Side], seconds: float, clock: Clock) -> None:
-    """Return once nothing has been done to any side, or written on it, for so long; inside of :func:`while_watching`.
+    """Wait until no operation and no write has happened on any cluster for ``seconds``, inside :func:`while_watching`.
 
-    Raises ControllersError where that never comes, or where controllers have ended by themselves.
+    Raises ControllersError if this never happens, or if controllers have exited.
     """
     deadline = clock.monotonic() + _RESTLESS_SECONDS
     while True:
         for side in sides:
-            if side.obituary is not None:
-                raise ControllersError(side.obituary)
+            if side.exit_report is not None:
+                raise ControllersError(side.exit_report)
         missing = max(side.last_change_seconds for side in sides) + seconds - clock.monotonic()
         if missing <= 0:
             return

@@ -1,6 +1,6 @@
-"""The same life on two real control planes, with different controllers, must publish the same.
+"""The same workload on two real control planes with different controllers must publish the same objects.
 
-``python -m tests.differential.differential --seed 7`` replays one life, by default against endpointd.
+``python -m tests.differential.differential --seed 7`` replays one workload run, by default against endpointd.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ from tests.differential.workload import WorkloadOptions, generate
 from tinykube.testing.control_plane import AssetsMissingError, ControlPlane
 from tinykube.testing.processes import ProcessError
 
-_REST_SECONDS = 0.5  # nothing written for so long: at rest
-_MENDING_REST_SECONDS = 1.6  # what is done to slices is looked at a second later (S-3)
+_REST_SECONDS = 0.5  # no write for this long counts as rest
+_REPAIR_REST_SECONDS = 1.6  # edited slices are reconciled a second later (S-3)
 _LONG_REST_SECONDS = 2.5
 _DEFAULT_MAX_ENDPOINTS = 100
 _BATCHES_REMEMBERED = 3
 
-# What upstream overlooks, and what it takes to make it look again: its services touched, or a new start.
+# Changes that upstream overlooks, and the action that makes it reconcile them: touching its services, or a restart.
 _OVERLOOKED_UNTIL = {
-    "0.3": "poke",  # a pod that ends while it is not ready
-    "E-3": "poke",  # an Endpoints edited by hand
-    "S-3": "poke",  # a slice deleted that this process had not written; an edit that raises no generation
-    "S-4": "poke",  # the zone of a node
-    "S-31.4": "poke",  # a node that shows up after its pods
-    "S-113": "restart",  # a slice labelled away
+    "0.3": "touch",  # a pod that terminates while not ready
+    "E-3": "touch",  # a manually edited Endpoints
+    "S-3": "touch",  # deletion of a slice that this process has not written; an edit that does not raise the generation
+    "S-4": "touch",  # the zone of a node
+    "S-31.4": "touch",  # a node that appears after its pods
+    "S-113": "restart",  # a slice relabelled to another service or manager
     "2.3": "restart",  # a slice held by a finalizer
 }
 
@@ -56,15 +56,15 @@ Report = Callable[[str], None]
 
 
 class DifferenceError(AssertionError):
-    """Two clusters disagree, or one breaks a rule; the text says how, after what, and how to see it again."""
+    """Two clusters differ, or one breaks a rule; the message shows the difference, its history and the replay command."""
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """A difference that went when upstream was made to look again.
+    """A difference that disappeared after upstream was made to reconcile again.
 
-    ``by`` is what it took: ``poke`` (its services were touched) or ``restart`` (it was started anew). ``rules`` are
-    those by which upstream may overlook what was done shortly before; empty where none is known, which is one more
-    rule of upstream's to be found out (a retry that was still to come, say), and no fault of the candidate.
+    ``by`` is the required action: ``touch`` (touching its services) or ``restart``. ``rules`` are the rules by which
+    upstream may overlook the preceding operations; empty if none is known, which points to an undocumented rule of
+    upstream (a pending retry, for example) and is no fault of the candidate.
     """
 
     batch: int
@@ -74,7 +74,7 @@ class Healed(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Which life to lead, and what to tell whoever wants to see it again."""
+    """A workload run, and the information needed to replay it."""
 
     seed: int
     operations: int
@@ -83,18 +83,18 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """The life itself."""
+        """The workload itself."""
         return generate(self.seed, self.operations, self.options)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What both sides' controllers are started with."""
+        """Flags of both clusters' controllers."""
         if self.max_endpoints_per_slice == _DEFAULT_MAX_ENDPOINTS:
             return ()
         return (f"--max-endpoints-per-slice={self.max_endpoints_per_slice}",)
 
     def arguments(self, operations: int) -> str:
-        """Return the command line arguments that lead this life again, up to so many operations."""
+        """Return the command-line arguments that replay this run up to ``operations`` operations."""
         given = {
             "--seed": self.seed,
             "--operations": operations,
@@ -105,20 +105,20 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def sizes_are_determined(self) -> bool:
-        """Tell whether all endpoints of a service always fit into one slice."""
+        """Return whether all endpoints of a service always fit into one slice."""
         return self.options.pods <= self.max_endpoints_per_slice
 
 
 def options_for(plane: ControlPlane, prefix: str) -> WorkloadOptions:
-    """Return a workload without what upstream does otherwise in the version under test (docs/differences.md)."""
+    """Return workload options without the behaviour that differs in the version under test (docs/differences.md)."""
     return WorkloadOptions(prefix=prefix, sidecar_ports=plane.minor_version >= SIDECAR_PORTS_SINCE)
 
 
 class Differential:
-    """Leads one life on two sides and compares them at every rest.
+    """Run one workload on two clusters and compare them at every rest.
 
-    ``reference`` is upstream. It may overlook things (that is what :class:`Healed` lists); ``candidate`` may not:
-    where upstream is right and the candidate becomes right only by being poked, that is a difference too.
+    ``reference`` is upstream and may overlook changes (listed as :class:`Healed`); ``candidate`` may not: if upstream is
+    correct and the candidate becomes correct only after its services are touched, that is a difference.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Differential:
         self._done: list[Batch] = []
 
     async def run(self) -> None:
-        """Lead the whole life. Raises DifferenceError at the first rest where the sides differ for good."""
+        """Run the whole workload. Raises DifferenceError at the first rest with a lasting difference."""
         await while_watching(self._sides, self._live)
 
     async def _live(self) -> None:
@@ -155,7 +155,7 @@ class Differential:
         return self._reference, self._candidate
 
     async def _on_both(self, action: Callable[[Side], Coroutine[None, None, T]]) -> tuple[T, T]:
-        """Do something on both sides at once and return what came of it, the reference's first."""
+        """Run an action on both clusters concurrently and return the results, the reference's first."""
         async with asyncio.TaskGroup() as group:
             one, other = (group.create_task(action(side), name=f"on {side.name}") for side in self._sides)
         return one.result(), other.result()
@@ -178,25 +178,25 @@ class Differential:
     # ------------------------------------------------------------------------------- comparing
 
     async def _compare(self, batch: Batch, *, is_last: bool) -> None:
-        """Come to rest and compare; where that differs, make upstream look again, twice as hard each time."""
-        await self._rest(_MENDING_REST_SECONDS if batch.meddles or is_last else _REST_SECONDS)
+        """Come to rest and compare; on a difference, make upstream reconcile again with increasing effort."""
+        await self._rest(_REPAIR_REST_SECONDS if batch.has_external_edits or is_last else _REST_SECONDS)
         if any(await self._on_both(lambda side: side.collect_garbage())):
-            await self._rest(_MENDING_REST_SECONDS)
+            await self._rest(_REPAIR_REST_SECONDS)
         before = await self._states()
         if self._unexplained(before):
             await self._rest(_LONG_REST_SECONDS)
             before = await self._states()
         if is_last or self._unexplained(before):
-            await self._poke_and_look(batch, before)
+            await self._touch_and_compare(batch, before)
 
-    async def _poke_and_look(self, batch: Batch, before: tuple[NormalState, NormalState]) -> None:
-        """Touch every service on both sides; where that does not help, start the reference anew."""
-        for by in ("poke", "restart"):
+    async def _touch_and_compare(self, batch: Batch, before: tuple[NormalState, NormalState]) -> None:
+        """Touch every service on both clusters; if the difference remains, restart the reference."""
+        for by in ("touch", "restart"):
             if by == "restart":
                 self._reference.stop()
                 self._reference.start()
-            await self._on_both(lambda side: side.poke())
-            await self._rest(_MENDING_REST_SECONDS)
+            await self._on_both(lambda side: side.touch_services())
+            await self._rest(_REPAIR_REST_SECONDS)
             after = await self._states()
             self._hold_the_candidate_to_what_it_had(before, after)
             self._note_healed(batch, before, after, by)
@@ -205,10 +205,10 @@ class Differential:
                 return
             before = after
         difference = readable_difference(*after, names=self._names, keys=self._unexplained(after))
-        raise self._failure(f"they differ, and upstream stands by it:\n{difference}")
+        raise self._failure(f"they differ, and upstream keeps its version:\n{difference}")
 
     def _unexplained(self, states: tuple[NormalState, NormalState]) -> list[str]:
-        """Return the keys that differ by no known rule; what is known is noted."""
+        """Return the keys that differ without a known rule; record the known ones."""
         known = explain(*states, earlier=self.explained)
         for key, rules in known.items():
             if key not in self.explained:
@@ -219,7 +219,7 @@ class Differential:
     def _hold_the_candidate_to_what_it_had(
         self, before: tuple[NormalState, NormalState], after: tuple[NormalState, NormalState]
     ) -> None:
-        """Fail where upstream was right from the beginning and the candidate only after it was poked."""
+        """Fail if upstream was correct from the start and the candidate only after its services were touched."""
         late = [
             key
             for key in different_keys(*before)
@@ -274,7 +274,7 @@ class Differential:
         except ControllersError as error:
             raise self._failure(str(error)) from None
 
-    # ------------------------------------------------------------------------------- telling
+    # -------------------------------------------------------------------------- reporting
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -295,7 +295,7 @@ class Differential:
 
 
 def _explains(operation: Operation, key: str, by: str) -> bool:
-    """Tell whether upstream may have overlooked ``key`` because of an operation, until it was healed so.
+    """Return whether upstream may have overlooked ``key`` because of an operation, until it was healed by ``by``.
 
     ``key`` is ``endpoints NS/NAME`` or ``slices NS/NAME ...``, as in a state.
     """
@@ -321,10 +321,10 @@ async def compare(
     candidate_may_overlook: bool = False,
     clock: Clock | None = None,
 ) -> Differential:
-    """Lead a life on two control planes, with controllers of its own on each, and return the comparison.
+    """Run a workload on two control planes, each with its controllers, and return the comparison.
 
-    Raises DifferenceError where they differ. ``candidate_may_overlook`` what upstream may: for upstream against
-    itself. The controllers are stopped at the end, what they wrote stays.
+    Raises DifferenceError if they differ. ``candidate_may_overlook`` allows the candidate upstream's omissions: for
+    comparing upstream with upstream. Stops the controllers at the end; the objects stay.
     """
     sides = [
         Side(name, plane, starter, plan.options.namespace_names, clock)
@@ -354,7 +354,7 @@ async def compare(
 def main(
     seed: int, operations: int, max_endpoints_per_slice: int, prefix: str, against: str, *, keep: bool
 ) -> None:
-    """Lead one life under kube-controller-manager and under endpointd, and compare what they publish."""
+    """Run one workload under kube-controller-manager and under endpointd, and compare the published objects."""
     try:
         with ControlPlane() as one, ControlPlane() as other:
             plan = Plan(seed, operations, options_for(one, prefix), max_endpoints_per_slice)
@@ -379,7 +379,7 @@ def main(
     except (AssetsMissingError, ProcessError) as error:
         click.echo(str(error), err=True)
         sys.exit(2)
-    click.echo(f"no difference; {len(done.healed)} that upstream mended when it was made to look again")
+    click.echo(f"no difference; {len(done.healed)} that upstream repaired when made to reconcile again")
 
 
 if __name__ == "__main__":

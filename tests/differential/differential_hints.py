@@ -1,7 +1,7 @@
-"""A life of zones (:mod:`tests.differential.workload_hints`) on two control planes, and what must come out alike.
+"""A zone workload (:mod:`tests.differential.workload_hints`) on two control planes, with the required agreement.
 
-At every rest the candidate's slices, as they are, are compared with the reference's after that was made to look at
-everything again: what upstream overlooks until then is counted by rule, the candidate may overlook nothing.
+At every rest, the candidate's slices are compared with the reference's after the reference was made to reconcile
+everything again. Changes that upstream overlooks until then are counted by rule; the candidate may overlook none.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class HintSide:
-    """One cluster under comparison and what is done to it, from :meth:`open` to :meth:`close`."""
+    """One cluster under comparison and its operations, from :meth:`open` to :meth:`close`."""
 
     def __init__(
         self, name: str, plane: ControlPlane, starter: Starter, namespace: str, clock: Clock
@@ -64,13 +64,13 @@ class HintSide:
         self._clock = clock
 
     async def open(self) -> None:
-        """Remove the nodes that others have left behind, and start the controllers: hints depend on every node."""
+        """Remove existing nodes, and start the controllers: hints depend on every node."""
         for node in await self.nodes():
             await self._client.delete(NODES, key_of(node))
         await self.side.open()
 
     async def close(self) -> None:
-        """Stop the controllers and remove what was made, so that the next life is alone."""
+        """Stop the controllers and remove all created objects, so that the next workload runs alone."""
         await self.side.close()
         with contextlib.suppress(NotFoundError):
             for service in (await self._client.list_page(SERVICES, namespace=self._namespace)).items:
@@ -86,7 +86,7 @@ class HintSide:
         return (await self._client.list_page(NODES)).items
 
     async def carry_out(self, operations: Sequence[Operation]) -> list[str]:
-        """Carry out the requests of a step and return what came of each."""
+        """Send the requests of a step and return the result of each."""
         outcomes: list[str] = []
         for run in independent_runs(operations):
             for start in range(0, len(run), _AT_ONCE):
@@ -99,14 +99,14 @@ class HintSide:
                 outcomes += [task.result() for task in tasks]
         return outcomes
 
-    async def poke(self) -> None:
-        """Make upstream look at everything: the zones' parts of the CPU first (S-4, S-5), then every service."""
-        name = f"{self._namespace}-poke"
+    async def touch_services(self) -> None:
+        """Make upstream reconcile everything: first the zones' CPU ratios (S-4, S-5), then every service."""
+        name = f"{self._namespace}-touch"
         body = document({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}).encode()
         await self._client.request("POST", NODES.path(), body=body)
         await self._client.delete(NODES, ObjectKey("", name))
         await self._clock.sleep(_TOPOLOGY_QUEUE_SECONDS)
-        await self.side.poke()
+        await self.side.touch_services()
 
     async def patch_service(self, key: ObjectKey, body: bytes) -> None:
         """Patch one service."""
@@ -115,11 +115,11 @@ class HintSide:
 
 
 class HintDifferential:
-    """Leads one life on both sides; :meth:`run` once. The sides must be open.
+    """Run one workload on both clusters; call :meth:`run` once. The clusters must be open.
 
-    ``overlooked`` counts what upstream had to be poked for, by the rules that allow it. ``hint_allocation``, ``refused`` and
-    ``moved`` say how much the life had of what it is for, summed over all rests: address types of services with and
-    without topology-aware hints where those were asked for, and endpoints hinted to another zone than their own.
+    ``overlooked`` counts upstream's overlooked changes by the rule that allows them. ``hint_allocation``, ``refused`` and
+    ``moved`` measure the workload's coverage, summed over all rests: address types of services that got, and did not get,
+    the requested topology-aware hints, and endpoints hinted to another zone than their own.
     """
 
     def __init__(
@@ -143,24 +143,24 @@ class HintDifferential:
         self._candidate = candidate
         self._report = report
         self._clock = clock
-        self._since_poke: set[str] = set()
+        self._since_touch: set[str] = set()
         self._done: list[StepBatch] = []
 
     async def run(self) -> None:
-        """Lead the whole life. Raises DifferenceError at the first rest where something is not alike."""
+        """Run the whole workload. Raises DifferenceError at the first rest with a difference."""
         await while_watching([one.side for one in self._sides], self._live)
 
     async def _live(self) -> None:
         for batch in self.batches:
             self._done.append(batch)
-            self._since_poke.update(batch.rules)
+            self._since_touch.update(batch.rules)
             for step in batch.steps:
                 one, other = await self._on_both(partial(HintSide.carry_out, operations=step.operations))
                 if one != other:
                     raise self._failure(f"one step came out in two ways: {step.words}\n  {one}\n  {other}")
             await self._compare()
             if batch.number % 3 == 0 or batch is self.batches[-1]:
-                await self._write_anew()
+                await self._rewrite()
             total = steps_in(self.batches)
             self._report(
                 f"seed {self._seed}: {steps_in(self._done):3} of {total} steps; services with shared-out hints"
@@ -174,17 +174,17 @@ class HintDifferential:
             await self._rest(_LONG_REST_SECONDS)
         snapshots = await self._snapshots()
         for _ in range(_LATE_RETRIES):  # upstream may be waiting after it found its cache to be stale (S-15)
-            if self._since_poke or not different_keys(*map(self._state, snapshots)):
+            if self._since_touch or not different_keys(*map(self._state, snapshots)):
                 break
             await self._rest(_LONG_REST_SECONDS)
             snapshots = await self._snapshots()
         overlooked = self._state(snapshots[0])
-        await self._reference.poke()
+        await self._reference.touch_services()
         await self._rest(_REST_SECONDS)
         snapshots = await self._snapshots()
         if different_keys(*map(self._state, snapshots)):
             await self._rest(_LONG_REST_SECONDS)
-            await self._reference.poke()
+            await self._reference.touch_services()
             await self._rest(_LONG_REST_SECONDS)
             snapshots = await self._snapshots()
         right, mine = map(self._state, snapshots)
@@ -192,26 +192,26 @@ class HintDifferential:
         if keys:
             raise self._failure("they differ:\n" + readable_difference(right, mine, self._names, keys))
         for key in different_keys(overlooked, right):
-            rules = ", ".join(sorted(self._since_poke)) or self._waiting_rule(key)
+            rules = ", ".join(sorted(self._since_touch)) or self._waiting_rule(key)
             if not rules:
-                difference = readable_difference(overlooked, right, ("overlooked", "poked"), [key])
+                difference = readable_difference(overlooked, right, ("overlooked", "touched"), [key])
                 raise self._failure(f"upstream overlooked something by no rule that is known:\n{difference}")
             self.overlooked[rules] += 1
-        self._since_poke.clear()
-        await self._hold_to_the_rules(snapshots, written_anew=False)
+        self._since_touch.clear()
+        await self._hold_to_the_rules(snapshots, rewritten=False)
         for found in hinted_families(snapshots[1]).values():
             self.hint_allocation += found.has_any
             self.refused += not found.has_any
             self.moved += found.crossing
 
     def _waiting_rule(self, key: str) -> str:
-        """Return S-15 where upstream has told that it waits to try a service again, longer each time; else nothing."""
+        """Return S-15 if upstream reported that it is backing off from a service; otherwise ""."""
         service = f'key="{key.split()[1]}"'
         log = self._reference.side.process.log_tail(400).splitlines()
         return "S-15" if any(service in line and "retrying" in line for line in log) else ""
 
-    async def _write_anew(self) -> None:
-        """Switch topology-aware hints off and on again: how many each zone gets is determined then."""
+    async def _rewrite(self) -> None:
+        """Disable and re-enable topology-aware hints: the number per zone is determined after that."""
         asking = [service for service in (await self._snapshots())[0].services if topology_aware(service)]
         for off in (True, False):
             for service in asking:
@@ -224,16 +224,16 @@ class HintDifferential:
                 encoded = document(body).encode()
                 await self._on_both(partial(HintSide.patch_service, key=key_of(service), body=encoded))
             await self._rest(_REST_SECONDS)
-        await self._hold_to_the_rules(await self._snapshots(), written_anew=True)
+        await self._hold_to_the_rules(await self._snapshots(), rewritten=True)
 
-    async def _hold_to_the_rules(self, snapshots: tuple[Snapshot, Snapshot], *, written_anew: bool) -> None:
+    async def _hold_to_the_rules(self, snapshots: tuple[Snapshot, Snapshot], *, rewritten: bool) -> None:
         for side, snapshot in zip(self._sides, snapshots, strict=True):
-            broken = broken_hint_rules(snapshot, await side.nodes(), written_anew=written_anew)
+            broken = broken_hint_rules(snapshot, await side.nodes(), rewritten=rewritten)
             if broken:
-                again = " after all was written anew" if written_anew else ""
+                again = " after a complete rewrite" if rewritten else ""
                 raise self._failure(f"{side.name} breaks rules{again}:\n" + "\n".join(broken))
 
-    # ------------------------------------------------------------------------------------ both sides
+    # ------------------------------------------------------------------------------- both clusters
 
     @property
     def _sides(self) -> tuple[HintSide, HintSide]:
@@ -253,7 +253,7 @@ class HintDifferential:
 
     @staticmethod
     def _state(snapshot: Snapshot) -> NormalState:
-        """Return what is compared: everything exactly, but for shared-out hints, of which it is whether there are any."""
+        """Return the compared state: exact, except that allocated hints are reduced to whether hints exist."""
         state = dict(normalise(without_shared_hints(snapshot), sizes_are_determined=False))
         for (service, address_type), found in hinted_families(snapshot).items():
             state[f"shared-out hints {service} {address_type}"] = (f"any: {found.has_any}",)
@@ -281,9 +281,9 @@ async def compare_hints(
     *,
     report: Report,
 ) -> HintDifferential:
-    """Lead a life of zones on two control planes that have no other nodes of use, and return the comparison.
+    """Run a zone workload on two control planes without other usable nodes, and return the comparison.
 
-    Raises DifferenceError where they differ. All nodes there are at the beginning are deleted.
+    Raises DifferenceError if they differ. Deletes all existing nodes first.
     """
     clock = SystemClock()
     options = HintOptions(prefix=f"h{seed}")
@@ -303,7 +303,7 @@ async def compare_hints(
 
 
 def independent_runs(operations: Sequence[Operation]) -> list[list[Operation]]:
-    """Return the operations of a step in runs that may be carried out at once, one run after the other."""
+    """Split the operations of a step into consecutive runs whose operations may run concurrently."""
     runs: list[list[Operation]] = []
     last: tuple[Verb, str] | None = None
     for operation in operations:

@@ -1,4 +1,4 @@
-"""Nodes and pods as operations: a cluster by hand, where there is neither a kubelet nor a scheduler."""
+"""Nodes and pods as operations, for a cluster without kubelet and scheduler."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ _STARTED = "2024-01-01T00:00:00Z"
 
 
 def node(name: str, zone: str, *, cpu: str = "4") -> tuple[Operation, ...]:
-    """Return what makes a node that is ready, in a zone."""
+    """Return the operations that create a ready node in a zone."""
     labels = {"topology.kubernetes.io/zone": zone}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     status = {"conditions": [_condition(ready=True)], "allocatable": {"cpu": cpu}, "capacity": {"cpu": cpu}}
@@ -29,7 +29,7 @@ def pod(
     ready: bool = True,
     ports: Sequence[tuple[str, int, str]] = (),
 ) -> tuple[Operation, ...]:
-    """Return what makes a running pod with these addresses and named ports (name, number, protocol)."""
+    """Return the operations that create a running pod with these addresses and named ports (name, number, protocol)."""
     containers = [
         {
             "name": f"c{i}",
@@ -52,7 +52,7 @@ def pod(
 
 
 def pod_runs(namespace: str, name: str, ips: Sequence[str], *, ready: bool) -> Operation:
-    """Return what a kubelet says of a pod that runs."""
+    """Return the status update of a kubelet for a running pod."""
     status: dict[str, Any] = {
         "phase": "Running",
         "podIP": ips[0],
@@ -63,7 +63,7 @@ def pod_runs(namespace: str, name: str, ips: Sequence[str], *, ready: bool) -> O
 
 
 def pod_goes(namespace: str, name: str) -> Operation:
-    """Return what deletes a pod at once."""
+    """Return the operation that deletes a pod without grace period."""
     return Operation("delete", "pods", namespace, name, grace_seconds=0)
 
 

@@ -1,7 +1,7 @@
-"""Differences in which upstream stands by what it wrote, and endpointd is meant to be otherwise.
+"""Intended differences in which upstream keeps an oddity.
 
-Each is a rule of upstream's behaviour that leaves something odd in place. What an explanation covers is taken out of
-both states before they are compared; :mod:`tests.differential.invariants` holds the candidate to the better way.
+Each explanation is a rule of upstream's behaviour. The covered part is removed from both states before they are
+compared; :mod:`tests.differential.invariants` holds the candidate to the better behaviour.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ _PLACEHOLDER = "sizes [0]"
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """One rule, in words, and what takes it out of the lines of one object or group."""
+    """One rule, and the function that removes its effect from the lines of one object or group."""
 
     rule: str
     words: str
@@ -41,12 +41,12 @@ def _without_owner_of_placeholder(key: str, lines: Lines) -> Lines:
 EXPLANATIONS: Sequence[Explanation] = (
     Explanation(
         "S-60, E-19b",
-        "a headless label that is wrong stays until there is another reason to write",
+        "a wrong headless label stays until the next write",
         _without_headless_label,
     ),
     Explanation(
         "S-50, S-51",
-        "an empty slice that looks like the placeholder is kept, whoever owns it or nobody",
+        "an empty slice that looks like the placeholder is kept, with any owner or none",
         _without_owner_of_placeholder,
     ),
 )
@@ -55,10 +55,10 @@ EXPLANATIONS: Sequence[Explanation] = (
 def explain(
     reference: NormalState, candidate: NormalState, *, earlier: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the keys under which two states differ by known rules alone, and those rules.
+    """Return the keys that differ only by known rules, with those rules.
 
-    ``earlier`` is what was found before in the same life: what has once been somebody else's to upstream is not
-    made anew while its service is going (S-73).
+    ``earlier`` are the results of earlier comparisons of the same run: once upstream has lost a slice to another owner, it
+    does not recreate it for a terminating service (S-73).
     """
     found: dict[str, str] = {}
     for key in different_keys(reference, candidate):
@@ -74,7 +74,7 @@ def explain(
 
 
 def _rules(key: str, one: Lines, other: Lines) -> str:
-    """Return the rules that explain all of the difference; "" where something remains."""
+    """Return the rules that explain the whole difference; "" if a part remains unexplained."""
     rules: list[str] = []
     for explanation in EXPLANATIONS:
         plainer = explanation.without(key, one), explanation.without(key, other)

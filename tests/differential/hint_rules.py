@@ -1,7 +1,7 @@
-"""What is determined of hints, read out of one cluster: a second reading of the rules, for tests (behaviour 2.10, 2.11).
+"""The determined properties of hints, computed from one cluster: an independent implementation of the rules for tests.
 
-Which endpoint is sent to another zone, and how far an allocation given earlier is kept, is chance or history upstream.
-Whether there are hints, how many, and the number per zone after all slices were written anew, is not.
+Upstream picks the endpoints that move to another zone at random, and keeps earlier allocations depending on history.
+Whether hints exist, how many, and the number per zone after all slices are rewritten, is determined (behaviour 2.10, 2.11).
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ from aiokube.api.discovery import (
 from aiokube.api.meta import ObjectKey, key_of
 from tests.differential.normalise import Json, Snapshot, manager_of, service_key_of
 
-_NEARLY = 1e-9  # what differs by less may be equal in other arithmetic
+_NEARLY = 1e-9  # smaller differences may be equal in other arithmetic
 
 
 class Share(NamedTuple):
-    """How many endpoints a zone should get."""
+    """The number of endpoints that a zone should get."""
 
     desired: float
     minimum: int
@@ -35,7 +35,7 @@ class Share(NamedTuple):
 
 
 def shares(nodes: Iterable[Node], ready: int) -> dict[str, Share] | None:
-    """Return each zone's share of so many ready endpoints; None where hints are refused (S-90 to S-93)."""
+    """Return each zone's share of ``ready`` endpoints; None if hints are refused (S-90 to S-93)."""
     workers = [node for node in nodes if node.ready and not node.control_plane]
     cpu: Counter[str] = Counter()
     for node in workers:
@@ -55,9 +55,9 @@ def shares(nodes: Iterable[Node], ready: int) -> dict[str, Share] | None:
 
 
 def possible_counts(own_zones: Mapping[str, int], allocation: Mapping[str, Share]) -> set[tuple[int, ...]]:
-    """Return the hints per zone, in the order of all zones' names, that S-96 can end with where all is written anew.
+    """Return the possible results of S-96 if all slices are rewritten: hints per zone, sorted by zone name.
 
-    There is more than one outcome only where zones have equal claims, or claims on the verge of being heard.
+    There is more than one result only if zones have equal claims, or claims at the threshold.
     """
     zones = sorted({*own_zones, *allocation})
     found: set[tuple[int, ...]] = set()
@@ -71,7 +71,7 @@ def possible_counts(own_zones: Mapping[str, int], allocation: Mapping[str, Share
             for zone, count in zip(zones, counts, strict=True)
             if zone in allocation
         }
-        # Who was short remains so, and who had too much, too: nobody changes sides (S-96).
+        # A zone never changes from short to overloaded or back (S-96).
         givers = {zone: o for zone, o in off.items() if own_zones.get(zone, 0) > allocation[zone].desired}
         takers = {zone: -o for zone, o in off.items() if own_zones.get(zone, 0) < allocation[zone].desired}
         most, least = max(givers.values(), default=0.0), max(takers.values(), default=0.0)
@@ -92,7 +92,7 @@ def possible_counts(own_zones: Mapping[str, int], allocation: Mapping[str, Share
 
 
 def _unheard(most: float, least: float, *, below: Callable[[float, float], bool]) -> bool:
-    """Tell whether the largest claims of both sides are too small for another move."""
+    """Return whether the largest claims of both sides are too small for another move."""
     return below(max(most, least), 1) or below(min(most, least), 0.5)
 
 
@@ -105,23 +105,23 @@ def _may_be_below(claim: float, limit: float) -> bool:
 
 
 class Hinted(msgspec.Struct, frozen=True):
-    """What the slices of one service and address type say of zones."""
+    """Zones and hints in the slices of one service and address type."""
 
     ready: int
     own_zones: Mapping[str, int]
-    """Ready endpoints by the zone that they are in; those in none are left out."""
+    """Ready endpoints by their own zone; endpoints without zone are excluded."""
     hints: Mapping[str, int]
     """Hints of ready endpoints, by zone."""
     unhinted: int
     """Ready endpoints without exactly one hint."""
     stray: int
-    """Endpoints that are not ready and have hints, and hints for nodes."""
+    """Hints of endpoints that are not ready, and hints for nodes."""
     crossing: int
-    """Ready endpoints that are hinted to another zone than their own."""
+    """Ready endpoints hinted to another zone than their own."""
 
     @classmethod
     def of(cls, slices: Iterable[EndpointSlice]) -> "Hinted":
-        """Count over slices."""
+        """Count the hints of slices."""
         endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.endpoints or ()]
         ready = [endpoint for endpoint in endpoints if endpoint.conditions.ready]
         zones = [(endpoint.zone, _zones_hinted(endpoint)) for endpoint in ready]
@@ -140,7 +140,7 @@ class Hinted(msgspec.Struct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Tell whether any endpoint has a hint."""
+        """Return whether any endpoint has a hint."""
         return bool(self.hints) or bool(self.stray)
 
 
@@ -152,12 +152,12 @@ Family = tuple[ObjectKey, str]
 
 
 def topology_aware(service: Service) -> bool:
-    """Tell whether a service asks for topology-aware hints (S-80)."""
+    """Return whether a service requests topology-aware hints (S-80)."""
     return service.topology_mode in ("Auto", "auto")
 
 
 def hinted_families(snapshot: Snapshot) -> dict[Family, Hinted]:
-    """Return what is hinted for each service that asks for topology-aware hints, by its key and address type."""
+    """Return the hints of each service with topology-aware hints, by key and address type."""
     asking = {key_of(service) for service in snapshot.services if topology_aware(service)}
     groups: dict[Family, list[EndpointSlice]] = defaultdict(list)
     for endpoint_slice in snapshot.slices:
@@ -168,7 +168,7 @@ def hinted_families(snapshot: Snapshot) -> dict[Family, Hinted]:
 
 
 def without_shared_hints(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without the hints that are topology-aware, which have to be compared in another way."""
+    """Return the snapshot without topology-aware hints, which are compared separately."""
     asking = {key_of(service) for service in snapshot.services if topology_aware(service)}
     slices = tuple(
         {**slice_, "endpoints": [_without_hints(endpoint) for endpoint in slice_.get("endpoints") or ()]}
@@ -190,10 +190,10 @@ def _service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     return ObjectKey(endpoint_slice.metadata.namespace, labels.get(SERVICE_NAME_LABEL, ""))
 
 
-def broken_hint_rules(snapshot: Snapshot, nodes: Sequence[Node], *, written_anew: bool = False) -> list[str]:
-    """Return what is wrong with the topology-aware hints of a cluster, one line each.
+def broken_hint_rules(snapshot: Snapshot, nodes: Sequence[Node], *, rewritten: bool = False) -> list[str]:
+    """Return the violations of the rules for topology-aware hints, one line each.
 
-    ``written_anew`` says that hints were off and have just been asked for: then the numbers are determined.
+    ``rewritten`` means that hints were just disabled and re-enabled: then the numbers are determined.
     """
     wrong = []
     for (service, address_type), found in sorted(hinted_families(snapshot).items()):
@@ -202,24 +202,24 @@ def broken_hint_rules(snapshot: Snapshot, nodes: Sequence[Node], *, written_anew
             allocation = None  # S-95
         wrong += [
             f"{service} {address_type}: {words} ({found}, {allocation})"
-            for words in _wrong(found, allocation, written_anew=written_anew)
+            for words in _wrong(found, allocation, rewritten=rewritten)
         ]
     return wrong
 
 
-def _wrong(found: Hinted, allocation: Mapping[str, Share] | None, *, written_anew: bool) -> Iterable[str]:
+def _wrong(found: Hinted, allocation: Mapping[str, Share] | None, *, rewritten: bool) -> Iterable[str]:
     if allocation is None:
         if found.has_any:
-            yield "hints although they are to be refused"
+            yield "hints that must be refused"
         return
     if found.unhinted:
         yield f"{found.unhinted} ready endpoints without a hint"
     if found.stray:
         yield f"{found.stray} endpoints that are not ready, or nodes, with hints"
-    if not written_anew:
+    if not rewritten:
         if found.own_zones.keys() <= allocation.keys():
             for zone, share in allocation.items():
-                # S-96 may stop one endpoint above. How few there are is history: what stands below is kept (S-94).
+                # S-96 may stop one endpoint above. The lower bound depends on history: zones below it keep their hints (S-94).
                 most = max(share.maximum, ceil(share.desired)) + 1
                 if found.hints.get(zone, 0) > most:
                     yield f"{zone} has {found.hints.get(zone, 0)} hints, more than {most}"

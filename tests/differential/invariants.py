@@ -1,4 +1,4 @@
-"""What holds in any cluster whose controllers have come to rest, whatever another cluster says."""
+"""Rules that hold in any cluster whose controllers are at rest, independent of another cluster."""
 
 from collections.abc import Iterable
 
@@ -13,13 +13,13 @@ _PORT_ORDER = "the ports are not in canonical order (S-31.2)"
 _SUBSET_ORDER = "the subsets are not in canonical order (E-31)"
 _SUBSET_PORT_ORDER = "the ports of a subset are not in canonical order (E-31)"
 _ORDERS = (_PORT_ORDER, _SUBSET_ORDER, _SUBSET_PORT_ORDER)
-"""Upstream orders by another hash before 1.35."""
+"""Before 1.35 upstream orders by another hash."""
 
 
 def broken_rules(snapshot: Snapshot, *, max_endpoints_per_slice: int) -> list[str]:
-    """Return, one line each, what is wrong with the objects under the controllers' labels.
+    """Return the violations in objects with the controllers' labels, one line each.
 
-    Objects that somebody has edited are wrong until they are mended: ask when that has had its time.
+    Manually edited objects are wrong until they are repaired: call this after the repair delay.
     """
     wrong: list[str] = []
     for kind, item, _ in _published(snapshot):
@@ -37,10 +37,10 @@ def broken_rules(snapshot: Snapshot, *, max_endpoints_per_slice: int) -> list[st
 
 
 def careless_about(snapshot: Snapshot) -> list[str]:
-    """Return, one line each, where the controllers have left something odd that upstream leaves, too, by rule.
+    """Return oddities that upstream may leave by rule but endpointd must not, one line each.
 
-    The headless label says of a published service whether it is headless (S-60, E-19b); a slice under the controller's
-    label is owned by the service of its name (S-51).
+    The headless label must state whether the published service is headless (S-60, E-19b); a slice with the controller's
+    label must be owned by the service of its name (S-51).
     """
     services = {
         key_of(service): service
@@ -54,7 +54,7 @@ def careless_about(snapshot: Snapshot) -> list[str]:
             continue
         where = f"{kind} {item.metadata.key}"
         if (endpoints.HEADLESS_LABEL in (item.metadata.labels or {})) != service.is_headless:
-            wrong.append(f"{where}: the headless label does not say what the service is (S-60, E-19b)")
+            wrong.append(f"{where}: the headless label contradicts the service (S-60, E-19b)")
         owners = [owner.uid for owner in item.metadata.owner_references or ()]
         if kind == "slice" and owners != [service.metadata.uid]:
             wrong.append(f"{where}: its service does not own it (S-51)")
@@ -77,7 +77,7 @@ def _of_slice(slice_: EndpointSlice, max_endpoints: int) -> Iterable[str]:
         yield f"{len(members)} endpoints, more than {max_endpoints} (S-42)"
     identities = [(endpoint.target_ref, endpoint.addresses) for endpoint in members]
     if len(set(identities)) != len(identities):
-        yield "one endpoint stands in it twice (S-40)"
+        yield "an endpoint is listed twice (S-40)"
     if tuple(slice_.ports or ()) != sort_ports_discovery(slice_.ports):
         yield _PORT_ORDER
     service = (slice_.metadata.labels or {}).get(discovery.SERVICE_NAME_LABEL, "")

@@ -1,8 +1,8 @@
-"""The same operations on two real clusters, and what both programs then say at ``/metrics``, side by side.
+"""Compare ``/metrics`` of both programs after the same operations on two real clusters.
 
-``python -m tests.differential.metrics_table`` prints it; it needs etcd, kube-apiserver and kube-controller-manager in
-the folder of ``KUBEBUILDER_ASSETS``. Every service has one address type, as upstream counts only the one that it
-happened to look at last of those of a dual-stack service.
+``python -m tests.differential.metrics_table`` prints the table; it needs etcd, kube-apiserver and
+kube-controller-manager in the folder of ``KUBEBUILDER_ASSETS``. Every service has one address type, because upstream
+counts only the address type that it processed last for a dual-stack service.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ QUEUES = frozenset({"endpoint", "endpoint_slice", "endpoint_slice_mirroring"})
 CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 SLICE_SIZE = "--max-endpoints-per-slice=2"
 
-# Long enough for a second look of upstream's, a second after it was told of its own slices.
+# Long enough for upstream's second sync, one second after it observes its own slices.
 _REST_SECONDS = 1.5
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One metric under one set of labels; of a histogram its sum. None where a side does not have it."""
+    """One metric with one set of labels; the sum for a histogram. None if a program does not have it."""
 
     name: str
     type: str
@@ -51,20 +51,20 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def label_text(self) -> str:
-        """The labels as they are written."""
+        """The labels in exposition format."""
         return ",".join(f'{name}="{value}"' for name, value in self.labels)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What both said, as far as it is upstream's."""
+    """The metrics of both programs, limited to those of upstream."""
 
     upstream: dict[str, Metric]
     ours: dict[str, Metric]
     our_own: dict[str, Metric]
-    """What upstream does not have."""
+    """Metrics that upstream does not have."""
 
     def rows(self) -> list[Row]:
-        """Return one row for each metric and set of labels of either side."""
+        """Return one row for each metric and set of labels of either program."""
         return [
             Row(name, (theirs or mine).type, labels, _value(theirs, labels), _value(mine, labels))
             for name, theirs, mine in self._pairs()
@@ -79,10 +79,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def steps() -> Iterator[tuple[Operation, ...]]:
-    """Return the operations, in groups between which the controllers are let come to rest.
+    """Yield groups of operations; the controllers come to rest between groups.
 
-    After every group there is one thing to write at most, so what is counted is not a matter of time. Pods leave by
-    their labels: one that is deleted is terminating first, which is written or not as time allows.
+    Each group causes at most one write, so that counts do not depend on timing. Pods leave services by a label change:
+    deletion would first publish them as terminating, or not, depending on timing.
     """
     setting_up = [*node("node-1", "zone-a"), *node("node-2", "zone-b")]
     for number in range(1, 6):
@@ -100,9 +100,11 @@ def steps() -> Iterator[tuple[Operation, ...]]:
     yield (pod_runs(NAMESPACE, "web-1", ["10.60.0.1"], ready=False),)
     yield (_leaves("web-2"),)
     yield _pod("web-9", "web", 9)
-    yield (_patch("moved", {"spec": {"ports": [{"port": 80, "targetPort": 9090}]}}),)  # another slice's ports
+    yield (
+        _patch("moved", {"spec": {"ports": [{"port": 80, "targetPort": 9090}]}}),
+    )  # the ports of another slice
     yield (_patch("near", {"spec": {"trafficDistribution": None}}),)
-    yield (_leaves("near-1"),)  # to nothing
+    yield (_leaves("near-1"),)  # leaves no endpoint
     yield (Operation("delete", "services", NAMESPACE, "empty"),)
     yield _by_hand("plain", ["192.0.2.1", "192.0.2.2"])
     yield _by_hand("going", ["192.0.2.9"])
@@ -158,12 +160,12 @@ def _patch(name: str, body: dict[str, Any]) -> Operation:
 
 
 def metrics_flags(port: int) -> tuple[str, ...]:
-    """Return what has ``endpointd run`` serve metrics."""
+    """Return the flags that make ``endpointd run`` serve metrics."""
     return (f"--metrics-bind-address=127.0.0.1:{port}",)
 
 
 def upstream_metrics_flags(plane: ControlPlane, port: int) -> tuple[str, ...]:
-    """Return what has kube-controller-manager serve metrics to everyone on this machine."""
+    """Return the flags that make kube-controller-manager serve metrics without authentication on loopback."""
     return (
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
@@ -174,13 +176,13 @@ def upstream_metrics_flags(plane: ControlPlane, port: int) -> tuple[str, ...]:
 
 
 def free_port() -> int:
-    """Return a port of loopback on which nothing listens."""
+    """Return an unused loopback port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
 async def scrape(url: str, certificate_authority: bytes | None = None) -> dict[str, Metric]:
-    """Return what a program says at an address; raises ``aiohttp.ClientError`` where it does not answer with 200."""
+    """Return the metrics at a URL; raises ``aiohttp.ClientError`` for any status but 200."""
     tls = ssl.create_default_context(cadata=certificate_authority.decode()) if certificate_authority else True
     async with (
         aiohttp.ClientSession(raise_for_status=True) as session,
@@ -190,9 +192,9 @@ async def scrape(url: str, certificate_authority: bytes | None = None) -> dict[s
 
 
 async def compare(theirs: ControlPlane, ours: ControlPlane, clock: Clock | None = None) -> Comparison:
-    """Do the same on two clusters that have no controllers yet, and return what both programs say of it.
+    """Run the operations on two clusters without controllers and return both programs' metrics.
 
-    Raises ControllersError where controllers end by themselves or the clusters answer differently.
+    Raises ControllersError if controllers exit or the clusters return different results.
     """
     clock = clock or SystemClock()
     their_port, our_port = free_port(), free_port()
@@ -251,7 +253,7 @@ async def _apply(sides: Sequence[Side], operations: Sequence[Operation]) -> None
 
 
 def _of_our_queues(metrics: dict[str, Metric]) -> dict[str, Metric]:
-    """Leave out the queues that are not of these controllers."""
+    """Drop the queues of other controllers."""
 
     def is_ours(labels: LabelSet) -> bool:
         return dict(labels).get("name", "endpoint") in QUEUES
@@ -271,7 +273,7 @@ def _value(metric: Metric | None, labels: LabelSet) -> float | None:
 
 
 def table(comparison: Comparison) -> str:
-    """Return the comparison for people to read."""
+    """Return the comparison as a table."""
     heading = ("metric", "type", "labels", "kube-controller-manager", "endpointd")
     lines = [heading]
     lines += [

@@ -1,4 +1,4 @@
-"""Reads what Prometheus reads, as far as comparing two programs takes."""
+"""A parser of the Prometheus text format, limited to the needs of comparing two programs."""
 
 import re
 from collections.abc import Iterable
@@ -10,22 +10,22 @@ _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 _SUFFIXES = ("_bucket", "_sum", "_count")
 
 LabelSet = tuple[tuple[str, str], ...]
-"""Names and values, by name, without the bounds of histograms."""
+"""Label names and values, sorted by name, without the bounds of histograms."""
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """What stands under one name. The values of a histogram are its sums; its bounds are as they are written."""
+    """One metric. The values of a histogram are its sums; its bounds are kept as text."""
 
     name: str
     type: str
     values: dict[LabelSet, float]
     counts: dict[LabelSet, float]
-    """Of a histogram: how many values there were."""
+    """For a histogram: the number of observations."""
     bounds: tuple[str, ...]
 
 
 def parse_metrics(text: str) -> dict[str, Metric]:
-    """Return the metrics of a text by name. Raises ``ValueError`` for a line that is none."""
+    """Parse the metrics of a text, by name. Raises ``ValueError`` for an invalid line."""
     types: dict[str, str] = {}
     metrics: dict[str, Metric] = {}
     bounds: dict[str, dict[str, None]] = {}
@@ -65,5 +65,5 @@ def _base(name: str, types: dict[str, str]) -> str:
 
 
 def chosen(metrics: dict[str, Metric], prefixes: Iterable[str]) -> dict[str, Metric]:
-    """Return those whose name begins so."""
+    """Return the metrics whose name starts with one of the prefixes."""
     return {name: metric for name, metric in metrics.items() if name.startswith(tuple(prefixes))}

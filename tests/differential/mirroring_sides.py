@@ -1,7 +1,7 @@
-"""One of two clusters on which Endpoints are mirrored, what both must have in common, and what must hold on each.
+"""One of two clusters with mirrored Endpoints, the state that both must have in common, and rules for each cluster.
 
-Slices are compared as raw JSON without the noise that :mod:`tests.differential.normalise` names. Everything else of a mirrored
-slice is determined, but for the order of its endpoints (behaviour 6).
+Slices are compared as raw JSON without the noise listed in :mod:`tests.differential.normalise`. All other fields of a
+mirrored slice are determined, except the order of its endpoints (behaviour 6).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from aiokube.client.rest import MERGE_PATCH
 from endpointd.controllers.mirroring.controller import EVENT_COMPONENT, NAME
 from endpointd.controllers.mirroring.desired import is_mirrorable, wants_mirroring
 from tests.differential.cluster_under_test import (
-    POKE_ANNOTATION,
+    TOUCH_ANNOTATION,
     Resolved,
     Side,
     Starter,
@@ -53,14 +53,14 @@ _START_SECONDS = 60.0
 
 
 def upstream_mirroring(flags: Sequence[str] = ()) -> Starter:
-    """Return what starts kube-controller-manager with the mirroring controller alone, and these flags."""
+    """Return a starter of kube-controller-manager with only the mirroring controller and these flags."""
     return lambda plane, name: plane.start_controller_manager((NAME,), flags=flags, name=name)
 
 
 def endpointd_mirroring(flags: Sequence[str] = (), command: Sequence[str | Path] = ()) -> Starter:
-    """Return what starts ``endpointd run`` with the mirroring controller alone, and these flags, and waits until it runs.
+    """Return a starter of ``endpointd run`` with only the mirroring controller and these flags; it waits until the program runs.
 
-    ``command`` stands before the flags; without one it is this interpreter's ``-m endpointd run``.
+    ``command`` precedes the flags; by default it is this interpreter's ``-m endpointd run``.
     """
     program = tuple(command) or (sys.executable, "-m", "endpointd", "run")
 
@@ -74,10 +74,10 @@ def endpointd_mirroring(flags: Sequence[str] = (), command: Sequence[str | Path]
 
 
 class MirroringSide(Side):
-    """A side on which slices are those that mirror, and poking means to change what every slice mirrors."""
+    """A cluster whose compared slices are mirrored ones; touching changes every mirrored Endpoints."""
 
     async def resolve(self, operations: Sequence[Operation]) -> Resolved:
-        """Return which slices the operations' targets are now, by name; those that there are none of are absent."""
+        """Return the names of the slices that the operations target; targets without a slice are absent."""
         targets = [(op.namespace, op.name) for op in operations if isinstance(op.name, SliceOf)]
         if not targets:
             return {}
@@ -91,16 +91,16 @@ class MirroringSide(Side):
                 found[namespace, target] = candidates[target.index % len(candidates)]
         return found
 
-    async def poke(self) -> None:
-        """Give every Endpoints another annotation, which is mirrored: all its slices have to be written."""
-        self._pokes += 1
-        body = document({"metadata": {"annotations": {POKE_ANNOTATION: str(self._pokes)}}}).encode()
+    async def touch_services(self) -> None:
+        """Change a mirrored annotation of every Endpoints, so that all its slices must be written."""
+        self._touches += 1
+        body = document({"metadata": {"annotations": {TOUCH_ANNOTATION: str(self._touches)}}}).encode()
         for item in (await self.snapshot()).endpoints:
             await self._client.patch(ENDPOINTS, key_of(item), body, patch_type=MERGE_PATCH)
         self.last_change_seconds = self._clock.monotonic()
 
     async def clear(self, wheres: Collection[str]) -> None:
-        """Delete the slices that mirror these Endpoints, so that their controller has nothing to begin from."""
+        """Delete the slices that mirror these Endpoints, so that the controller starts from nothing."""
         for endpoint_slice in (await self.snapshot()).slices:
             if _manager(endpoint_slice) == OURS and str(_mirrored_key(endpoint_slice)) in wheres:
                 with contextlib.suppress(NotFoundError):
@@ -108,7 +108,7 @@ class MirroringSide(Side):
         self.last_change_seconds = self._clock.monotonic()
 
     async def told(self) -> frozenset[tuple[str, str, str, str]]:
-        """Return the Events of the controller: what it is about, its type, reason and message."""
+        """Return the controller's Events: involved object, type, reason and message."""
         found = set()
         for namespace in self.namespaces:
             answer = await self._client.request("GET", f"/api/v1/namespaces/{namespace}/events")
@@ -121,9 +121,9 @@ class MirroringSide(Side):
 
 
 def slice_names_in_order(snapshot: Snapshot, key: ObjectKey, *, are_held: bool = False) -> list[str]:
-    """Return the names of the slices that mirror an Endpoints, in an order that follows from what is in them.
+    """Return the names of the slices that mirror an Endpoints, ordered by content.
 
-    Either those that live, or those that a finalizer keeps from going.
+    Returns either the live slices, or those kept by a finalizer.
     """
     nothing = Uids(Snapshot())
     chosen = [
@@ -138,9 +138,9 @@ def slice_names_in_order(snapshot: Snapshot, key: ObjectKey, *, are_held: bool =
 
 
 def mirrored_state(snapshot: Snapshot) -> NormalState:
-    """Return what two clusters must have in common: what the slices of each Endpoints, type and ports say.
+    """Return the state that two clusters must have in common: slice contents per Endpoints, address type and ports.
 
-    Slices that are being deleted are left out: :func:`held_keys` says whose they are.
+    Excludes slices that are being deleted; :func:`held_keys` lists their Endpoints.
     """
     uids = Uids(snapshot)
     state: dict[str, list[tuple[str, ...]]] = defaultdict(list)
@@ -154,14 +154,14 @@ def mirrored_state(snapshot: Snapshot) -> NormalState:
 
 
 def held_keys(snapshot: Snapshot) -> set[str]:
-    """Return of which Endpoints there are slices that are being deleted and do not go."""
+    """Return the Endpoints with slices that a finalizer keeps from being deleted."""
     return {str(service_key_of(slice_)) for slice_ in snapshot.raw_slices if is_being_deleted(slice_)}
 
 
 def broken_mirrors(snapshot: Snapshot) -> list[str]:
-    """Return, one line each, what is wrong with mirrored slices at rest, whatever another cluster says.
+    """Return the errors of mirrored slices at rest, one line each, independent of another cluster.
 
-    It is looked at without repacking: an address, ready or not, on a port.
+    Checks without repacking, per address, readiness and port.
     """
     wrong: list[str] = []
     services = {key_of(service): service for service in snapshot.services}

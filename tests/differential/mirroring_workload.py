@@ -1,8 +1,8 @@
-"""A life of Endpoints that people write by hand, made up from a seed: the same seed, the same life, on any machine.
+"""A seeded workload of manually written Endpoints: the same seed gives the same workload on any machine.
 
-Services without a selector (and some with one) come, go and change their mind; their Endpoints are written in all the
-ways that an API server takes; and somebody meddles with the slices that mirror them. What is made up are values
-(:mod:`tests.differential.operations`); nothing here talks to a cluster.
+Services without (and some with) selectors are created, changed and deleted; their Endpoints take every form that the API
+server accepts; manual edits change the mirrored slices. The workload consists of values
+(:mod:`tests.differential.operations`); this module does not talk to a cluster.
 """
 
 import random
@@ -12,17 +12,17 @@ from tests.differential.mirroring_world import Json, Key, MirroringOptions, Mirr
 from tests.differential.operations import Batch, Operation, SliceOf, Verb, document
 
 HELD = -1
-"""The index of a :class:`SliceOf` that means the slice that :data:`HOLD` keeps from going."""
+"""Index of a :class:`SliceOf` that refers to the slice kept by the finalizer :data:`HOLD`."""
 HOLD = "differential.example/hold"
 STRANGER = "stranger-"
-"""How the names of slices begin that nobody but this life may touch."""
+"""Name prefix of slices that only this workload writes."""
 OURS = "endpointslicemirroring-controller.k8s.io"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE_NAME = "kubernetes.io/service-name"
 
 
 def generate(seed: int, operations: int, options: MirroringOptions | None = None) -> tuple[Batch, ...]:
-    """Return at least this many operations (at most a few more), in batches; a longer life begins like a shorter one."""
+    """Return at least ``operations`` operations (at most a few more) in batches; a longer workload starts like a shorter one."""
     world = MirroringWorld(options or MirroringOptions(), random.Random(seed))
     batches: list[Batch] = []
     total = 0
@@ -34,14 +34,14 @@ def generate(seed: int, operations: int, options: MirroringOptions | None = None
 
 
 def _batch(world: MirroringWorld, *, is_first: bool) -> tuple[Operation, ...]:
-    """Return what happens between two rests; what needs to know a slice comes first, while the clusters agree."""
-    world.meddled.clear()
+    """Return the operations between two rests; those that target slices come first, while the clusters agree."""
+    world.edited.clear()
     steps: list[Operation] = [*_begin(world)] if is_first else [*_release(world)]
-    if world.options.meddling and not is_first:
+    if world.options.external_edits and not is_first:
         for _ in range(world.chance.choice((0, 1, 1, 2))):
-            steps += _choose(world, _MEDDLING)
-        if world.options.wedging and world.maybe(0.12):
-            steps += _choose(world, _WEDGING)
+            steps += _choose(world, _EXTERNAL_EDITS)
+        if world.options.stuck_cases and world.maybe(0.12):
+            steps += _choose(world, _STUCK_CASES)
     size = len(steps) + world.chance.randint(*world.options.batch_operations)
     while len(steps) < size:
         steps += _choose(world, _LIFE)
@@ -59,7 +59,7 @@ _SERVICE_PORTS = [{"name": "http", "port": 80}]
 
 
 def _put_service(world: MirroringWorld) -> Steps:
-    """Create a service, mostly without a selector, or change one: its mind, its type, its labels."""
+    """Create a service, usually without a selector, or change the selector, type or labels of one."""
     namespace, name = key = world.key()
     if key not in world.services:
         world.services[key] = selected = world.maybe(0.2)
@@ -101,7 +101,7 @@ _PORTS: tuple[tuple[Json, ...], ...] = (
     ({"name": "s", "port": 3, "protocol": "SCTP"},),
     (),
 )
-# Only ever in one subset: upstream tells equal ones of several apart by where they are in memory (E-30.3).
+# In one subset only: upstream orders equal ones of several subsets by memory address (E-30.3).
 _APP_PORTS: tuple[tuple[Json, ...], ...] = (
     ({"name": "grpc", "port": 443, "appProtocol": "kubernetes.io/h2c"},),
     ({"name": "ws", "port": 444, "appProtocol": "kubernetes.io/ws"}, {"name": "plain", "port": 445}),
@@ -136,7 +136,7 @@ _LEADING: tuple[Json, ...] = tuple(
 
 
 def _address(world: MirroringWorld) -> Json:
-    """Return an address, seldom a new one: one that has been used comes again as another spelling, pod or node."""
+    """Return an address, rarely a new one: used addresses reappear with another spelling, pod or node."""
     number = world.chance.randrange(1, 12)
     kind = world.chance.random()
     if kind < 0.6:
@@ -185,7 +185,7 @@ def _crowd(count: int) -> list[Json]:
 
 
 def _begin(world: MirroringWorld) -> Steps:
-    """Return what each life begins with: an Endpoints that is as large as they get."""
+    """Return the first operations of each workload: an Endpoints of maximum size."""
     if not world.options.crowds:
         return ()
     namespace, name = key = (world.options.namespace_names[0], "svc-0")
@@ -209,7 +209,7 @@ def _begin(world: MirroringWorld) -> Steps:
 
 
 def _put_endpoints(world: MirroringWorld) -> Steps:
-    """Create an Endpoints, or write other subsets into one."""
+    """Create an Endpoints, or replace the subsets of one."""
     key = world.one_of(list(world.services)) if world.maybe(0.85) else None
     namespace, name = key = key or world.key()
     subsets = _subsets(world)
@@ -228,7 +228,7 @@ def _put_endpoints(world: MirroringWorld) -> Steps:
 
 
 def _flip_an_address(world: MirroringWorld) -> Steps:
-    """Move one address between ready and not ready, take one away, or add one."""
+    """Toggle the readiness of an address, remove an address, or add one."""
     key = world.one_of([key for key, subsets in world.endpoints.items() if subsets])
     if key is None:
         return ()
@@ -254,7 +254,7 @@ def _flip_an_address(world: MirroringWorld) -> Steps:
 
 
 def _edit_metadata(world: MirroringWorld) -> Steps:
-    """Change what decides whether an Endpoints is mirrored, or what its slices carry."""
+    """Change metadata that decides whether an Endpoints is mirrored, or that its slices carry."""
     key = world.one_of(list(world.endpoints))
     if key is None:
         return ()
@@ -266,7 +266,7 @@ def _edit_metadata(world: MirroringWorld) -> Steps:
 
 
 def _delete_endpoints(world: MirroringWorld) -> Steps:
-    """Delete an Endpoints, at times to make it anew at once."""
+    """Delete an Endpoints; sometimes recreate it immediately."""
     key = world.one_of(list(world.endpoints))
     if key is None:
         return ()
@@ -279,23 +279,23 @@ def _delete_endpoints(world: MirroringWorld) -> Steps:
     return delete, Operation("create", "endpoints", *key, document(body))
 
 
-# ------------------------------------------------------------------------------------- meddling
+# ------------------------------------------------------------------------------------- external edits
 
 _SLICE_EDITS: tuple[tuple[Json, str], ...] = (
     ({"endpoints": []}, ""),
     ({"endpoints": [{"addresses": ["10.66.6.6"]}, {"addresses": ["10.66.6.7"]}]}, ""),
-    ({"ports": [{"name": "meddled", "port": 1}]}, ""),
-    ({"metadata": {"labels": {"meddled": "yes"}}}, ""),
-    ({"metadata": {"annotations": {"example.com/meddled": "yes"}}}, "M-4"),
+    ({"ports": [{"name": "edited", "port": 1}]}, ""),
+    ({"metadata": {"labels": {"edited": "yes"}}}, ""),
+    ({"metadata": {"annotations": {"example.com/edited": "yes"}}}, "M-4"),
     ({"metadata": {"ownerReferences": None}}, "M-32"),
 )
 
 
 def _quarry(world: MirroringWorld) -> Key | None:
-    """Return an Endpoints to meddle with the slices of: none twice in a batch, where it depended on who was faster."""
-    key = world.one_of([key for key in world.mirrored() if key not in world.meddled | world.held])
+    """Return an Endpoints whose slices may be edited: each once per batch, as a second edit would depend on timing."""
+    key = world.one_of([key for key in world.mirrored() if key not in world.edited | world.held])
     if key is not None:
-        world.meddled.add(key)
+        world.edited.add(key)
     return key
 
 
@@ -313,7 +313,7 @@ def _delete_slice(world: MirroringWorld) -> Steps:
 
 
 def _put_stranger(world: MirroringWorld) -> Steps:
-    """Put a slice beside those of an Endpoints: of somebody else, of nobody, or posing as the controller's."""
+    """Create a slice beside those of an Endpoints: of another manager, without manager, or with the controller's label."""
     namespace, name = world.key()
     number = world.chance.randrange(4)
     if world.maybe(0.6):
@@ -326,7 +326,7 @@ def _put_stranger(world: MirroringWorld) -> Steps:
         if world.maybe(0.5):
             labels[MANAGED_BY] = "somebody.example.com"
     else:
-        world.posers += 1  # one that comes again might find the last of its name still going on one side
+        world.posers += 1  # a reused name might still be terminating on one side
         stranger = f"posing-{world.posers}"
         labels = {SERVICE_NAME: name, MANAGED_BY: OURS}
     address_type, address = world.chance.choice(
@@ -344,7 +344,7 @@ def _put_stranger(world: MirroringWorld) -> Steps:
 
 
 def _give_away(world: MirroringWorld) -> Steps:
-    """Take a slice away from the controller by its label."""
+    """Relabel a slice to another manager."""
     key = _quarry(world)
     if key is None:
         return ()
@@ -353,7 +353,7 @@ def _give_away(world: MirroringWorld) -> Steps:
 
 
 def _hold(world: MirroringWorld) -> Steps:
-    """Delete a slice that a finalizer keeps; :func:`_release` lets it go."""
+    """Delete a slice that a finalizer keeps; :func:`_release` removes the finalizer."""
     key = _quarry(world)
     if key is None:
         return ()
@@ -366,10 +366,10 @@ def _hold(world: MirroringWorld) -> Steps:
 
 
 def _release(world: MirroringWorld) -> Steps:
-    """Let go what was held in the batches before."""
+    """Remove the finalizers added in earlier batches."""
     keys = sorted(key for key in world.held if world.maybe(0.5))
     world.held.difference_update(keys)
-    world.meddled.update(keys)
+    world.edited.update(keys)
     release = document({"metadata": {"finalizers": None}})
     return [_on_slice(world, key, "patch", release, HELD, rule="M-11") for key in keys]
 
@@ -389,5 +389,5 @@ _LIFE: tuple[Weighted, ...] = (
     (4, _edit_metadata),
     (2, _delete_endpoints),
 )
-_MEDDLING: tuple[Weighted, ...] = ((5, _edit_slice), (3, _delete_slice), (3, _put_stranger))
-_WEDGING: tuple[Weighted, ...] = ((1, _give_away), (1, _hold))
+_EXTERNAL_EDITS: tuple[Weighted, ...] = ((5, _edit_slice), (3, _delete_slice), (3, _put_stranger))
+_STUCK_CASES: tuple[Weighted, ...] = ((1, _give_away), (1, _hold))

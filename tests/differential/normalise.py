@@ -1,10 +1,11 @@
-"""What two clusters must have in common: Endpoints and EndpointSlices as the servers sent them, without named noise.
+"""The state that two clusters must have in common: raw Endpoints and EndpointSlices without explicitly listed noise.
 
-Objects are compared as raw JSON: every field counts, known or not. Only what this module names is left out: names of generated
-slices, times, versions and who manages which field (:data:`NOISE_IN_METADATA`), and what depends on the version of
-Kubernetes (:class:`Snapshot`). A uid becomes whether it is that of the object which has the name now. The endpoints of several
-slices with the same ports count together, with the sizes of the slices where those are determined. Order is left out where it
-may depend on a uid (behaviour 6); :mod:`tests.differential.invariants` checks the order in each cluster.
+Objects are compared as raw JSON: every field counts, known or not. Excluded are only the fields named in this module:
+names of generated slices, times, versions and managed fields (:data:`NOISE_IN_METADATA`), and fields that depend on the
+Kubernetes version (:class:`Snapshot`). A uid is reduced to whether it belongs to the object that has the name now. The
+endpoints of several slices with the same ports are compared together, with the sizes of the slices if those are
+determined. Order is ignored where it may depend on a uid (behaviour 6); :mod:`tests.differential.invariants` checks the
+order within each cluster.
 """
 
 import difflib
@@ -34,7 +35,7 @@ from aiokube.api.meta import ObjectKey, key_of
 Json = dict[str, Any]
 
 NormalState = Mapping[str, tuple[str, ...]]
-"""What is compared: lines of text, under the name of the Endpoints or the group of slices that they describe."""
+"""The compared state: lines of text, keyed by the Endpoints or the group of slices that they describe."""
 
 NOISE_IN_METADATA = frozenset(
     {
@@ -43,31 +44,33 @@ NOISE_IN_METADATA = frozenset(
         "creationTimestamp",
         "managedFields",
         "generation",  # counts writes; upstream often needs more of them
-        "deletionGracePeriodSeconds",  # set together with deletionTimestamp, of which only the presence counts
+        "deletionGracePeriodSeconds",  # set together with deletionTimestamp, of which only the presence is compared
     }
 )
-"""Fields of metadata that differ between two clusters with the same contents."""
+"""Metadata fields that differ between two clusters with equal contents."""
 
 HAND_MADE = "foreign-"
-"""Prefix of the names of slices that a workload makes by hand; they are kept in comparisons."""
+"""Name prefix of the slices that a workload creates; comparisons keep these names."""
 
 _BARE_WORD = re.compile(r"[A-Za-z0-9_./:-]+")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that is read from one cluster, in the namespaces of a workload. What is compared is raw."""
+    """Raw objects read from the namespaces of a workload in one cluster."""
 
     raw_endpoints: tuple[Json, ...] = ()
     raw_slices: tuple[Json, ...] = ()
     services: tuple[Service, ...] = ()
     pods: tuple[Pod, ...] = ()
     is_old: bool = False
-    """Whether upstream is older than 1.33: it sets no managed-by label on Endpoints and orders ports by another hash (so do 1.33
-    and 1.34, which nothing compares). Both are left out of the comparison."""
+    """Whether upstream is older than 1.33: it sets no managed-by label on Endpoints and orders ports by another hash (as do
+    1.33 and 1.34, which are never compared). The comparison ignores both.
+    """
     replaces_portless_slices: bool = False
-    """Whether upstream is older than 1.36: at each sync it replaces the slices without ports. So it keeps no placeholder beside
-    slices with endpoints, and loses annotations that others have added. Both are left out of the comparison."""
+    """Whether upstream is older than 1.36: it replaces slices without ports at each sync, so it keeps no placeholder beside
+    slices with endpoints, and loses foreign annotations. The comparison ignores both.
+    """
 
     @classmethod
     def of(
@@ -78,7 +81,7 @@ class Snapshot:
         services: Iterable[Service] = (),
         pods: Iterable[Pod] = (),
     ) -> "Snapshot":
-        """Return a snapshot of objects that no server has sent."""
+        """Return a snapshot of locally built objects."""
         return cls(
             tuple(msgspec.json.decode(ENDPOINTS.encode(item)) for item in endpoints),
             tuple(msgspec.json.decode(ENDPOINT_SLICES.encode(item)) for item in slices),
@@ -98,11 +101,11 @@ class Snapshot:
 
 
 def normalise(snapshot: Snapshot, *, sizes_are_determined: bool = True) -> NormalState:
-    """Return what two clusters must have in common.
+    """Return the state that two clusters must have in common.
 
-    ``sizes_are_determined`` says that no service ever had more endpoints than fit into one slice: only then is it
-    not chance how they are spread over slices. Slices that a workload has made by hand keep their names, unless
-    they are the controller's now, which may use any of its names for anything (S-70).
+    ``sizes_are_determined`` means that no service ever had more endpoints than fit into one slice: otherwise their
+    distribution over slices is random. Slices created by a workload keep their names, unless the controller owns them now
+    and may use any of its names for any content (S-70).
     """
     uids = Uids(snapshot)
     state: dict[str, tuple[str, ...]] = {}
@@ -121,7 +124,7 @@ def normalise(snapshot: Snapshot, *, sizes_are_determined: bool = True) -> Norma
 
 
 def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...]]:
-    """Return what each Endpoints and EndpointSlice says, by plural and key: for one cluster at two times."""
+    """Return the lines of each Endpoints and EndpointSlice by plural and key, to compare one cluster at two times."""
     uids = Uids(snapshot)
     state = {
         ("endpoints", raw_key_of(item)): tuple(_endpoints_lines(item, uids))
@@ -133,7 +136,7 @@ def one_by_one(snapshot: Snapshot) -> dict[tuple[str, ObjectKey], tuple[str, ...
 
 
 def slice_names_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str) -> list[str]:
-    """Return the names of a service's slices by one manager, in an order that follows from what is in them."""
+    """Return the names of a service's slices of one manager, ordered by content."""
     uids = Uids(snapshot)
     chosen = [
         slice_
@@ -147,14 +150,14 @@ def slice_names_in_order(snapshot: Snapshot, service: ObjectKey, managed_by: str
 
 
 def different_keys(one: NormalState, other: NormalState) -> list[str]:
-    """Return under which names two states differ."""
+    """Return the keys under which two states differ."""
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def readable_difference(
     one: NormalState, other: NormalState, names: tuple[str, str], keys: Sequence[str] | None = None
 ) -> str:
-    """Return a unified diff of what differs, from the first state to the second."""
+    """Return a unified diff of two states."""
     lines: list[str] = []
     for key in different_keys(one, other) if keys is None else keys:
         left = [key, *(f"  {line}" for line in one[key])] if key in one else []
@@ -163,7 +166,7 @@ def readable_difference(
     return "\n".join(lines)
 
 
-# ------------------------------------------------------------------------------------- what a raw object is
+# ----------------------------------------------------------------------------------- raw objects
 
 
 def raw_key_of(item: Json) -> ObjectKey:
@@ -172,19 +175,19 @@ def raw_key_of(item: Json) -> ObjectKey:
 
 
 def service_key_of(slice_: Json) -> ObjectKey:
-    """Return the service that a slice is labelled with; its name is "(none)" without the label."""
+    """Return the service of a slice by its label; the name is "(none)" without the label."""
     return ObjectKey(
         slice_["metadata"].get("namespace", ""), _labels(slice_).get(SERVICE_NAME_LABEL, "(none)")
     )
 
 
 def manager_of(slice_: Json) -> str:
-    """Return who manages a slice by its label; "(none)" without one."""
+    """Return the manager of a slice by its label; "(none)" without the label."""
     return _labels(slice_).get(MANAGED_BY_LABEL, "(none)")
 
 
 def is_being_deleted(item: Json) -> bool:
-    """Tell whether the object is only kept by a finalizer."""
+    """Return whether the object is terminating."""
     return item["metadata"].get("deletionTimestamp") is not None
 
 
@@ -196,11 +199,11 @@ def _labels(item: Json) -> Mapping[str, str]:
 
 
 def _compared_slices(snapshot: Snapshot) -> Iterable[Json]:
-    """Return the slices, where upstream replaces those without ports without what it loses by that.
+    """Return the slices; for upstream before 1.36, without the state that its replacement of portless slices loses.
 
-    While a service selects a pod without any of its ports and without an address of a family, upstream 1.36 keeps the
-    placeholder of that family (S-50) when other pods get endpoints; it goes with the pod. Before, an empty list of ports had
-    two hashes, one read from the server and one computed, so the placeholder became the first of the new slices.
+    While a service selects a pod without any of its ports and without an address of a family, upstream 1.36 keeps the placeholder
+    slice of that family (S-50) when other pods get endpoints; it is deleted with the pod. Before 1.36, a port list read from
+    the server and a computed empty one had different hashes, so the placeholder became the first of the new slices.
     """
     if not snapshot.replaces_portless_slices:
         yield from snapshot.raw_slices
@@ -231,7 +234,7 @@ def _sorted(ports: list[Json] | None) -> list[Json]:
 
 
 class Uids:
-    """Which object has a name now."""
+    """Resolves uids to the objects that currently have a name."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._pods: dict[ObjectKey, str | None] = {key_of(pod): pod.metadata.uid for pod in snapshot.pods}
@@ -241,7 +244,7 @@ class Uids:
         }
 
     def without_uid_of_pod(self, address: Json) -> Json:
-        """Return an endpoint or address where the uid of its target says whether it is that of the pod there is."""
+        """Return an endpoint or address with the target's uid reduced to whether it is the current pod's."""
         target = address.get("targetRef")
         if target is None:
             return address
@@ -250,7 +253,7 @@ class Uids:
         return {**address, "targetRef": _with_relative_uid(target, known=known, current=current)}
 
     def owner_lines(self, metadata: Json) -> Iterable[str]:
-        """Return a line for each owner."""
+        """Return a line for each owner reference."""
         for owner in metadata.get("ownerReferences") or ():
             key = owner.get("kind", ""), ObjectKey(metadata.get("namespace", ""), owner.get("name", ""))
             known, current = key in self._owners, self._owners.get(key)
@@ -264,7 +267,7 @@ def _with_relative_uid(reference: Json, *, known: bool, current: str | None) -> 
 
 
 def text_of(value: Any) -> str:
-    """Return any JSON value as short text; different values have different texts, but for the order of keys."""
+    """Return a JSON value as short text; different values have different texts, except for the order of keys."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{text_of(key)}={text_of(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
@@ -276,7 +279,7 @@ def text_of(value: Any) -> str:
 
 
 def metadata_lines(item: Json, uids: Uids) -> Iterable[str]:
-    """Return what the metadata of an object says, without noise; its name stands in the key of the state."""
+    """Return the metadata of an object without noise, as lines; its name is part of the state's key."""
     metadata = _without(item["metadata"], *NOISE_IN_METADATA, "name", "namespace")
     is_mirror = manager_of(item) == MANAGED_BY_MIRRORING_CONTROLLER
     yield f"labels {text_of(metadata.pop('labels', None) or {})}"
@@ -284,7 +287,7 @@ def metadata_lines(item: Json, uids: Uids) -> Iterable[str]:
     if is_mirror:
         metadata.pop(
             "generateName", None
-        )  # each update by upstream removes it, and upstream makes more of them (M-32)
+        )  # each of upstream's updates removes it, and upstream sends more updates (M-32)
     else:
         annotations = _without(annotations, LAST_CHANGE_TRIGGER_TIME_ANNOTATION)  # mirroring copies it
     if annotations:
@@ -298,13 +301,13 @@ def metadata_lines(item: Json, uids: Uids) -> Iterable[str]:
 
 
 def field_lines(item: Json, *known: str) -> Iterable[str]:
-    """Return a line for each field of an object that is neither metadata nor ``known``."""
+    """Return a line for each field of an object except metadata and ``known``."""
     rest = _without(item, "metadata", *known)
     return [f"{name} {text_of(rest[name])}" for name in sorted(rest)]
 
 
 def endpoint_lines(slice_: Json, uids: Uids) -> list[str]:
-    """Return a line for each endpoint of a slice, in an order that follows from what is in them."""
+    """Return a line for each endpoint of a slice, ordered by content."""
     return sorted(text_of(uids.without_uid_of_pod(item)) for item in slice_.get("endpoints") or ())
 
 
@@ -321,7 +324,7 @@ def _subset_text(subset: Json, uids: Uids) -> str:
     ]
     for words, addresses in (("ready", "addresses"), ("not ready", "notReadyAddresses")):
         texts = [text_of(uids.without_uid_of_pod(address)) for address in subset.get(addresses) or ()]
-        lines += [f"{words:9} {text}" for text in sorted(texts)]  # equal IPs stand in the order of uids
+        lines += [f"{words:9} {text}" for text in sorted(texts)]  # equal IPs are ordered by uid
     return "\n    ".join(lines)
 
 
@@ -333,7 +336,7 @@ def _group_of(slice_: Json) -> str:
 
 
 def type_and_ports_of(slice_: Json) -> str:
-    """Return the address type and the ports of a slice: slices with the same ones hold endpoints together."""
+    """Return the address type and ports of a slice: slices that share both are compared together."""
     return f"{slice_.get('addressType')} {text_of(slice_.get('ports') or [])}"
 
 
@@ -346,7 +349,7 @@ def _group_lines(slices: Sequence[Json], uids: Uids, *, sizes_are_determined: bo
 
 
 def slice_header_lines(slice_: Json, uids: Uids) -> list[str]:
-    """Return what a slice says beside its type, ports and endpoints."""
+    """Return the fields of a slice other than address type, ports and endpoints, as lines."""
     return [*metadata_lines(slice_, uids), *field_lines(slice_, "addressType", "ports", "endpoints")]
 
 

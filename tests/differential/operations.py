@@ -1,4 +1,4 @@
-"""What a workload does to a cluster: frozen values that can be printed, kept and applied again."""
+"""The operations of a workload: frozen values that can be printed, stored and replayed."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -18,10 +18,10 @@ RESOURCES: dict[str, Resource[Any]] = {
 
 
 class SliceOf(msgspec.Struct, frozen=True):
-    """One of the slices that a controller made for a service, whose names are chance.
+    """One of the slices of a service, whose names are random.
 
-    The slices are put in order by what is in them; ``index`` counts in that order, and starts again from the
-    first where there are fewer. It finds the same slice on two clusters that agree, so it is only used then.
+    Slices are ordered by content; ``index`` counts in that order, modulo their number. It identifies the same slice on two
+    clusters in agreement, so it is only used then.
     """
 
     service: str
@@ -34,8 +34,8 @@ class SliceOf(msgspec.Struct, frozen=True):
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     """One request. ``body`` is a JSON document: the object to create, or a merge patch.
 
-    In a body, ``$(uid:NAME)`` stands for the uid of the service of that name, as it is on the cluster.
-    ``rule`` names the rule of upstream's behaviour by which its controllers may overlook this change.
+    In a body, ``$(uid:NAME)`` stands for the uid of the service of that name on the cluster.
+    ``rule`` names the rule by which upstream's controllers may overlook this change.
     """
 
     verb: Verb
@@ -53,25 +53,25 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Operations that follow each other at once; before and after them the controllers are let come to rest.
+    """Consecutive operations; the controllers come to rest before and after a batch.
 
-    Those on a :class:`SliceOf` come first, while two clusters still agree on which slice that is.
+    Operations on a :class:`SliceOf` come first, while two clusters agree on the slice.
     """
 
     number: int
     operations: tuple[Operation, ...]
 
     @property
-    def meddles(self) -> bool:
-        """Tell whether something is changed that the controllers own (they look again after a second, S-3)."""
+    def has_external_edits(self) -> bool:
+        """Return whether an object owned by the controllers is edited (they reconcile it after a second, S-3)."""
         return any(operation.resource in ("endpointslices", "endpoints") for operation in self.operations)
 
 
 def document(value: object) -> str:
-    """Return a body: compact JSON with its keys in the order given."""
+    """Return a body: compact JSON with keys in the given order."""
     return msgspec.json.encode(value).decode()
 
 
 def count(batches: Iterable[Batch]) -> int:
-    """Return how many operations there are."""
+    """Return the number of operations."""
     return sum(len(batch.operations) for batch in batches)

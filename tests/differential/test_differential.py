@@ -1,4 +1,4 @@
-"""The comparison judges right: what is upstream's oversight, what is a known difference, what is a failure."""
+"""The comparison distinguishes upstream's oversights, known differences and failures."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -16,12 +16,12 @@ from tests.differential.normalise import Snapshot
 from tests.differential.operations import Operation
 from tests.differential.workload import WorkloadOptions
 
-PLAN = Plan(seed=1, operations=1, options=WorkloadOptions(prefix="x", meddling=False, freezing=False))
+PLAN = Plan(seed=1, operations=1, options=WorkloadOptions(prefix="x", external_edits=False, freezing=False))
 RIGHT, WRONG = {"team": "red"}, {"team": "blue"}
 
 
 class FakeSide:
-    """A cluster that publishes one Endpoints with labels that follow from how often it was poked and restarted."""
+    """A cluster that publishes one Endpoints whose labels depend on the number of touches and restarts."""
 
     last_change_seconds = 0.0
 
@@ -29,13 +29,13 @@ class FakeSide:
         self, name: str, labels: Callable[[int, int], Mapping[str, str]], outcome: str = "ok"
     ) -> None:
         self.name = name
-        self.obituary: str | None = None
-        self.pokes = self.restarts = 0
+        self.exit_report: str | None = None
+        self.touches = self.restarts = 0
         self._labels = labels
         self._outcome = outcome
 
     async def follow(self, resource: Resource[Any]) -> None:
-        """Nothing is written by itself here."""
+        """Observe nothing: no controller writes here."""
 
     async def resolve(self, operations: object) -> dict[object, str]:
         return {}
@@ -46,32 +46,32 @@ class FakeSide:
     async def collect_garbage(self) -> int:
         return 0
 
-    async def poke(self) -> None:
-        self.pokes += 1
+    async def touch_services(self) -> None:
+        self.touches += 1
 
     def stop(self) -> int:
         self.restarts += 1
         return 0
 
     def start(self) -> None:
-        """It was counted when it was stopped."""
+        """Do nothing: the restart was counted by the stop."""
 
     async def snapshot(self) -> Snapshot:
-        metadata = {"name": "web", "namespace": "x-a", "labels": self._labels(self.pokes, self.restarts)}
+        metadata = {"name": "web", "namespace": "x-a", "labels": self._labels(self.touches, self.restarts)}
         item = ENDPOINTS.decode(msgspec.json.encode({"metadata": metadata}))
         service = SERVICES.decode(msgspec.json.encode({"metadata": {"name": "web", "namespace": "x-a"}}))
         return Snapshot.of(endpoints=(item,), services=(service,))
 
 
 def always(labels: Mapping[str, str]) -> Callable[[int, int], Mapping[str, str]]:
-    return lambda pokes, restarts: labels
+    return lambda touches, restarts: labels
 
 
-def once_poked(pokes: int, restarts: int) -> Mapping[str, str]:
-    return RIGHT if pokes else WRONG
+def once_touched(touches: int, restarts: int) -> Mapping[str, str]:
+    return RIGHT if touches else WRONG
 
 
-def once_restarted(pokes: int, restarts: int) -> Mapping[str, str]:
+def once_restarted(touches: int, restarts: int) -> Mapping[str, str]:
     return RIGHT if restarts else WRONG
 
 
@@ -87,14 +87,14 @@ async def test_two_that_agree_are_let_be_but_for_a_last_look() -> None:
     reference, candidate = FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", always(RIGHT))
     differential, told = await lead(reference, candidate)
     assert not differential.healed
-    assert (reference.pokes, reference.restarts, candidate.pokes) == (1, 0, 1)
+    assert (reference.touches, reference.restarts, candidate.touches) == (1, 0, 1)
     assert told[-1].startswith("seed 1:")
 
 
 async def test_what_upstream_mends_when_its_services_are_touched_is_its_own_oversight() -> None:
-    differential, told = await lead(FakeSide("upstream", once_poked), FakeSide("endpointd", always(RIGHT)))
-    assert [(healed.key, healed.by) for healed in differential.healed] == [("endpoints x-a/web", "poke")]
-    assert any("healed by a poke: endpoints x-a/web" in line for line in told)
+    differential, told = await lead(FakeSide("upstream", once_touched), FakeSide("endpointd", always(RIGHT)))
+    assert [(healed.key, healed.by) for healed in differential.healed] == [("endpoints x-a/web", "touch")]
+    assert any("healed by a touch: endpoints x-a/web" in line for line in told)
 
 
 async def test_what_upstream_mends_when_it_is_started_anew_is_told_as_that() -> None:
@@ -106,13 +106,13 @@ async def test_a_candidate_that_is_right_only_after_being_touched_is_a_failure()
     with pytest.raises(
         DifferenceError, match=r"^endpointd is right only after its services were touched"
     ) as caught:
-        await lead(FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", once_poked))
+        await lead(FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", once_touched))
     assert "-  labels {team=red}\n+  labels {team=blue}" in str(caught.value)
 
 
 async def test_a_difference_that_stays_is_a_failure_that_can_be_seen_again() -> None:
     reference = FakeSide("upstream", always(RIGHT))
-    with pytest.raises(DifferenceError, match=r"^they differ, and upstream stands by it") as caught:
+    with pytest.raises(DifferenceError, match=r"^they differ, and upstream keeps its version") as caught:
         await lead(reference, FakeSide("endpointd", always(WRONG)))
     assert reference.restarts == 1
     told = str(caught.value)
@@ -126,7 +126,7 @@ async def test_a_known_difference_is_noted_and_is_none() -> None:
     differential, told = await lead(FakeSide("upstream", always(labelled)), candidate)
     assert differential.explained == {"endpoints x-a/web": "S-60, E-19b"}
     assert "as upstream is known for (S-60, E-19b): endpoints x-a/web" in told[0]
-    assert candidate.pokes == 1  # the last look, and no more
+    assert candidate.touches == 1  # only the final one
 
 
 async def test_an_operation_that_only_one_side_takes_is_a_failure() -> None:
@@ -136,6 +136,6 @@ async def test_an_operation_that_only_one_side_takes_is_a_failure() -> None:
 
 async def test_controllers_that_have_died_are_a_failure_with_their_last_words() -> None:
     candidate = FakeSide("endpointd", always(RIGHT))
-    candidate.obituary = "the controllers of endpointd have ended with 1:\nout of luck"
+    candidate.exit_report = "the controllers of endpointd have ended with 1:\nout of luck"
     with pytest.raises(DifferenceError, match="out of luck"):
         await lead(FakeSide("upstream", always(RIGHT)), candidate)

@@ -1,4 +1,4 @@
-"""What upstream is known for is told from what it is not."""
+"""Known differences of upstream are distinguished from unknown ones."""
 
 from tests.differential.explanations import explain
 

@@ -1,4 +1,4 @@
-"""The second reading of the rules of hints: vectors of behaviour S-99, and what it holds against slices."""
+"""The independent implementation of the hint rules: vectors of behaviour S-99, and its checks of slices."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ def test_what_is_refused() -> None:
     """S-93."""
     assert shares(zones(1000, 1000, 1000), 3) is not None
     assert shares(zones(1000, 1000, 1000), 2) is None
-    assert shares(zones(1000, 1000, 1000), 4) is None  # a third of 4, less 20 %, is 2 for each
+    assert shares(zones(1000, 1000, 1000), 4) is None  # a third of 4, minus 20 %, is 2 for each
     assert shares(zones(1000, 1000, 0), 9) is None
     assert shares(zones(1000), 9) is None
     assert shares([*zones(1000, 1000), make_node("bare", zone="", allocatable_cpu_milli=1000)], 9) is None
@@ -73,7 +73,7 @@ def test_zones_that_are_not_in_the_table_keep_what_they_have() -> None:
 
 
 def snapshot(hints: str, *, mode: str | None = "Auto") -> Snapshot:
-    """Return three endpoints in zones a, b and c, hinted as the letters say; a dash is no hint."""
+    """Return three endpoints in zones a, b and c with these hints; a dash means no hint."""
     endpoints = [
         msgspec.structs.replace(
             make_endpoint(make_pod(f"pod-{place}", f"10.0.0.{place}"), zone=f"zone-{own}"),
@@ -87,13 +87,13 @@ def snapshot(hints: str, *, mode: str | None = "Auto") -> Snapshot:
 
 def test_one_hint_for_each_is_right_and_anything_less_or_else_is_told() -> None:
     nodes = zones(1000, 1000, 1000)
-    assert not broken_hint_rules(snapshot("abc"), nodes, written_anew=True)
+    assert not broken_hint_rules(snapshot("abc"), nodes, rewritten=True)
     assert "2 ready endpoints without a hint" in broken_hint_rules(snapshot("--c"), nodes)[0]
     assert "zone-c has 3 hints" in "".join(broken_hint_rules(snapshot("ccc"), nodes))
-    assert "not one of [(1, 1, 1)]" in broken_hint_rules(snapshot("aac"), nodes, written_anew=True)[0]
+    assert "not one of [(1, 1, 1)]" in broken_hint_rules(snapshot("aac"), nodes, rewritten=True)[0]
     assert (
         "3 endpoints are hinted to another zone"
-        in broken_hint_rules(snapshot("bca"), nodes, written_anew=True)[0]
+        in broken_hint_rules(snapshot("bca"), nodes, rewritten=True)[0]
     )
 
 

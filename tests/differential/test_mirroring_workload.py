@@ -1,4 +1,4 @@
-"""A made-up life of hand-written Endpoints is the same from the same seed, and makes sense to an API server."""
+"""A seeded workload of manual Endpoints is reproducible, and valid for an API server."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_what_is_created_is_not_there_and_what_is_changed_or_deleted_is(seed: in
         assert what in there, operation
         if operation.verb == "delete":
             there.discard(what)
-            if operation.resource == "services":  # the API server takes its Endpoints along
+            if operation.resource == "services":  # the API server deletes its Endpoints with it
                 there.discard(("endpoints", *what[1:]))
 
 
@@ -72,17 +72,17 @@ def test_every_subset_has_an_address_and_no_ports_are_pointers_that_upstream_tel
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_slices_are_meddled_with_first_in_a_batch_and_those_of_one_endpoints_only_once(seed: int) -> None:
-    """While two clusters agree on which slice is meant, and where nothing depends on who repairs faster."""
+def test_external_edits_come_first_in_a_batch_and_only_once_per_endpoints(seed: int) -> None:
+    """The clusters must agree on the slice, and the result must not depend on repair speed."""
     for batch in generate(seed, 300):
         kinds = [isinstance(op.name, SliceOf) for op in batch.operations]
         others = [op.resource != "endpointslices" for op in batch.operations]
         assert True not in kinds[others.index(True) :] if True in others else True
-        meddled: dict[tuple[str, str], set[str]] = {}
+        edits: dict[tuple[str, str], set[str]] = {}
         for op in batch.operations:
             if isinstance(op.name, SliceOf):
-                meddled.setdefault((op.namespace, op.name.service), set()).add(f"{op.rule} {op.name.index}")
-        assert all(len(ways) == 1 for ways in meddled.values())
+                edits.setdefault((op.namespace, op.name.service), set()).add(f"{op.rule} {op.name.index}")
+        assert all(len(ways) == 1 for ways in edits.values())
 
 
 def test_all_of_it_happens() -> None:
@@ -98,13 +98,13 @@ def test_all_of_it_happens() -> None:
     assert crowds
 
 
-def test_a_life_without_meddling_leaves_slices_alone() -> None:
-    assert not [op for op in operations(1, meddling=False) if op.resource == "endpointslices"]
-    rules = {op.rule for seed in SEEDS for op in operations(seed, wedging=False)}
+def test_a_workload_without_external_edits_does_not_change_slices() -> None:
+    assert not [op for op in operations(1, external_edits=False) if op.resource == "endpointslices"]
+    rules = {op.rule for seed in SEEDS for op in operations(seed, stuck_cases=False)}
     assert rules <= {"", "M-4", "M-32"}
 
 
-# ------------------------------------------------------------------------------------- the judgement
+# ------------------------------------------------------------------------------------- comparison
 
 SERVICE = make_service(selector=None)
 ITEM = Endpoints(

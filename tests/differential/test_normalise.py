@@ -1,4 +1,4 @@
-"""Two clusters are told apart by what counts and by nothing else."""
+"""Two clusters are distinguished by every relevant difference and by no other."""
 
 import copy
 import dataclasses
@@ -124,7 +124,7 @@ def test_everything_else_does(changed: Json) -> None:
 
 
 def invented(container: Callable[[Json], Json]) -> tuple[Json, Json]:
-    """Return a slice, and the same with a field that no version of Kubernetes has yet."""
+    """Return a slice, and the same slice with a field unknown to every version of Kubernetes."""
     plain = slice_("web-xx", P | {"hints": {"forZones": [{"name": "z"}]}})
     changed = copy.deepcopy(plain)
     container(changed)["invented"] = {"by": ["nobody"]}
@@ -287,7 +287,7 @@ def test_endpoints_are_held_to_their_canonical_order() -> None:
     two = ({"addresses": [ten], "ports": [port]}, {"addresses": [nine], "ports": [port | {"port": 81}]})
     orders = [broken(items=(endpoints(*order, labels=labels),)) for order in (two, two[::-1])]
     assert sorted(map(len, orders)) == [0, 1]
-    # 0.5: port1/8088 stands before port0/8080
+    # 0.5: port1/8088 precedes port0/8080
     one, zero = (
         {"name": f"port{i}", "port": number, "protocol": "TCP"} for i, number in ((1, 8088), (0, 8080))
     )

@@ -1,4 +1,4 @@
-"""A workload is a function of its seed, and makes sense: nothing is changed that is not there."""
+"""A workload is a function of its seed, and valid: it changes only existing objects."""
 
 import itertools
 
@@ -31,11 +31,11 @@ def test_another_seed_gives_another_life() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_operations_find_what_they_act_on_and_create_nothing_twice(seed: int) -> None:
-    """Replayed on a model of the API server's rules for deletion: grace periods and finalizers."""
+    """Replay on a model of the API server's deletion rules: grace periods and finalizers."""
     present: dict[tuple[str, str, str], dict[str, object]] = {}
     for operation in flat(generate(seed, 600)):
         if operation.resource in ("endpoints", "endpointslices"):
-            continue  # what the controllers own may come and go by itself
+            continue  # objects owned by the controllers may come and go
         assert isinstance(operation.name, str)
         key = (operation.resource, operation.namespace, operation.name)
         body = msgspec.json.decode(operation.body) if operation.body else {}
@@ -95,13 +95,13 @@ def test_what_is_chosen_by_content_comes_first_in_its_batch(seed: int) -> None:
         ]
         last = max((i for i, is_chosen in enumerate(chosen) if is_chosen), default=-1)
         assert all(mine or free for mine, free in zip(own[: last + 1], released, strict=False))
-        assert batch.meddles == any(own)
+        assert batch.has_external_edits == any(own)
 
 
-def test_meddling_and_wedging_can_be_left_out() -> None:
-    calm = flat(generate(1, 300, WorkloadOptions(meddling=False)))
+def test_external_edits_and_stuck_cases_can_be_disabled() -> None:
+    calm = flat(generate(1, 300, WorkloadOptions(external_edits=False)))
     assert not [operation for operation in calm if operation.resource in ("endpoints", "endpointslices")]
-    options = WorkloadOptions(wedging=False)
+    options = WorkloadOptions(stuck_cases=False)
     rules = {operation.rule for seed in SEEDS for operation in flat(generate(seed, 300, options))}
     assert not rules & {"S-113", "2.3"}
     assert rules >= {"S-3", "E-3", "S-4", "0.3"}

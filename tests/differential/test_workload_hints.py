@@ -1,4 +1,4 @@
-"""A life of zones is a value of its seed, and has in it what it is for."""
+"""A zone workload is a function of its seed, and covers its subject."""
 
 from collections import Counter
 

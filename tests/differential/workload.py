@@ -1,13 +1,13 @@
-"""A life of services, pods and nodes, made up from a seed: the same seed, the same life, on any machine.
+"""A seeded workload of services, pods and nodes: the same seed gives the same workload on any machine.
 
-What is made up are values (:mod:`tests.differential.operations`); nothing here talks to a cluster.
+The workload consists of values (:mod:`tests.differential.operations`); this module does not talk to a cluster.
 """
 
 import random
 from collections.abc import Sequence
 
 from tests.differential.operations import Batch, Operation
-from tests.differential.workload_external_edits import MEDDLING, WEDGING
+from tests.differential.workload_external_edits import EXTERNAL_EDITS, STUCK_CASES
 from tests.differential.workload_pods import POD_ACTIONS, create_node, create_pod
 from tests.differential.workload_services import (
     FREEZING,
@@ -22,15 +22,15 @@ __all__ = ["WorkloadOptions", "generate"]
 
 _FREEZING_PROBABILITY = 0.25
 _HELD_PROBABILITY = 0.25
-_MEDDLING_PROBABILITY = 0.7  # where nothing is frozen
-_WEDGING_PROBABILITY = 0.15  # where something is meddled with
+_EXTERNAL_EDIT_PROBABILITY = 0.7  # if no service is frozen
+_STUCK_CASE_PROBABILITY = 0.15  # if objects are edited externally
 
 
 def generate(seed: int, operations: int, options: WorkloadOptions | None = None) -> tuple[Batch, ...]:
-    """Return at least this many operations (at most a few more), in batches.
+    """Return at least ``operations`` operations (at most a few more), in batches.
 
-    Two calls with equal arguments return equal values, and a longer workload begins like a shorter one.
-    Every operation is valid where the ones before it have been applied and the API server is Kubernetes'.
+    Equal arguments give equal values, and a longer workload starts like a shorter one. Every operation is valid if the
+    previous ones have been applied and the API server is Kubernetes'.
     """
     world = World(options or WorkloadOptions(), random.Random(seed))
     batches = [Batch(0, _beginning(world))]
@@ -43,7 +43,7 @@ def generate(seed: int, operations: int, options: WorkloadOptions | None = None)
 
 
 def _beginning(world: World) -> tuple[Operation, ...]:
-    """Return a small cluster to start from: three nodes, some services, some pods."""
+    """Return a small initial cluster: three nodes, some services, some pods."""
     steps: list[Operation] = []
     for action, times in ((create_node, 3), (create_service, 4), (create_pod, 6)):
         for _ in range(times):
@@ -52,19 +52,19 @@ def _beginning(world: World) -> tuple[Operation, ...]:
 
 
 def _batch(world: World) -> tuple[Operation, ...]:
-    """Return what happens between two rests: first what is done at rest only, one sort of it, then life."""
+    """Return the operations between two rests: first one kind of those that need rest, then ordinary changes."""
     options = world.options
-    world.meddled_with.clear()
+    world.edited.clear()
     steps: list[Operation] = [*end_terminating_service(world)]
     if options.freezing and not steps and world.maybe(_FREEZING_PROBABILITY):
         if world.maybe(_HELD_PROBABILITY) and (steps := [*delete_held_service(world)]):
             return tuple(steps)
         steps += _choose(world, FREEZING)
-    elif options.meddling and world.maybe(_MEDDLING_PROBABILITY):
+    elif options.external_edits and world.maybe(_EXTERNAL_EDIT_PROBABILITY):
         for _ in range(world.chance.choice((1, 1, 2))):
-            steps += _choose(world, MEDDLING)
-        if options.wedging and world.maybe(_WEDGING_PROBABILITY):
-            steps += _choose(world, WEDGING)
+            steps += _choose(world, EXTERNAL_EDITS)
+        if options.stuck_cases and world.maybe(_STUCK_CASE_PROBABILITY):
+            steps += _choose(world, STUCK_CASES)
     size = world.chance.randint(*options.batch_operations)
     while len(steps) < size:
         steps += _choose(world, (*SERVICE_ACTIONS, *POD_ACTIONS))
@@ -72,6 +72,6 @@ def _batch(world: World) -> tuple[Operation, ...]:
 
 
 def _choose(world: World, actions: Sequence[Weighted]) -> Steps:
-    """Let one of the actions happen; it may find nothing to do."""
+    """Run one of the actions; it may find nothing to do."""
     (_, action) = world.chance.choices(actions, weights=[weight for weight, _ in actions])[0]
     return action(world)

@@ -1,4 +1,4 @@
-"""What people and other programs do to the objects that the controllers own, and beside them."""
+"""Edits by people and other programs to objects that the controllers own, and slices beside them."""
 
 from tests.differential.normalise import HAND_MADE
 from tests.differential.operations import Operation, SliceOf, Verb, document
@@ -10,20 +10,20 @@ _SERVICE_NAME = "kubernetes.io/service-name"
 
 _SLICE_EDITS: tuple[tuple[Json, str], ...] = (
     ({"endpoints": []}, ""),
-    ({"ports": [{"name": "meddled", "port": 1}]}, ""),
-    ({"metadata": {"labels": {"meddled": "yes"}}}, ""),
+    ({"ports": [{"name": "edited", "port": 1}]}, ""),
+    ({"metadata": {"labels": {"edited": "yes"}}}, ""),
     ({"metadata": {"labels": {"team": None}}}, ""),
-    ({"metadata": {"ownerReferences": None}}, "S-3"),  # does not raise the generation: overlooked
-    ({"metadata": {"annotations": {"example.com/meddled": "yes"}}}, ""),
+    ({"metadata": {"ownerReferences": None}}, "S-3"),  # does not raise the generation, so it is overlooked
+    ({"metadata": {"annotations": {"example.com/edited": "yes"}}}, ""),
 )
-_SUBSET = {"addresses": [{"ip": "10.255.0.9"}], "ports": [{"name": "meddled", "port": 1, "protocol": "TCP"}]}
+_SUBSET = {"addresses": [{"ip": "10.255.0.9"}], "ports": [{"name": "edited", "port": 1, "protocol": "TCP"}]}
 _ENDPOINTS_EDITS: tuple[Json, ...] = (
     {"subsets": None},
     {"subsets": [_SUBSET]},
-    {"metadata": {"labels": {"meddled": "yes"}}},
+    {"metadata": {"labels": {"edited": "yes"}}},
     {"metadata": {"labels": {"endpoints.kubernetes.io/managed-by": "somebody"}}},
     {"metadata": {"annotations": {"endpoints.kubernetes.io/over-capacity": "truncated"}}},
-    {"metadata": {"annotations": {"example.com/meddled": "yes"}}},
+    {"metadata": {"annotations": {"example.com/edited": "yes"}}},
 )
 
 
@@ -58,7 +58,7 @@ def delete_endpoints(world: World) -> Steps:
 
 
 def create_foreign_slice(world: World) -> Steps:
-    """Put a slice beside those of a service: of somebody else, of nobody, or posing as the controller's."""
+    """Create a slice beside those of a service: of another manager, without manager, or with the controller's label."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()
@@ -67,7 +67,9 @@ def create_foreign_slice(world: World) -> Steps:
         world.foreign_slices.discard(old)
         return (Operation("delete", "endpointslices", *old),)
     world.slices_made += 1
-    name = f"{HAND_MADE}{world.slices_made}"  # never again: the controller may have taken it over
+    name = (
+        f"{HAND_MADE}{world.slices_made}"  # names are not reused: the controller may have adopted the slice
+    )
     labels = {_SERVICE_NAME: service.name}
     metadata: Json = {"name": name, "labels": labels}
     match world.chance.choice(("somebody", "nobody", "posing", "posing", "owned")):
@@ -97,7 +99,7 @@ def create_foreign_slice(world: World) -> Steps:
 
 
 def relabel_slice(world: World) -> Steps:
-    """Take a slice away from the controller by its label: upstream sticks there (S-113)."""
+    """Relabel a slice to another owner: upstream gets stuck (S-113)."""
     service = _published(world)
     if service is None:
         return ()
@@ -117,28 +119,28 @@ def hold_slice(world: World) -> Steps:
     )
 
 
-MEDDLING: tuple[Weighted, ...] = (
+EXTERNAL_EDITS: tuple[Weighted, ...] = (
     (6, edit_slice),
     (4, delete_slice),
     (5, edit_endpoints),
     (3, delete_endpoints),
     (5, create_foreign_slice),
 )
-WEDGING: tuple[Weighted, ...] = ((1, relabel_slice), (1, hold_slice))
+STUCK_CASES: tuple[Weighted, ...] = ((1, relabel_slice), (1, hold_slice))
 
 
 def _published(world: World) -> ServiceState | None:
-    """Return a service for which the controllers publish something: each once a batch, while that is as it was."""
+    """Return a service with published objects: each once per batch, while they are unchanged."""
     service = world.one_of(
         world.services.values(),
         lambda service: (
             service.selector is not None
             and service.type != "ExternalName"
-            and (service.namespace, service.name) not in world.meddled_with
+            and (service.namespace, service.name) not in world.edited
         ),
     )
     if service is not None:
-        world.meddled_with.add((service.namespace, service.name))
+        world.edited.add((service.namespace, service.name))
     return service
 
 

@@ -1,7 +1,7 @@
-"""A life of zones made up from a seed: services that prefer near endpoints, and nodes that come, go and change.
+"""A seeded zone workload: services that prefer close endpoints, and nodes that are added, removed and changed.
 
-What is made up are values, as in :mod:`tests.differential.workload`; nothing here talks to a cluster. One step is one
-thing that happens (a burst of pods, say), whatever number of requests that takes.
+The workload consists of values, as in :mod:`tests.differential.workload`; this module does not talk to a cluster. One
+step is one event (a burst of pods, for example), however many requests it needs.
 """
 
 import random
@@ -29,26 +29,26 @@ Steps = Iterable["Step"]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that happens: its requests, in order. Neighbours of one verb and resource do not depend on each other."""
+    """One event as ordered requests. Neighbours with the same verb and resource are independent."""
 
     words: str
     operations: tuple[Operation, ...]
 
 
 class StepBatch(msgspec.Struct, frozen=True):
-    """Steps that follow each other at once; before and after them the controllers are let come to rest."""
+    """Consecutive steps; the controllers come to rest before and after a batch."""
 
     number: int
     steps: tuple[Step, ...]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules by which upstream's controllers may overlook something of this."""
+        """The rules by which upstream's controllers may overlook parts of this batch."""
         return tuple(sorted({op.rule for step in self.steps for op in step.operations if op.rule}))
 
 
 class HintOptions(msgspec.Struct, frozen=True):
-    """How large a life grows. ``prefix`` begins the names of its namespace and nodes."""
+    """Size of a workload. ``prefix`` starts the names of its namespace and nodes."""
 
     prefix: str = "h"
     services: int = 6
@@ -59,7 +59,7 @@ class HintOptions(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace of it all; it must be there before the life begins."""
+        """The namespace of the workload; it must exist before the workload starts."""
         return f"{self.prefix}-hints"
 
 
@@ -76,7 +76,7 @@ class _Node:
 class _Service:
     name: str
     dual_stack: bool
-    pods: dict[str, bool] = field(default_factory=dict)  # name to whether it is ready
+    pods: dict[str, bool] = field(default_factory=dict)  # name to readiness
     publishes_not_ready: bool = False
 
 
@@ -100,10 +100,10 @@ class _World:
 
 
 def generate(seed: int, steps: int, options: HintOptions | None = None) -> tuple[StepBatch, ...]:
-    """Return exactly this many steps in batches; equal arguments give equal values, and a longer life begins alike.
+    """Return exactly ``steps`` steps in batches; equal arguments give equal values, and a longer workload starts alike.
 
-    Every request is valid where those before it have been carried out, on a cluster without other nodes; but for
-    annotations that contradict each other, which are refused.
+    Every request is valid after the previous ones on a cluster without other nodes, except contradictory annotations,
+    which are rejected.
     """
     world = _World(options or HintOptions(), random.Random(seed))
     batches = [StepBatch(0, tuple(_beginning(world))[:steps])]
@@ -120,7 +120,7 @@ def generate(seed: int, steps: int, options: HintOptions | None = None) -> tuple
 
 
 def steps_in(batches: Iterable[StepBatch]) -> int:
-    """Return how many steps there are."""
+    """Return the number of steps."""
     return sum(len(batch.steps) for batch in batches)
 
 
@@ -240,14 +240,14 @@ def _recreate_service(world: _World) -> Steps:
 
 
 def _modes(world: _World) -> dict[str, str | None]:
-    """Return the annotation under either key or both, which the API server wants to be equal then."""
+    """Return the annotation under either key or both, which the API server requires to be equal."""
     mode, keys = world.chance.choice(_MODES), world.chance.choice(_MODE_KEYS)
     return {key: mode if key in keys else None for key in (MODE, DEPRECATED_MODE)}
 
 
 def _change_mode(world: _World) -> Steps:
     modes = _modes(world)
-    if world.chance.random() < 0.1:  # refused, mostly
+    if world.chance.random() < 0.1:  # usually rejected
         modes[DEPRECATED_MODE] = "Auto"
     yield _patch_service(
         world, world.a_service(), f"annotations {modes}", {"metadata": {"annotations": modes}}
@@ -361,7 +361,7 @@ def _change_cpu(world: _World) -> Steps:
 
 
 def _complete_nodes(world: _World) -> Steps:
-    """Give every node what it lacks, and make it ready, so that hints can be given again."""
+    """Add missing properties to every node and make it ready, so that hints become possible again."""
     for node in sorted(world.nodes.values(), key=lambda node: node.name):
         if node.zone is None:
             node.zone = world.chance.choice(ZONES[:3])

@@ -1,4 +1,4 @@
-"""What happens to pods and nodes in a workload. There is no kubelet: their status is written here."""
+"""Operations on pods and nodes in a workload. Without kubelets, the workload writes their status."""
 
 from tests.differential.operations import Operation, document
 from tests.differential.workload_world import (
@@ -15,7 +15,7 @@ from tests.differential.workload_world import (
 )
 
 _GRACE_SECONDS = (
-    600  # longer than any workload: a pod deleted gracefully stays terminating until it is forced
+    600  # longer than any workload: a gracefully deleted pod stays terminating until a forced deletion
 )
 
 _PORTS: tuple[tuple[Json, ...], ...] = (
@@ -29,7 +29,7 @@ _PORTS: tuple[tuple[Json, ...], ...] = (
 
 
 def create_pod(world: World) -> Steps:
-    """Create a pod on a node, which may not exist; usually it soon runs."""
+    """Create a pod on a node, which may not exist; usually it runs soon."""
     namespace = world.chance.choice(world.options.namespace_names)
     options = world.options
     taken = [name for (where, name) in world.pods if where == namespace]
@@ -61,7 +61,7 @@ def start_pod(world: World) -> Steps:
 
 
 def flip_ready(world: World) -> Steps:
-    """Make a running pod ready or not; now and then it loses the condition."""
+    """Toggle the readiness of a running pod; sometimes remove the condition."""
     pod = world.one_of(world.pods.values(), lambda pod: bool(pod.ips) and pod.phase == "Running")
     if pod is None:
         return ()
@@ -70,7 +70,7 @@ def flip_ready(world: World) -> Steps:
 
 
 def change_pod_address(world: World) -> Steps:
-    """Give a running pod other addresses, or another number of them."""
+    """Change the addresses, or the number of addresses, of a running pod."""
     pod = world.one_of(world.pods.values(), lambda pod: bool(pod.ips) and pod.phase == "Running")
     if pod is None:
         return ()
@@ -79,7 +79,7 @@ def change_pod_address(world: World) -> Steps:
 
 
 def finish_pod(world: World) -> Steps:
-    """Let a pod end well or not, with its readiness taken back as a kubelet would, or forgotten."""
+    """Let a pod succeed or fail; its Ready condition becomes false, as a kubelet sets it, or stays."""
     pod = world.one_of(world.pods.values(), lambda pod: pod.phase in ("Pending", "Running"))
     if pod is None:
         return ()
@@ -91,7 +91,7 @@ def finish_pod(world: World) -> Steps:
 
 
 def change_pod_labels(world: World) -> Steps:
-    """Give a pod other labels, so that services lose and find it."""
+    """Change a pod's labels, so that it leaves and joins services."""
     pod = world.one_of(world.pods.values())
     if pod is None:
         return ()
@@ -103,7 +103,7 @@ def change_pod_labels(world: World) -> Steps:
 
 
 def delete_pod(world: World) -> Steps:
-    """Delete a pod: gracefully, which leaves it terminating, or at once; a finalizer holds it either way."""
+    """Delete a pod: gracefully, which leaves it terminating, or immediately; a finalizer keeps it in both cases."""
     pod = world.one_of(world.pods.values(), lambda pod: not pod.terminating)
     if pod is None:
         return ()
@@ -117,7 +117,7 @@ def delete_pod(world: World) -> Steps:
 
 
 def end_terminating_pod(world: World) -> Steps:
-    """Let a terminating pod go for good."""
+    """Remove a terminating pod."""
     pod = world.one_of(world.pods.values(), lambda pod: pod.terminating)
     if pod is None:
         return ()
@@ -130,7 +130,7 @@ def end_terminating_pod(world: World) -> Steps:
 
 
 def create_node(world: World) -> Steps:
-    """Add a node, in a zone or in none. Pods that name it may have been there before (S-31.4)."""
+    """Add a node, with or without a zone. Pods that name it may exist already (S-31.4)."""
     names = [f"{world.options.prefix}-node-{i}" for i in range(world.options.nodes)]
     name = world.one_of(names, lambda name: name not in world.nodes)
     if name is None:
@@ -143,7 +143,7 @@ def create_node(world: World) -> Steps:
 
 
 def delete_node(world: World) -> Steps:
-    """Remove a node; its pods stay and are looked up in vain from now on."""
+    """Remove a node; lookups for its remaining pods now fail."""
     node = world.one_of(world.nodes.values())
     if node is None or len(world.nodes) < 3:
         return ()
@@ -152,7 +152,7 @@ def delete_node(world: World) -> Steps:
 
 
 def change_node_zone(world: World) -> Steps:
-    """Move a node to another zone, or out of all."""
+    """Move a node to another zone, or remove its zone."""
     node = world.one_of(world.nodes.values())
     if node is None:
         return ()
@@ -162,7 +162,7 @@ def change_node_zone(world: World) -> Steps:
 
 
 def flip_node_ready(world: World) -> Steps:
-    """Make a node ready or not."""
+    """Toggle the readiness of a node."""
     node = world.one_of(world.nodes.values())
     if node is None:
         return ()

@@ -1,7 +1,8 @@
-"""What happens to services in a workload.
+"""Operations on services in a workload.
 
-What makes the controllers leave a service alone (an alias, no selector, E-11, E-12) or create nothing more for it (its
-deletion, S-73) freezes what they had got done by then. It happens at rest only, where that does not depend on speed.
+Some operations make the controllers leave a service unchanged (ExternalName, no selector, E-11, E-12) or stop creating
+objects for it (deletion, S-73). They freeze the published state, so they happen only at rest, where that state does not
+depend on speed.
 """
 
 from tests.differential.operations import Operation, document
@@ -56,13 +57,13 @@ DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 def create_service(world: World) -> Steps:
-    """Create a service that is published, often under a name that has been used before."""
+    """Create a published service, often with a reused name."""
     sort = world.chance.choice(("plain",) * 6 + ("headless",) * 3 + ("portless",))
     return _create(world, sort)
 
 
 def create_unpublished_service(world: World) -> Steps:
-    """Create a service of which nothing is published: an alias, or one without a selector. At rest only."""
+    """Create an unpublished service: ExternalName, or without a selector. At rest only."""
     return _create(world, world.chance.choice(("external", "selectorless")))
 
 
@@ -112,7 +113,7 @@ def _create(world: World, sort: str) -> Steps:
 
 
 def delete_service(world: World) -> Steps:
-    """Delete a service; its slices stay, as there is no garbage collector, and are another service's later."""
+    """Delete a service; its slices stay without a garbage collector, and may later belong to another service."""
     service = world.one_of(world.services.values(), lambda service: not service.held)
     if service is None:
         return ()
@@ -121,7 +122,7 @@ def delete_service(world: World) -> Steps:
 
 
 def delete_held_service(world: World) -> Steps:
-    """Delete a service that a finalizer holds, and change it while it is going. At rest only, with nothing after."""
+    """Delete a service kept by a finalizer, and change it while it is terminating. At rest only, as the last operation."""
     service = world.one_of(world.services.values(), lambda service: service.held and not service.terminating)
     if service is None:
         return ()
@@ -135,7 +136,7 @@ def delete_held_service(world: World) -> Steps:
 
 
 def end_terminating_service(world: World) -> Steps:
-    """Let a service that a finalizer has held go for good."""
+    """Remove the finalizer of a terminating service."""
     service = world.one_of(world.services.values(), lambda service: service.terminating)
     if service is None:
         return ()
@@ -153,7 +154,7 @@ def change_selector(world: World) -> Steps:
 
 
 def remove_selector(world: World) -> Steps:
-    """Select no pods any more, which leaves what is published as it is (E-12). At rest only."""
+    """Remove the selector, which leaves the published objects unchanged (E-12). At rest only."""
     service = world.one_of(world.services.values(), lambda service: service.selector is not None)
     if service is None:
         return ()
@@ -171,7 +172,7 @@ def change_ports(world: World) -> Steps:
 
 
 def change_labels(world: World) -> Steps:
-    """Give a service other labels: now and then one that the controllers keep for themselves."""
+    """Change a service's labels; sometimes to one reserved for the controllers."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()
@@ -181,7 +182,7 @@ def change_labels(world: World) -> Steps:
 
 
 def change_type(world: World) -> Steps:
-    """Turn an alias back into a real service, or expose a service on the nodes, or no longer."""
+    """Turn an ExternalName service back into a normal one, or toggle between ClusterIP and NodePort."""
     service = world.one_of(world.services.values(), lambda service: not service.headless)
     if service is None:
         return ()
@@ -195,7 +196,7 @@ def change_type(world: World) -> Steps:
 
 
 def become_alias(world: World) -> Steps:
-    """Turn a service into an alias, which leaves what is published as it is (E-11). At rest only."""
+    """Change a service to ExternalName, which leaves the published objects unchanged (E-11). At rest only."""
     service = world.one_of(world.services.values(), lambda service: service.type != "ExternalName")
     if service is None:
         return ()
@@ -215,7 +216,7 @@ def change_families(world: World) -> Steps:
 
 
 def flip_publish_not_ready(world: World) -> Steps:
-    """Publish addresses that are not ready, or no longer."""
+    """Toggle publishNotReadyAddresses."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()
@@ -224,7 +225,7 @@ def flip_publish_not_ready(world: World) -> Steps:
 
 
 def change_distribution(world: World) -> Steps:
-    """Prefer endpoints that are near, or no longer."""
+    """Toggle the preference for close endpoints."""
     service = world.one_of(world.services.values(), lambda service: service.type != "ExternalName")
     if service is None:
         return ()
@@ -233,7 +234,7 @@ def change_distribution(world: World) -> Steps:
 
 
 def annotate_service(world: World) -> Steps:
-    """Write an annotation, of which nothing may come."""
+    """Write an annotation that has no effect."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()

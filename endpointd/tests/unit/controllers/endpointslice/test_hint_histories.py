@@ -76,9 +76,9 @@ class Life:
             for zone in (endpoint.hints.for_zones if endpoint.hints else None) or ()
         )
 
-    def broken_rules(self, *, written_anew: bool) -> list[str]:
+    def broken_rules(self, *, rewritten: bool) -> list[str]:
         snapshot = Snapshot.of(slices=self.slices.values(), services=(self.service,))
-        return broken_hint_rules(snapshot, [*self.nodes.values()], written_anew=written_anew)
+        return broken_hint_rules(snapshot, [*self.nodes.values()], rewritten=rewritten)
 
 
 def test_a_slice_that_is_filled_up_is_counted_once() -> None:
@@ -120,6 +120,6 @@ def test_hints_after_any_history_are_within_the_rules(seed: int, max_endpoints: 
             life.set(name, msgspec.structs.replace(pod, ready=not pod.ready) if what < 0.8 else None)
         plan = life.sync()
         # One slice that was written is all slices written: then the numbers are determined.
-        written_anew = max_endpoints == 100 and not plan.is_empty
-        assert not life.broken_rules(written_anew=written_anew)
+        rewritten = max_endpoints == 100 and not plan.is_empty
+        assert not life.broken_rules(rewritten=rewritten)
         assert life.sync().is_empty
