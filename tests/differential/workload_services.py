@@ -163,7 +163,7 @@ def remove_selector(world: World) -> Steps:
 
 
 def change_ports(world: World) -> Steps:
-    """Publish other ports; a headless service may have none."""
+    """Publish other ports; a headless service may have no ports."""
     service = world.one_of(world.services.values())
     if service is None:
         return ()
