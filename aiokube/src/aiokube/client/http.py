@@ -4,7 +4,7 @@ import asyncio
 import io
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -102,7 +102,8 @@ class Transport:
     * Redirects are refused. There is no cookie jar. Only method, path, code and duration are logged.
 
     ``timeout_seconds`` covers a request from sending to the last byte, without the wait for the rate limit.
-    Cancelling a caller closes its connection. Close the transport with :meth:`aclose`.
+    Cancelling a caller closes its connection. Close the transport with :meth:`aclose`. ``new_session`` replaces the HTTP
+    library's connections, for a server in this process.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class Transport:
         user_agent: str = USER_AGENT,
         retry: RetryPolicy | None = None,
         timeout_seconds: float = _TIMEOUT_DEFAULT_SECONDS,
+        new_session: Callable[[], aiohttp.ClientSession] | None = None,
     ) -> None:
         self._config = config
+        self._new_session = new_session or self._connected_session
         self._clock = clock
         self._limiter = limiter
         self._retry = retry or RetryPolicy()
@@ -352,14 +355,17 @@ class Transport:
         if self._session is None:
             if self._closed:
                 raise RuntimeError(f"the client of {self._base} is closed")
-            self._session = aiohttp.ClientSession(
-                connector=make_connector(),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=self._headers,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=15.0),
-                read_bufsize=READ_BUFFER_BYTES,
-            )
+            self._session = self._new_session()
         return self._session
+
+    def _connected_session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=make_connector(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=15.0),
+            read_bufsize=READ_BUFFER_BYTES,
+        )
 
     def _url(self, path: str, query: str) -> URL:
         return URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)

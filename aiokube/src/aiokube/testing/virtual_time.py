@@ -62,10 +62,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             return False
         if getattr(self, "_default_executor", None) is not None:
             return True
-        raise DeadlockError(
-            "nothing is left that could happen, and these tasks wait for it:\n"
-            + "\n".join(_where(task) for task in asyncio.all_tasks(self))
-        )
+        raise DeadlockError(where_tasks_wait(self))
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -182,6 +179,13 @@ def _close(loop: VirtualTimeLoop) -> None:
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+
+
+def where_tasks_wait(loop: asyncio.AbstractEventLoop) -> str:
+    """Return the text of a :class:`DeadlockError`: where each task of a loop waits."""
+    return "nothing is left that could happen, and these tasks wait for it:\n" + "\n".join(
+        _where(task) for task in asyncio.all_tasks(loop)
+    )
 
 
 def _where(task: asyncio.Task[Any]) -> str:

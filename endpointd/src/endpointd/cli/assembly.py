@@ -18,6 +18,7 @@ from aiokube.runtime.events import ClientEventSink, EventWriter
 from aiokube.runtime.health import ElectorPulse
 from aiokube.runtime.informer import Informer
 from aiokube.runtime.leader_election import LeaderElector
+from aiokube.runtime.leader_election_clock import SinceBoot, since_boot
 from aiokube.runtime.leader_election_fence import Fence, FencedWriter
 from aiokube.runtime.leader_election_machine import Rules
 from aiokube.runtime.manager import Manager, Runnable
@@ -63,11 +64,12 @@ class Assembly:
         client: Client,
         clock: Clock,
         observability: Observability = NO_OBSERVABILITY,
+        rng: random.Random | None = None,
     ) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
-        self._rng = random.Random()  # noqa: S311 - for jitter, not for secrets
+        self._rng = rng or random.Random()  # noqa: S311 - for jitter, not for secrets
         self._reachability = Reachability(clock=clock, rng=self._rng, server=client.server)
         self._events = EventWriter(ClientEventSink(client), clock=clock, rng=self._rng)
         self._observability = observability
@@ -91,9 +93,11 @@ class Assembly:
         self._membership: Membership | None = None
         self._start_membership: StartOnce | None = None
 
-    def elect(self, leases: Client, rules: Rules, settings: ElectionSettings) -> None:
+    def elect(
+        self, leases: Client, rules: Rules, settings: ElectionSettings, lease_clock: SinceBoot = since_boot
+    ) -> None:
         """Allow writes only while holding the Lease. Call it before :meth:`manager`."""
-        fence = Fence()
+        fence = Fence(clock=lease_clock)
         pulse = ElectorPulse(leases, clock=self._clock, retry_seconds=rules.retry_seconds)
         elector = LeaderElector(
             pulse,
@@ -104,6 +108,7 @@ class Assembly:
             rng=self._rng,
             recorder=self._events.recorder(ELECTION_COMPONENT),
             reachability=self._reachability,
+            lease_clock=lease_clock,
         )
         self._gate = elector
         self._health.add_election(pulse, elector.statistics)

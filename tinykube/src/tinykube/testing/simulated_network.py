@@ -1,0 +1,586 @@
+"""A network in this process, for simulations: links that are slow, lose messages, break or go silent.
+
+The client is the real one, with its retries and its write fence: only the HTTP library's session is replaced
+(:class:`SimulatedSession`), so the fence is asked where bytes would be handed to a socket. Everything random comes from the
+random source of the link.
+"""
+
+import asyncio
+import contextvars
+import errno
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+
+from aiokube.client.config import ClusterConfig
+from aiokube.client.credentials import Credential, StaticCredentials, bearer
+from aiokube.client.http import RetryPolicy, Transport
+from aiokube.client.rest import Client
+from aiokube.clock import Clock
+from aiokube.testing.simulated_loop import SimulatedHost, SimulatedLoop
+from tinykube.server.errors import StatusError
+from tinykube.server.http.paths import parse_resource_path, segments_of
+
+TOKEN = "simulatedsimulated"  # noqa: S105 - of a server that only exists in a simulation
+_URL = "http://apiserver.simulated"
+_IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_CONNECT_TIMEOUT_SECONDS = 15.0
+_UNACKNOWLEDGED_SECONDS = 14.0
+"""After so long without an acknowledgement the sockets of the real client report a broken connection."""
+
+
+class Story(Protocol):
+    """Takes one line of what happened in a simulation."""
+
+    def __call__(self, who: str, what: str) -> None:
+        """Record a line."""
+        ...
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happens to the next request that matches. ``verb`` and ``resource`` match everything where empty.
+
+    ============== ==========================================================================================
+    lose-request   the connection breaks before the server has read the request
+    lose-answer    the connection breaks after the server has acted
+    silence        the server acts; its answer never arrives, and nothing reports that (a half-open connection)
+    slow           the request is on its way for ``seconds``
+    status         the server answers ``code`` instead of acting
+    act-and-status the server acts, and answers ``code``
+    end-watch      a watch ends after ``seconds``: its connection breaks
+    stall-watch    a watch delivers nothing after ``seconds``, and nothing reports that
+    expire-watch   a watch ends after ``seconds`` with an ERROR event of code 410
+    ============== ==========================================================================================
+    """
+
+    kind: str
+    verb: str = ""
+    resource: str = ""
+    code: int = 0
+    seconds: float = 0.0
+    retry_after_seconds: int | None = None
+
+    def matches(self, verb: str, resource: str) -> bool:
+        """Return whether this is for such a request."""
+        if self.kind.endswith("-watch") != (verb == "watch"):
+            return False
+        return self.verb in ("", verb) and self.resource in ("", resource)
+
+    def __str__(self) -> str:
+        target = " ".join(part for part in (self.verb, self.resource) if part) or "any request"
+        details = "".join(
+            (
+                f" {self.code}" if self.code else "",
+                f" after {self.seconds:g} s" if self.seconds else "",
+                f" Retry-After {self.retry_after_seconds}" if self.retry_after_seconds is not None else "",
+            )
+        )
+        return f"{self.kind}{details} on the next {target}"
+
+
+REASONS: Mapping[int, str] = {
+    401: "Unauthorized",
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class Answer(NamedTuple):
+    """A whole answer; the body of a stream comes later."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class Request:
+    """A request as the server sees it: the part of aiohttp's request that the server uses, and the way back."""
+
+    def __init__(
+        self, exchange: "Exchange", method: str, target: str, headers: CIMultiDict[str], body: bytes
+    ) -> None:
+        self.exchange = exchange
+        self.method = method
+        self.raw_path = target
+        self.path = target.partition("?")[0]
+        self.headers = headers
+        self.content_length = len(body)
+        self.body = body
+
+    async def read(self) -> bytes:
+        """Return the body."""
+        return self.body
+
+
+class Frontend(Protocol):
+    """An API server as the network reaches it."""
+
+    @property
+    def host(self) -> SimulatedHost:
+        """The machine that it runs on now."""
+        ...
+
+    def accept(self, request: Request) -> None:
+        """Start to work on a request; called on no host."""
+        ...
+
+
+class Exchange:
+    """One request and its answer, which may be a stream. The server's side calls ``answer``, ``write``, ``end``, ``reset``."""
+
+    def __init__(self, link: "Link", frontend: Frontend, verb: str, resource: str, target: str) -> None:
+        self.link = link
+        self.frontend = frontend
+        self.verb = verb
+        self.resource = resource
+        self.target = target
+        self.started: asyncio.Future[SimulatedResponse] = link.loop.create_future()
+        self.on_closed: Callable[[], None] | None = None
+        self.fault: Fault | None = None
+        self.is_closed = False
+        self._response: SimulatedResponse | None = None
+        self._held: deque[Callable[[], None]] = deque()
+        self._expected_at = 0.0
+
+    # ----------------------------------------------------------------------------------------- the server's side
+
+    def answer(self, answer: Answer, *, is_stream: bool = False) -> None:
+        """Send the answer, or the head of a stream."""
+        if self.fault is not None and not is_stream:
+            match self.fault.kind:
+                case "lose-answer":
+                    self.reset()
+                    return
+                case "silence":
+                    return
+                case "act-and-status":
+                    answer = failure(self.fault)
+        self._send(lambda: self._deliver_answer(answer, is_stream))
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of a stream."""
+        self._send(lambda: self._deliver(data))
+
+    def end(self) -> None:
+        """End a stream in an orderly way."""
+        self._send(lambda: self._deliver(None))
+
+    def reset(self) -> None:
+        """Break the connection."""
+        self._send(self._deliver_reset)
+
+    # ----------------------------------------------------------------------------------------- the client's side
+
+    def close(self) -> None:
+        """Close the connection from the client's side; the server notices at once."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.link.exchanges.pop(self, None)
+            closed, self.on_closed = self.on_closed, None
+            if closed is not None:
+                closed()
+
+    def time_out(self) -> None:
+        """Report the connection as dead to the client: nothing was acknowledged for too long."""
+        if not self.is_closed:
+            self._fail(aiohttp.ClientOSError(errno.ETIMEDOUT, "Connection timed out"))
+
+    def release(self) -> None:
+        """Deliver what was held while the link was cut."""
+        for _ in range(len(self._held)):
+            self._schedule()
+
+    def _send(self, deliver: Callable[[], None]) -> None:
+        if self.is_closed:
+            return
+        self._held.append(deliver)
+        if not self.link.is_cut:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        loop = self.link.loop
+        # In order, whatever each message's latency.
+        self._expected_at = max(loop.now + self.link.latency_seconds(), self._expected_at)
+        self.link.call_later(self._expected_at - loop.now, self._arrive)
+
+    def _arrive(self) -> None:
+        if self.link.is_cut or self.is_closed or not self._held:
+            return
+        self._held.popleft()()
+
+    def _deliver_answer(self, answer: Answer, is_stream: bool) -> None:
+        self._response = SimulatedResponse(self, answer)
+        if not is_stream:
+            self._response.content.feed(answer.body)
+            self._response.content.feed(None)
+            self.is_closed = True
+            self.link.exchanges.pop(self, None)
+        if not self.started.done():
+            self.started.set_result(self._response)
+
+    def _deliver(self, data: bytes | None) -> None:
+        if self._response is not None:
+            self._response.content.feed(data)
+        if data is None:
+            self.is_closed = True
+            self.link.exchanges.pop(self, None)
+
+    def _deliver_reset(self) -> None:
+        self._fail(aiohttp.ServerDisconnectedError())
+
+    def _fail(self, error: aiohttp.ClientError) -> None:
+        if not self.started.done():
+            self.started.set_exception(error)
+            self.started.exception()
+        elif self._response is not None:
+            self._response.content.set_exception(aiohttp.ClientPayloadError("the connection broke"))
+        self.close()
+
+
+class _Content:
+    """The body of an answer as it arrives: what the client uses of aiohttp's StreamReader."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._is_complete = False
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def feed(self, data: bytes | None) -> None:
+        if data is None:
+            self._is_complete = True
+        else:
+            self._parts.append(data)
+        self._wake()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def is_eof(self) -> bool:
+        return self._is_complete
+
+    def at_eof(self) -> bool:
+        return self._is_complete and not self._parts
+
+    async def readany(self) -> bytes:
+        while not self._parts:
+            if self._error is not None:
+                raise self._error
+            if self._is_complete:
+                return b""
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+
+class SimulatedResponse:
+    """What the client uses of aiohttp's response."""
+
+    connection = None
+
+    def __init__(self, exchange: Exchange, answer: Answer) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self.content = _Content(exchange.link.loop)
+        self._exchange = exchange
+
+    @property
+    def content_type(self) -> str:
+        """The media type."""
+        return self.headers.get("Content-Type", "").partition(";")[0]
+
+    def close(self) -> None:
+        """Close the connection, unless the answer has ended."""
+        self._exchange.close()
+
+
+@dataclass(slots=True)
+class Latency:
+    """How long one message takes: at least ``least_seconds``, now and then ``slow_seconds`` more."""
+
+    least_seconds: float = 0.001
+    spread_seconds: float = 0.004
+    slow_seconds: float = 0.0
+    slow_share: float = 0.0
+
+
+class Link:
+    """The network between one host and the API servers: its latency, its faults, and whether it is cut.
+
+    A cut link holds messages. Where it is mended soon they arrive late, as TCP sends them again; after 14 seconds the
+    connections with unacknowledged data, or with a watch, are reported as broken to the client.
+    """
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        name: str,
+        frontends: list[Frontend],
+        rng: random.Random,
+        story: Story,
+        latency: Latency | None = None,
+    ) -> None:
+        self.loop = loop
+        self.name = name
+        self.is_cut = False
+        self.exchanges: dict[Exchange, None] = {}
+        self.faults: list[Fault] = []
+        self.on_sent: Callable[[str, str, str, bytes], None] | None = None
+        """Called with verb, resource, target and body as the bytes of a write leave the host."""
+        self._frontends = frontends
+        self._rng = rng
+        self._story = story
+        self._latency = latency or Latency()
+        self._network = contextvars.Context()
+        self._cuts = 0
+
+    def latency_seconds(self) -> float:
+        """Return the latency of the next message."""
+        latency = self._latency
+        draw = self._rng.random()
+        seconds = latency.least_seconds + latency.spread_seconds * draw * draw
+        if latency.slow_share and self._rng.random() < latency.slow_share:
+            seconds += latency.slow_seconds * self._rng.random()
+        return seconds
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call back in virtual time, on no host."""
+        self._network.run(self.loop.call_later, max(seconds, 0.0), callback, *arguments)
+
+    def choose_frontend(self) -> Frontend:
+        """Return the API server that a new connection leads to."""
+        return self._rng.choice(self._frontends) if len(self._frontends) > 1 else self._frontends[0]
+
+    def cut(self) -> None:
+        """Deliver nothing any more, in either direction."""
+        self.is_cut = True
+        self._cuts += 1
+        self.call_later(_UNACKNOWLEDGED_SECONDS, self._notice, self._cuts)
+
+    def mend(self) -> None:
+        """Deliver again, what was held included."""
+        if self.is_cut:
+            self.is_cut = False
+            for exchange in list(self.exchanges):
+                exchange.release()
+
+    def _notice(self, cut: int) -> None:
+        if self.is_cut and cut == self._cuts:
+            for exchange in list(self.exchanges):
+                exchange.time_out()
+
+    def close_all(self) -> None:
+        """Close the connections of a host that was killed: its kernel does it."""
+        for exchange in list(self.exchanges):
+            if self.is_cut:
+                exchange.on_closed = None
+            exchange.close()
+
+    def reset_all(self, frontend: Frontend) -> None:
+        """Break the connections to a server that was killed."""
+        for exchange in list(self.exchanges):
+            if exchange.frontend is frontend:
+                exchange.reset()
+
+    def take_fault(self, verb: str, resource: str) -> Fault | None:
+        """Return the fault for a request and forget it."""
+        for index, fault in enumerate(self.faults):
+            if fault.matches(verb, resource):
+                del self.faults[index]
+                return fault
+        return None
+
+    def tell(self, what: str) -> None:
+        """Record a line of the story."""
+        self._story(self.name, what)
+
+
+class SimulatedSession:
+    """What the client uses of aiohttp's session: one pool of connections over one link."""
+
+    def __init__(self, link: Link, user_agent: str) -> None:
+        self._link = link
+        self._user_agent = user_agent
+        self._frontend: Frontend | None = None
+
+    async def close(self) -> None:
+        """Close: there is nothing to let go of."""
+
+    async def request(
+        self, method: str, url: Any, *, data: Any, headers: Mapping[str, str], **_: Any
+    ) -> SimulatedResponse:
+        """Send a request and return the answer once its head has arrived."""
+        parts = urlsplit(str(url))
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        # As aiohttp: a connection that was open before and breaks is tried once more where that is harmless.
+        may_retry = method in _IDEMPOTENT and self._frontend is not None
+        while True:
+            try:
+                return await self._send(method, target, data, headers)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                self._frontend = None
+                if not may_retry:
+                    raise
+                may_retry = False
+                if hasattr(data, "seek"):
+                    data.seek(0)
+
+    async def _send(
+        self, method: str, target: str, data: Any, headers: Mapping[str, str]
+    ) -> SimulatedResponse:
+        link = self._link
+        if self._frontend is None or self._frontend.host.is_dead:
+            self._frontend = await self._connect()
+        body = data.read() if hasattr(data, "read") else data or b""  # the fence is asked here
+        verb, resource = describe(method, target)
+        exchange = Exchange(link, self._frontend, verb, resource, target)
+        exchange.fault = link.take_fault(verb, resource)
+        if exchange.fault is not None:
+            link.tell(f"fault: {exchange.fault.kind} {exchange.fault.code or ''} for {verb} {short(target)}")
+        if method not in ("GET", "HEAD") and link.on_sent is not None:
+            link.on_sent(verb, resource, target, body)
+        link.exchanges[exchange] = None
+        all_headers = CIMultiDict({"Accept": "application/json", "User-Agent": self._user_agent, **headers})
+        request = Request(exchange, method, target, all_headers, body)
+        self._dispatch(exchange, request)
+        try:
+            return await exchange.started
+        except asyncio.CancelledError:
+            exchange.close()
+            raise
+
+    def _dispatch(self, exchange: Exchange, request: Request) -> None:
+        link, fault = self._link, exchange.fault
+        seconds = link.latency_seconds()
+        if fault is not None:
+            if fault.kind == "lose-request":
+                link.call_later(seconds, exchange.reset)
+                return
+            if fault.kind == "slow":
+                seconds += fault.seconds
+            if fault.kind == "status":
+                link.call_later(seconds, exchange.answer, failure(fault))
+                return
+        link.call_later(seconds, self._reach, exchange, request)
+
+    def _reach(self, exchange: Exchange, request: Request) -> None:
+        link = self._link
+        if link.is_cut:
+            if not exchange.is_closed:  # sent again until the client gives up
+                link.call_later(0.5, self._reach, exchange, request)
+            return
+        if exchange.frontend.host.is_dead:
+            exchange.reset()
+            return
+        exchange.frontend.accept(request)
+
+    async def _connect(self) -> Frontend:
+        link = self._link
+        frontend = link.choose_frontend()
+        arrived: asyncio.Future[None] = link.loop.create_future()
+        link.call_later(2 * link.latency_seconds(), _resolve, arrived)
+        await arrived
+        if link.is_cut:
+            await asyncio.sleep(_CONNECT_TIMEOUT_SECONDS)
+            raise aiohttp.ConnectionTimeoutError("Connection timeout to host")
+        if frontend.host.is_dead:
+            key = cast("Any", _ConnectionKey("apiserver.simulated", 443, False))
+            raise aiohttp.ClientConnectorError(key, OSError(errno.ECONNREFUSED, "Connection refused"))
+        return frontend
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class _ConnectionKey(NamedTuple):
+    host: str
+    port: int
+    is_ssl: bool
+    ssl: bool = False
+
+
+def failure(fault: Fault) -> Answer:
+    """Return the refusal that a fault asks for."""
+    reason = REASONS.get(fault.code, "InternalError")
+    error = StatusError(fault.code, reason, f"simulated: {reason}")
+    headers = {"Content-Type": "application/json"}
+    if fault.retry_after_seconds is not None:
+        headers["Retry-After"] = str(fault.retry_after_seconds)
+    return Answer(fault.code, headers, msgspec.json.encode(error.to_status()))
+
+
+def describe(method: str, target: str) -> tuple[str, str]:
+    """Return the verb and the plural name of what a request is for."""
+    path, _, query = target.partition("?")
+    resource = parse_resource_path(segments_of(path))
+    plural = resource.plural if resource is not None else ""
+    if method == "GET":
+        if "watch=true" in query:
+            return "watch", plural
+        return ("get" if resource is not None and resource.name else "list"), plural
+    return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(
+        method, method
+    ), plural
+
+
+def short(target: str) -> str:
+    """Return a path without its API prefix, for a story."""
+    path, _, query = target.partition("?")
+    parts = [part for part in path.split("/") if part and part not in ("api", "apis", "v1", "namespaces")]
+    version = [part for part in query.split("&") if part.startswith("resourceVersion=")]
+    return "/".join(parts) + (f" from {version[0].partition('=')[2]}" if version else "")
+
+
+def simulated_client(
+    link: Link,
+    *,
+    clock: Clock,
+    user_agent: str = "simulated",
+    retry: RetryPolicy | None = None,
+    timeout_seconds: float = 60.0,
+) -> Client:
+    """Return the real client over a simulated link."""
+    config = ClusterConfig(
+        server=_URL,
+        credentials=StaticCredentials(Credential(authorization=bearer(TOKEN))),
+        origin="the simulation",
+    )
+    return Client(
+        Transport(
+            config,
+            clock=clock,
+            user_agent=user_agent,
+            retry=retry,
+            timeout_seconds=timeout_seconds,
+            new_session=lambda: cast("Any", SimulatedSession(link, user_agent)),
+        )
+    )
