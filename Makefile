@@ -9,7 +9,7 @@ AUDIT_STAMP := $(VENV)-audit/.installed
 PROJECTS := aiokube/pyproject.toml tinykube/pyproject.toml endpointd/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up docs audit sbom dist test fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
+.PHONY: help up docs audit sbom dist test simulate fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
 
 # What holds for the oldest version, too: reading and writing it, the rights, the first run, the differential.
 OLDEST_TESTS := tests/contract/runtime tests/contract/client tests/cluster/test_permissions.py \

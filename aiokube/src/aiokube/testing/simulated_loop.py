@@ -276,8 +276,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Close the coroutines of all tasks that have not ended, killed hosts' included, and the loop."""
         self._is_ending = True
         self._ready.clear()
-        for task in sorted(asyncio.all_tasks(self), key=hash):
+        tasks = sorted(asyncio.all_tasks(self), key=hash)
+        for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+        for task in tasks:
             coroutine = task.get_coro()
             if coroutine is not None:
                 _close_quietly(coroutine)
@@ -329,7 +331,7 @@ def _close_quietly(coroutine: Any) -> None:
             coroutine.close()
         except RuntimeError:  # it awaits in a finally block: go on to the next await
             continue
-        except Exception:  # noqa: BLE001, S110 - the result does not matter
+        except BaseException:  # noqa: BLE001, S110 - the result does not matter
             pass
         return
 
