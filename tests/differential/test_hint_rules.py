@@ -98,7 +98,7 @@ def test_one_hint_for_each_is_right_and_anything_less_or_else_is_told() -> None:
 
 
 def test_hints_that_must_be_refused_are_reported() -> None:
-    assert "to be refused" in broken_hint_rules(snapshot("abc"), zones(1000))[0]
+    assert "must be refused" in broken_hint_rules(snapshot("abc"), zones(1000))[0]
     assert not broken_hint_rules(snapshot("---"), zones(1000))
 
 
