@@ -1,4 +1,4 @@
-"""Chosen sequences of writes, each about one promise of server-side apply or managedFields."""
+"""Selected sequences of writes, each for one promise of server-side apply or managedFields."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ LAST = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def in_its_namespace(write: Write, namespace: str) -> Write:
-    """Return a write whose body names the namespace it is made in."""
+    """Return a write whose body names its namespace."""
     if not isinstance(write.body, dict):
         return write
     body = json.loads(json.dumps(write.body).replace("NAMESPACE", namespace))
@@ -19,7 +19,7 @@ def in_its_namespace(write: Write, namespace: str) -> Write:
 
 
 def config_map(name: str = "a", **more: Any) -> dict[str, Any]:
-    """Return a config map; ``metadata`` is added to its own."""
+    """Return a config map; ``metadata`` is merged into its metadata."""
     metadata = {"name": name, **more.pop("metadata", {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **more}
 
@@ -82,7 +82,7 @@ def _add(obj: dict[str, Any]) -> None:
 
 
 def _nothing(obj: dict[str, Any]) -> None:
-    """Put what is there."""
+    """Change nothing."""
 
 
 def _edited_in_no_version(obj: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Two servers, the real one and the embedded one, driven by the same random or chosen writes; what must be the same."""
+"""The real and the embedded server, driven by the same random or selected writes, and the comparison of their answers."""
 
 import io
 import json
@@ -52,7 +52,7 @@ Change = Callable[[dict[str, Any]], None]
 class Write(msgspec.Struct, frozen=True):
     """One write. ``how``: ``post``, ``put``, ``apply``, ``json``, ``merge``, ``strategic``, ``get``, ``delete``.
 
-    ``kind`` is one of :data:`COLLECTIONS`, or a path itself.
+    ``kind`` is one of :data:`COLLECTIONS`, or a path.
     """
 
     how: str
@@ -63,10 +63,10 @@ class Write(msgspec.Struct, frozen=True):
     force: bool = False
     subresource: str = ""
     change: Change | None = None
-    """Made to what the server has, and put (or sent) as the body."""
+    """Applied to the server's current object, which is then sent as the body."""
     query: str = ""
     words: bool = True
-    """The text of a refusal is compared, too."""
+    """Whether error messages are compared as well."""
     agent: str = "tester/1"
 
 
@@ -79,7 +79,7 @@ class Side:
         self._token = token
 
     async def write(self, write: Write, namespace: str) -> tuple[int, Any]:
-        """Make a write; return the code and what is comparable of the answer."""
+        """Send a write; return the status code and the comparable part of the response."""
         path = COLLECTIONS.get(write.kind, write.kind).format(ns=namespace)
         if write.how != "post":
             path += f"/{write.name}"
@@ -100,7 +100,7 @@ class Side:
         return code, comparable(answer, words=write.words)
 
     async def read(self, path: str, headers: dict[str, str]) -> dict[str, Any]:
-        """Return what a path answers in the form that the headers ask for; nothing of a refusal."""
+        """Return the response of a path in the form requested by the headers; empty for an error."""
         headers = {"Authorization": f"Bearer {self._token}", **headers}
         async with self._session.get(self._url + path, headers=headers) as response:
             answer: dict[str, Any] = await response.json(content_type=None) if response.status == 200 else {}
@@ -119,7 +119,7 @@ _DRAWN = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 
 def comparable(answer: Any, *, words: bool = True) -> Any:
-    """Return an answer without what is drawn or measured; owners in an order of their own."""
+    """Return a response without generated and time-dependent values, with managed fields in canonical order."""
     if not isinstance(answer, dict):
         return answer
     if answer.get("kind") == "Status":
@@ -145,7 +145,7 @@ def comparable(answer: Any, *, words: bool = True) -> Any:
 def _refusal(status: dict[str, Any], *, words: bool) -> Any:
     told = {name: status.get(name) for name in ("status", "reason", "code")}
     if not words or status.get("code") == 422:
-        return told  # how the rules of a kind are worded is compared elsewhere
+        return told  # messages of a kind's validation are compared by other tests
     details = status.get("details") or {}
     causes = sorted(json.dumps(cause, sort_keys=True) for cause in details.get("causes", ()))
     return {**told, "message": sorted(str(status.get("message")).split("\n")), "causes": causes}
@@ -154,10 +154,10 @@ def _refusal(status: dict[str, Any], *, words: bool) -> Any:
 async def same(
     sides: tuple[Side, Side], write: Write, namespace: str, *, any_problem: bool = False
 ) -> tuple[int, Any]:
-    """Make a write on both; fail where the answers differ. Return that of the real server.
+    """Send a write to both servers; fail if the responses differ. Return the real server's response.
 
-    ``any_problem``: of a body that does not fit its type it is enough that both say so. The real server looks at members in
-    random order and stops at the first that is unknown, so what else it tells of is chance.
+    With ``any_problem``, both must reject the body, with any message: the real server visits members in random order and
+    stops at the first unknown one.
     """
     real = await sides[0].write(write, namespace)
     ours = await sides[1].write(write, namespace)
@@ -259,7 +259,7 @@ def metadata(rng: random.Random) -> dict[str, Any]:
 
 
 def content(rng: random.Random, kind: str, *, whole: bool) -> dict[str, Any]:
-    """Return what a document of a kind holds beside its name; ``whole`` where it is to be accepted by itself."""
+    """Return the content of a document except its name; with ``whole`` it is valid on its own."""
     if kind == "ConfigMap":
         return some(rng, {"data": lambda: text_map(rng), "binaryData": lambda: {"x": "YQ=="}}, 0.8)
     if kind == "Service":
@@ -341,7 +341,7 @@ def _condition(rng: random.Random) -> dict[str, Any]:
 
 
 def random_write(rng: random.Random, kind: str, name: str) -> Write:
-    """Return a random write to an object, whoever makes it."""
+    """Return a random write to an object."""
     manager = rng.choice(["m1", "m2", "m3"])
     roll = rng.random()
     has_status = kind in ("Service", "Pod", "Deployment")
@@ -385,7 +385,7 @@ def random_write(rng: random.Random, kind: str, name: str) -> Write:
 
 @asynccontextmanager
 async def both_sides(plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
-    """Give the real server, and one of ours that runs for as long as the block lasts."""
+    """Yield the real server and an embedded one that runs during the block."""
     settings = ServerSettings(token=_TOKEN, lifecycle=False, shutdown_seconds=1.0)
     async with ApiServer(settings, builtin_registry()) as server:
         there = ssl.create_default_context(cadata=plane.certificate_authority.decode())

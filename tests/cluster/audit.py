@@ -1,4 +1,4 @@
-"""What was written to a control plane and by whom, out of kube-apiserver's audit log."""
+"""Writes to a control plane with their users, read from kube-apiserver's audit log."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from aiokube.api.meta import ObjectKey
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One request that asked for a change, as it was answered. A create by ``generateName`` has no name here."""
+    """One write request with its response. A create by ``generateName`` has no name here."""
 
     verb: str
     resource: str
@@ -49,7 +49,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuditLog:
-    """Reads an audit log as it grows: each call of :meth:`new_writes` goes on where the one before ended."""
+    """Reads a growing audit log: each call of :meth:`new_writes` continues after the previous one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,7 +57,7 @@ class AuditLog:
         self._decoder = msgspec.json.Decoder(_Event)
 
     def new_writes(self, resources: Iterable[str] = ("endpoints", "endpointslices")) -> list[Write]:
-        """Return the writes to these resources that were answered since the last call, in order of their answers."""
+        """Return the writes to these resources that were answered since the last call, in order of the answers."""
         with self._path.open("rb") as log:
             log.seek(self._offset)
             content = log.read()

@@ -1,4 +1,4 @@
-"""Real control planes for the tests of this folder; all are skipped, in one line, where there are none to run."""
+"""Real control planes for the tests in this folder; without the programs, all tests are skipped with one line."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies here, and skip it with the reason where the programs are missing."""
+    """Mark the tests of this folder, and skip them with the reason if programs are missing."""
     try:
         find_assets()
         missing = None
@@ -33,19 +33,19 @@ def assets() -> Path:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """The control plane of the session; tests keep to namespaces of their own."""
+    """The control plane of the session; tests use separate namespaces."""
     with ControlPlane(audit=True) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
 def second_control_plane() -> Iterator[ControlPlane]:
-    """Another one beside it, to compare with."""
+    """A second control plane for comparisons."""
     with ControlPlane(audit=True) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
 def endpointd_command() -> tuple[str, ...]:
-    """How endpointd is started in these tests: this checkout, this interpreter."""
+    """The command that starts endpointd: this checkout, this interpreter."""
     return (sys.executable, "-m", "endpointd", "run")

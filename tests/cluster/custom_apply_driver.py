@@ -1,4 +1,4 @@
-"""Random custom resources: schemas with lists and maps of each type, objects that (mostly) fit them, and writes to them."""
+"""Random custom resources: schemas with every list and map type, objects that usually conform, and writes to them."""
 
 import json
 import random
@@ -23,7 +23,7 @@ _MANAGERS = ["m1", "m2", "m3"]
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One custom kind: the schema of ``spec`` and of ``status`` in each of its versions."""
+    """One custom kind: the schemas of ``spec`` and ``status`` in each version."""
 
     plural: str
     name: str
@@ -33,15 +33,15 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def has_scale(self) -> bool:
-        """Whether it has the ``scale`` subresource: where its replicas are named as such."""
+        """Whether it has the ``scale`` subresource, given by the name of its replicas field."""
         return "size" in self.specs["v1"]["properties"]
 
     def path(self, version: str) -> str:
-        """Return the collection, of a version."""
+        """Return the collection's path in a version."""
         return f"/apis/{GROUP}/{version}/namespaces/{{ns}}/{self.plural}"
 
     def definition(self) -> JSON:
-        """Return its CustomResourceDefinition. A column tells which one is in force."""
+        """Return its CustomResourceDefinition. A printer column identifies the active one."""
         subresources: JSON = {"status": {}}
         if self.has_scale:
             subresources["scale"] = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
@@ -77,7 +77,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def random_kind(rng: random.Random, plural: str, name: str) -> Kind:
-    """Return a random kind with two versions, which own their parts in different ways."""
+    """Return a random kind with two versions whose list and map types differ."""
     spec = _object(rng, 3, width=5)
     if rng.random() < 0.5:
         bounds = rng.choice([{}, {}, {"maximum": 2}])
@@ -88,18 +88,18 @@ def random_kind(rng: random.Random, plural: str, name: str) -> Kind:
     }
     other = reowned(rng, spec)
     if rng.random() < 0.2:
-        other["properties"]["later"] = {"type": "string"}  # what the stored version drops
+        other["properties"]["later"] = {"type": "string"}  # dropped by the stored version
     return Kind(plural, name, {"v1": spec, "v2": other}, status)
 
 
 def changed_kind(rng: random.Random, kind: Kind) -> Kind:
-    """Return a kind whose definition has been updated: lists and maps have other types, and other defaults."""
+    """Return an updated kind: other list and map types, other defaults."""
     specs = {name: reowned(rng, spec) for name, spec in kind.specs.items()}
     return msgspec.structs.replace(kind, specs=specs, generation=kind.generation + 1)
 
 
 def reowned(rng: random.Random, schema: Any) -> Any:
-    """Return a copy of a schema in which some lists and maps are owned in another way."""
+    """Return a copy of a schema with other types for some lists and maps."""
     if isinstance(schema, list):
         return [reowned(rng, one) for one in schema]
     if not isinstance(schema, dict):
@@ -208,7 +208,7 @@ def _embedded(rng: random.Random, depth: int) -> JSON:
 
 
 def value(rng: random.Random, schema: JSON, chance: float = 0.6) -> Any:
-    """Return a random value that fits a schema, mostly."""
+    """Return a random value that usually conforms to a schema."""
     if rng.random() < 0.03:
         return None
     if schema.get(_EITHER):
@@ -251,7 +251,7 @@ def _members(rng: random.Random, schema: JSON, chance: float) -> JSON:
 
 
 def anything(rng: random.Random, depth: int) -> Any:
-    """Return any value at all."""
+    """Return a random value of any type."""
     roll = rng.random()
     if depth == 0 or roll < 0.5:
         return rng.choice([3, 2, "x", "", True, None, 1.5])
@@ -294,7 +294,7 @@ def document(rng: random.Random, kind: Kind, version: str, name: str, *, chance:
 
 
 def first_write(rng: random.Random, kind: Kind, name: str) -> Write:
-    """Return what creates an object."""
+    """Return the write that creates an object."""
     version, how = rng.choice(["v1", "v1", "v2"]), rng.choice(["post", "apply"])
     body = document(rng, kind, version, name)
     if how == "post" and rng.random() < 0.15:

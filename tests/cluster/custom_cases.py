@@ -1,4 +1,4 @@
-"""Definitions and objects, valid and not, sent to both servers."""
+"""Valid and invalid definitions and objects, sent to both servers."""
 
 import copy
 from typing import Any
@@ -48,7 +48,7 @@ def refused(title: str, body: JSON, query: str = "") -> Case:
 
 
 def schema_of(title: str, spec: JSON, **members: Any) -> Case:
-    """A definition with one version of this schema: dry, so that it leaves nothing."""
+    """A dry-run definition with one version of this schema."""
     return case(title, Step("POST", CRDS, body=crd("tries", "Try", version(schema=thing(spec, **members)))))
 
 
@@ -540,7 +540,7 @@ OBJECTS: list[Case] = [
 ]
 
 
-# ------------------------------------------------------------------------------------------------- lives
+# --------------------------------------------------------------------------------------------- lifecycles
 
 _OLD, _NEW = thing({"a": text()}), thing({"a": text(), "b": text(default="x")})
 

@@ -1,4 +1,4 @@
-"""A control plane that writes down every request, reads too; and what one user asked for."""
+"""A control plane that audits every request, including reads; and the requests of one user."""
 
 import json
 from collections.abc import Iterator
@@ -20,25 +20,25 @@ rules:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One request, by what RBAC calls it."""
+    """One request in the terms of RBAC."""
 
     verb: str
     group: str
     resource: str
-    """With the subresource behind a slash."""
+    """Includes the subresource after a slash."""
     namespace: str
     name: str
     code: int
 
 
 class FullAudit:
-    """Everything that users asked of the API server."""
+    """All requests of all users to the API server."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def of(self, user: str) -> list[Asked]:
-        """Return what a user has asked for so far, once a stage for each request."""
+        """Return the requests of a user so far, one entry per request and stage."""
         found = []
         for line in self._path.read_text().splitlines(keepends=True):
             if not line.endswith("\n") or f'"username":"{user}"' not in line:
@@ -63,7 +63,7 @@ class FullAudit:
 
 @contextmanager
 def audited_plane(folder: Path, *flags: str) -> Iterator[tuple[ControlPlane, FullAudit]]:
-    """A control plane of its own; the folder keeps the policy and the log."""
+    """A separate control plane; the folder contains the audit policy and log."""
     policy, log = folder / "policy.yaml", folder / "audit.log"
     policy.write_text(_POLICY)
     log.touch()
@@ -73,7 +73,7 @@ def audited_plane(folder: Path, *flags: str) -> Iterator[tuple[ControlPlane, Ful
 
 
 def config_of(plane: ControlPlane, folder: Path, namespace: str, name: str) -> Path:
-    """Return a file with the configuration that a ConfigMap on the cluster holds."""
+    """Write the configuration of a ConfigMap on the cluster to a file and return its path."""
     found = yaml.safe_load(plane.kubectl("-n", namespace, "get", "configmap", name, "-o", "yaml"))
     path = folder / f"{name}.yaml"
     path.write_text(found["data"]["config.yaml"])

@@ -1,4 +1,4 @@
-"""The bodies: valid, defaulted and wrong, over all kinds."""
+"""The bodies: valid, defaulted and invalid, for all kinds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -125,7 +125,7 @@ def refused_services() -> list[Case]:
         "a name too long": service("a" * 64),
         "a bad label": {"metadata": {"name": "s", "labels": {"a": "b c"}}, "spec": {"ports": [{"port": 80}]}},
         "no spec": {"metadata": {"name": "s"}},
-        # One without a name is refused by both; the real server speaks of the IPAddress that it cannot name then.
+        # Both reject one without a name; the real server then refers to an IPAddress that it cannot name.
         "no name, no ports": {"spec": {"clusterIP": "None", "ports": [{"port": 0}]}},
         "annotations that disagree": {
             "metadata": {
@@ -734,7 +734,7 @@ def small_kinds() -> list[Case]:
             create("controllerrevisions", named(data=[1], revision=1)),
         ),
         case(
-            # Shown as it is created: its owner is nowhere, and what has lost its owner is collected here.
+            # Compared as created: its owner does not exist, so the embedded server garbage-collects it.
             "revision: owned",
             Step(
                 "POST",
@@ -868,7 +868,7 @@ def namespaces() -> list[Case]:
         case("a bad name", create(n, {"metadata": {"name": "a.b"}}), create(n, {"metadata": {"name": "A"}})),
         case("those that stay", delete(n, "default"), delete(n, "kube-system"), delete(n, "kube-public")),
         case(
-            # What follows its deletion is the life of a namespace, which ends here and never does there.
+            # Only the embedded server runs a namespace controller here, so the comparison ends with the deletion.
             "its end",
             create(n, {"metadata": {"name": "kinds-e", "finalizers": ["a.b/c"]}}),
             delete(n, "kinds-e"),

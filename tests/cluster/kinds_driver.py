@@ -1,4 +1,4 @@
-"""Both servers driven by the same steps, and what of their answers has to be the same."""
+"""Drive both servers with the same steps and compare their responses."""
 
 import io
 import json
@@ -34,7 +34,10 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One request; ``kind`` is one of :data:`PATHS`, or a path itself. ``change`` is made to what the server has, and put back; without it ``body`` is sent as it is."""
+    """One request; ``kind`` is one of :data:`PATHS`, or a path.
+
+    ``change`` is applied to the server's object, which is then PUT; without it ``body`` is sent unchanged.
+    """
 
     method: str
     kind: str
@@ -49,14 +52,14 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Some steps in a namespace of their own; the answers to all of them are compared."""
+    """Steps in a separate namespace; all responses are compared."""
 
     title: str
     steps: tuple[Step, ...]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a server has said, made comparable."""
+    """The comparable part of a response."""
 
     code: int
     warnings: tuple[str, ...]
@@ -64,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """One of the two."""
+    """One of the two servers."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str) -> None:
         self._session = session
@@ -72,7 +75,7 @@ class Server:
         self._token = token
 
     async def send(self, step: Step, namespace: str) -> Answer:
-        """Make one request; a change is read, made and put."""
+        """Send one request; a change is read, applied and PUT."""
         path = PATHS.get(step.kind, step.kind).format(ns=namespace)
         path += f"/{step.name}" if step.name else ""
         body = step.body
@@ -86,7 +89,7 @@ class Server:
         return Answer(code, tuple(sorted(warnings)), None if step.code_only else comparable(answer))
 
     async def make_namespace(self, name: str) -> None:
-        """Create a namespace to work in."""
+        """Create a namespace for a case."""
         step = Step("POST", "namespaces", body={"metadata": {"name": name}})
         code, answer, _ = await self._request("POST", PATHS["namespaces"], step.body, step)
         assert code == 201, answer
@@ -109,11 +112,11 @@ class Server:
             )
 
 
-# ------------------------------------------------------------------------------------ what is compared
+# ------------------------------------------------------------------------------------------ comparison
 
 _DRAWN = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"}
 _TIMES = {"lastTransitionTime", "deletionTimestamp"}
-_DRAWN_IPV4 = re.compile(r"\b10\.96\.(?!0\.)\d+\.\d+\b")  # the first 256 are never drawn
+_DRAWN_IPV4 = re.compile(r"\b10\.96\.(?!0\.)\d+\.\d+\b")  # the first 256 are never allocated
 _DRAWN_IPV6 = re.compile(r"\bfd00:10:96::[0-9a-f]{3,4}\b")
 _FIRST_DRAWN_PORT = 30_086
 _PORTS = {"nodePort", "healthCheckNodePort"}
@@ -123,7 +126,7 @@ _AGE = re.compile(r"^\d+s$")
 
 
 def comparable(value: Any, key: str = "") -> Any:
-    """Return an answer without what chance and time have made of it."""
+    """Return a response without random and time-dependent values."""
     if isinstance(value, dict):
         if value.get("kind") == "Status" and value.get("status") == "Failure":
             return _refusal(value)
@@ -145,7 +148,7 @@ def _text(text: str) -> str:
 
 
 def _refusal(status: dict[str, Any]) -> Any:
-    """Keep what clients read; the order of errors is Go's (random, where it walks over maps)."""
+    """Keep the fields that clients read; Go's order of errors is random for maps."""
     details = status.get("details") or {}
     causes = sorted(
         (one.get("reason"), one.get("field"), _first_line(one.get("message", "")))
@@ -161,7 +164,7 @@ def _refusal(status: dict[str, Any]) -> Any:
 
 
 def _first_line(text: str) -> str:
-    """Return a text without the difference of specs that the real server prints in Go's syntax."""
+    """Return a message without the diff of specs that the real server prints in Go syntax."""
     return _text(text.partition("\n")[0])
 
 
@@ -192,37 +195,37 @@ def _cell(cell: Any) -> Any:
 
 
 def create(kind: str, body: Any, query: str = "") -> Step:
-    """POST to the collection."""
+    """POST a body to the collection."""
     return Step("POST", kind, body=body, query=query)
 
 
 def change(kind: str, name: str, make: Change, subresource: str = "") -> Step:
-    """Read, change, PUT."""
+    """Read an object, change it, and PUT it."""
     return Step("PUT", kind, name, subresource, change=make)
 
 
 def put(kind: str, name: str, body: Any) -> Step:
-    """PUT a body as it is."""
+    """PUT a body unchanged."""
     return Step("PUT", kind, name, body=body)
 
 
 def patch(kind: str, name: str, body: Any, subresource: str = "") -> Step:
-    """Merge patch."""
+    """Send a merge patch."""
     return Step("PATCH", kind, name, subresource, body=body, content_type="application/merge-patch+json")
 
 
 def delete(kind: str, name: str, body: Any = None) -> Step:
-    """DELETE one."""
+    """DELETE an object."""
     return Step("DELETE", kind, name, body=body)
 
 
 def read(kind: str, name: str, subresource: str = "") -> Step:
-    """GET one."""
+    """GET an object."""
     return Step("GET", kind, name, subresource)
 
 
 def table(kind: str, name: str) -> Step:
-    """GET one as a table."""
+    """GET an object as a table."""
     return Step("GET", kind, name, as_table=True)
 
 
@@ -232,7 +235,7 @@ def case(title: str, *steps: Step) -> Case:
 
 
 def readable(differences: Sequence[tuple[str, str, Answer, Answer]]) -> str:
-    """Return all differences, one below the other: the case, the step, and what differs where."""
+    """Return all differences as text: the case, the step, and the differing values."""
     lines = [f"{len(differences)} answers differ:"]
     for title, step, real, ours in differences:
         lines.append(f"* {title} ({step})")

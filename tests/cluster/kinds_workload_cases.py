@@ -1,4 +1,4 @@
-"""The bodies of pods, and of what makes pods."""
+"""The bodies of pods and of kinds with pod templates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,7 +70,7 @@ def other_tolerations(obj: JSON) -> None:
 
 
 def removed(name: str, options: JSON | None = None) -> Step:
-    """Delete a pod at once. What is answered then is the business of the verbs, and held to upstream with them."""
+    """Delete a pod immediately. The response is compared by the tests of the verbs."""
     return Step("DELETE", "pods", name, body=options, code_only=True)
 
 

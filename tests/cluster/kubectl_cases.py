@@ -1,4 +1,4 @@
-"""What people do with kubectl, as command lines. Cases run beside each other, so none may see what another does."""
+"""Everyday kubectl commands. Cases run concurrently, so they must not affect each other."""
 
 from tests.cluster.kubectl_driver import Step, case
 from tests.cluster.kubectl_other_cases import DISCOVERING, FURTHER, INVALID

@@ -1,6 +1,6 @@
-"""Why the embedded server answers kubectl otherwise than the real one, wherever it does: the keys that steps name.
+"""The reasons for every difference between the embedded and the real server's answers to kubectl, by the keys in steps.
 
-Each key stands in docs/reference/kubectl.md, which has the whole of the reason.
+docs/reference/kubectl.md describes each key in full.
 """
 
 import re
@@ -29,7 +29,7 @@ _ENUM = re.compile(r" +enum: .*")
 
 
 def without_descriptions(explained: str) -> str:
-    """Return what kubectl explains without any description: the kind, and the fields with types, enums, what is required."""
+    """Return ``kubectl explain`` output without descriptions: the kind, and fields with types, enums and required markers."""
     kept: list[str] = []
     section = ""
     for line in explained.splitlines():
@@ -44,4 +44,4 @@ def without_descriptions(explained: str) -> str:
 
 
 ALIKE: Mapping[str, Callable[[str], str]] = {"descriptions": without_descriptions}
-"""What has to be left of both outputs for them to be the same in spite of the reason, where that can be told."""
+"""The part of both outputs that must be equal despite the difference, where one can be extracted."""

@@ -1,4 +1,4 @@
-"""kubectl run twice, on the real server and on the embedded one, and what of its answers has to be the same."""
+"""Run kubectl against the real and the embedded server, and compare the outcomes."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ from tinykube.testing.kubeconfig import write_kubeconfig
 SETTINGS = replace(DEFAULT_SETTINGS, user="admin", lifecycle=False)
 COMMAND_SECONDS = 20.0
 AT_ONCE = 4
-"""How many commands run at the same time on each side: kubectl starts in 50 ms of CPU, most of the time it waits."""
+"""Concurrent commands per server: kubectl needs 50 ms of CPU to start and waits most of the time."""
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), put)
     for pattern, put in (
-        (r"^[IWE]\d{4} [^\n]* reflector\.go:[^\n]*\n", ""),  # of a watch that a timeout has ended
-        (r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOG "),  # before its process id is taken for a port
+        (r"^[IWE]\d{4} [^\n]* reflector\.go:[^\n]*\n", ""),  # from a watch that ended by its timeout
+        (r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOG "),  # before a process id is mistaken for a port
         (
             r"^[^\n]* ipallocator-repair-controller [^\n]*\n",
             "",
-        ),  # kube-apiserver's repairs come when it likes
+        ),  # kube-apiserver's repair loops run at any time
         (r"^Events:\n  Type [^\n]*\n  ---- [^\n]*\n(?!  )", "Events:  <none>\n"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"127\.0\.0\.1:\d+", "HOST"),
@@ -50,10 +50,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One command line, without ``kubectl`` before it.
+    """One command line without the leading ``kubectl``.
 
-    ``document`` is its standard input. ``differs`` names the reason (a key of
-    :data:`tests.cluster.kubectl_differences.REASONS`) why the two servers may answer otherwise; then they have to.
+    ``document`` is its standard input. ``differs`` is the reason (a key of
+    :data:`tests.cluster.kubectl_differences.REASONS`) why the two servers answer differently; then they must.
     """
 
     line: str
@@ -64,7 +64,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Steps in a row, in a namespace of their own unless ``namespace`` is false. What cases do is independent."""
+    """Consecutive steps, in a separate namespace unless ``namespace`` is false. Cases are independent."""
 
     name: str
     steps: tuple[Step, ...]
@@ -72,24 +72,24 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def case(name: str, *steps: str | Step, namespace: bool = True) -> Case:
-    """Return a case of command lines, and of steps where there is more to say."""
+    """Return a case of command lines, or of steps with more details."""
     return Case(name, tuple(Step(step) if isinstance(step, str) else step for step in steps), namespace)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a command has ended, made comparable."""
+    """The comparable outcome of a command."""
 
     exit_code: int
     out: str
     error: str
 
     def __str__(self) -> str:
-        """Return it to be read and compared by lines."""
+        """Return the outcome as comparable lines."""
         return f"exit code {self.exit_code}\n{self.out}--- standard error\n{self.error}"
 
 
 def comparable(text: str, home: Path) -> str:
-    """Return a text without what two servers cannot have in common: uids, times, ages, addresses, random names."""
+    """Return a text without values that differ between servers: uids, times, ages, addresses, random names."""
     text = text.replace(str(home), "HOME")
     for pattern, put in _RULES:
         text = pattern.sub(put, text)
@@ -97,7 +97,7 @@ def comparable(text: str, home: Path) -> str:
 
 
 class Kubectl:
-    """kubectl on one server: a home for its caches, a kubeconfig for each namespace, files that commands name."""
+    """kubectl for one server: a home folder for its caches, a kubeconfig per namespace, and input files."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Kubectl:
             path.chmod(0o700)
 
     def enter(self, namespace: str) -> Path:
-        """Write a kubeconfig whose commands are in a namespace; return its path."""
+        """Write a kubeconfig for a namespace; return its path."""
         path = self._home / f"{namespace}.kubeconfig"
         write_kubeconfig(
             path,
@@ -133,7 +133,7 @@ class Kubectl:
         return path
 
     async def __call__(self, step: Step, namespace: str) -> Outcome:
-        """Run one command to its end."""
+        """Run one command and wait for its end."""
         async with self._slots:
             child = await asyncio.create_subprocess_exec(
                 str(self._program),
@@ -180,12 +180,12 @@ class Pair(msgspec.Struct, frozen=True):
 def kubectl_on_both(
     plane: ControlPlane, folder: Path, files: Mapping[str, str]
 ) -> Iterator[tuple[Kubectl, Kubectl]]:
-    """Give kubectl on the real server, and on one of ours that runs for as long as the block lasts; homes are in ``folder``."""
+    """Yield kubectl for the real server, and for an embedded one that runs during the block; homes are in ``folder``."""
     program = plane.assets / "kubectl"
     homes = folder / "real", folder / "ours"
     for home in homes:
         home.mkdir()
-    # In a thread of its own: kubectl is to find it answering whatever this loop does.
+    # In a separate thread, so that it responds to kubectl while this loop is busy.
     with running_api_server(SETTINGS) as server:
         yield (
             Kubectl(program, homes[0], plane, plane.admin_token, files),
@@ -194,7 +194,7 @@ def kubectl_on_both(
 
 
 async def run_case(case: Case, real: Kubectl, ours: Kubectl) -> list[Pair]:
-    """Run its steps in their order, each on both servers at once."""
+    """Run the steps of a case in order, each on both servers concurrently."""
     namespace = f"k-{case.name}" if case.namespace else "default"
     pairs = []
     for kubectl in (real, ours):
@@ -207,7 +207,7 @@ async def run_case(case: Case, real: Kubectl, ours: Kubectl) -> list[Pair]:
 
 
 async def run_cases(cases: Iterable[Case], real: Kubectl, ours: Kubectl) -> list[Pair]:
-    """Run cases beside each other."""
+    """Run cases concurrently."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run_case(case, real, ours), name=f"kubectl {case.name}") for case in cases]
     return [pair for task in tasks for pair in task.result()]

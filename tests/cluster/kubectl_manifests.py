@@ -1,4 +1,4 @@
-"""The files that the kubectl commands of the comparison name."""
+"""The files used by the compared kubectl commands."""
 
 from collections.abc import Mapping
 

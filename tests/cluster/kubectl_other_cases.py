@@ -1,4 +1,4 @@
-"""What else people do with kubectl: what is wrong, what there is, and what is rarer. See kubectl_cases."""
+"""More kubectl commands: errors, inspection, and rarer ones. See kubectl_cases."""
 
 from tests.cluster.kubectl_driver import Step, case
 

@@ -1,4 +1,4 @@
-"""Replicas that compete for a lease, pods that never rest, a network that can be cut; and who wrote what, and when."""
+"""Replicas that compete for a lease, constant changes of pods, a connection that can be cut, and the history of writes."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ RESOURCES = ("endpoints", "endpointslices")
 
 
 def grant(plane: ControlPlane, users: Sequence[str]) -> None:
-    """Give users the rights of the guide, and no more."""
+    """Grant users the permissions of the guide."""
     api = "rbac.authorization.k8s.io"
     read, write = ["list", "watch"], ["create", "update", "delete"]
     rules = [
@@ -55,7 +55,7 @@ def grant(plane: ControlPlane, users: Sequence[str]) -> None:
 
 
 async def until(condition: Callable[[], object], *, within: float, what: str) -> None:
-    """Return once it holds; the loop goes on meanwhile."""
+    """Wait until the condition holds, without blocking the loop."""
     deadline = CLOCK.monotonic() + within
     while not condition():
         assert CLOCK.monotonic() < deadline, f"not {what} after {within:g} s"
@@ -63,7 +63,7 @@ async def until(condition: Callable[[], object], *, within: float, what: str) ->
 
 
 class Churn:
-    """A service whose pods flip, one after the other, without a pause; and what should be published of it."""
+    """A service whose pods change readiness one after the other, without pause, and its expected state."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
@@ -74,7 +74,7 @@ class Churn:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Flip pods inside."""
+        """Change readiness during the block."""
         await self._create()
         try:
             async with self._client, asyncio.TaskGroup() as group:
@@ -130,12 +130,12 @@ class Churn:
         self._going = True
 
     async def rest(self) -> None:
-        """Stop flipping, the last flip done."""
+        """Stop after the current change."""
         self._going = False
         await until(lambda: self._going, within=10, what="at rest")
 
     async def published(self) -> dict[str, bool]:
-        """Return which addresses stand in the slices, and as ready or not; each may stand there once."""
+        """Return the readiness of all addresses in the slices; each may be listed only once."""
         page = await self._client.list_page(
             ENDPOINT_SLICES, namespace=self._namespace, label_selector=f"{SERVICE_NAME_LABEL}=web"
         )
@@ -148,7 +148,7 @@ class Churn:
         return dict(found)
 
     async def assert_published(self, within: float = 5.0) -> None:
-        """Return once the slices say what the pods say."""
+        """Wait until the slices match the pods."""
         wanted = {self._ip(number): ready for number, ready in self._ready.items()}
         deadline = CLOCK.monotonic() + within
         while (found := await self.published()) != wanted:
@@ -157,7 +157,7 @@ class Churn:
 
 
 class Relay:
-    """A way to the API server that can be cut: what is said then arrives nowhere, and nobody is told."""
+    """A proxy to the API server that can be cut: it then drops all data without closing connections."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -209,7 +209,7 @@ class Relay:
 
 
 class Replicas:
-    """Two or more ``endpointd run``, each a user of its own, so that the audit log tells them apart."""
+    """Two or more ``endpointd run`` with different users, so that the audit log distinguishes them."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class Replicas:
         return self.processes[name]
 
     def start_upstream(self, name: str) -> ChildProcess:
-        """Start kube-controller-manager with the same controllers and lease; asked to end, it gives that back."""
+        """Start kube-controller-manager with the same controllers and lease; it releases the lease on SIGTERM."""
         kubeconfig = self.plane.kubeconfig_for(self.user(name), ["system:masters"])
         lease, renew, retry = self.times
         flags = [
@@ -283,18 +283,18 @@ class Replicas:
         return self.processes[name]
 
     def record(self) -> dict[str, Any]:
-        """Return what the lease says now."""
+        """Return the current spec of the lease."""
         lease = self.plane.kubectl("get", "lease", "-n", "kube-system", self.lease, "-o", "json")
         spec: dict[str, Any] = json.loads(lease)["spec"]
         return spec
 
     async def leads(self, name: str, *, within: float = 20.0) -> None:
-        """Return once it does, as it says itself."""
+        """Wait until the replica logs that it leads."""
         process = self.processes[name]
         await until(lambda: _RUNNING.search(process.log()), within=within, what=f"{name} leading")
 
     async def waits(self, name: str) -> None:
-        """Return once it says who it waits for."""
+        """Wait until the replica logs which leader it waits for."""
         process = self.processes[name]
         await until(lambda: "is held by" in process.log(), within=20, what=f"{name} waiting")
 
@@ -303,7 +303,7 @@ class Replicas:
             process.kill()
 
     def writes(self, resources: Sequence[str] = RESOURCES) -> list[Write]:
-        """Return the writes of the replicas so far, in the order in which they were received."""
+        """Return the writes of the replicas so far, in the order of receipt."""
         self._writes += self._audit.new_writes([*RESOURCES, "leases"])
         ours = [write for write in self._writes if write.user.startswith(f"{self.lease}-")]
         return sorted((write for write in ours if write.resource in resources), key=received)
@@ -315,18 +315,18 @@ class Replicas:
         )
 
     def takeover_seconds(self, successor: str, begun: datetime) -> float:
-        """Return how long after a moment the successor's first write came."""
+        """Return the seconds until the successor's first write."""
         first = next(write for write in self.writes() if write.user == self.user(successor))
         return (received(first) - begun).total_seconds()
 
     def assert_never_two(self, *order: str) -> None:
-        """Everything one wrote came before everything its successor wrote, and within its own lease."""
+        """Assert that all writes of each leader precede those of its successor and fall within its lease."""
         writes = self.writes()
         writers = [write.user for write in writes]
         changes = [user for index, user in enumerate(writers) if index == 0 or writers[index - 1] != user]
         assert changes == [self.user(name) for name in order]
         renewed = [write for write in self.writes(["leases"]) if write.code < 300]
-        # The server receives a write a little after it was let through, and a renewal after it was sent.
+        # The server receives a write shortly after the fence admitted it, and a renewal after it was sent.
         allowed = timedelta(seconds=self.times[1] + 0.5)
         for write in writes:
             last = [

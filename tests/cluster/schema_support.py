@@ -1,4 +1,4 @@
-"""Requests to a real kube-apiserver as they stand on the wire, and what is compared of the answers."""
+"""Raw requests to a real kube-apiserver, and the compared parts of its responses."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ from tinykube.testing.control_plane import ControlPlane
 
 
 class Wire:
-    """One connection, used again and again; not for several threads."""
+    """One reused connection; not thread-safe."""
 
     def __init__(self, connection: http.client.HTTPSConnection, token: str) -> None:
         self._connection = connection
@@ -27,7 +27,7 @@ class Wire:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> tuple[int, bytes]:
-        """Return the status and the body of an answer. ``body`` is bytes, or what is to be JSON."""
+        """Return the status and body of a response. ``body`` is bytes, or a value to encode as JSON."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, "Accept": accept}
         self._connection.request(method, path, data, headers)
@@ -35,12 +35,12 @@ class Wire:
         return answer.status, answer.read()
 
     def json(self, method: str, path: str, body: Any = None, **options: str) -> tuple[int, Any]:
-        """Return the status and the document of an answer."""
+        """Return the status and document of a response."""
         code, raw = self.send(method, path, body, **options)
         return code, json.loads(raw)
 
     def made(self, path: str, body: Any) -> Any:
-        """Create an object; return it as it is now."""
+        """Create an object and return it as stored."""
         code, answer = self.json("POST", path, body)
         assert code == 201, answer
         return answer
@@ -48,7 +48,7 @@ class Wire:
 
 @contextmanager
 def wire_to(plane: ControlPlane) -> Iterator[Wire]:
-    """Connect to a control plane as its admin."""
+    """Connect to a control plane as admin."""
     address = urllib.parse.urlsplit(plane.url)
     context = ssl.create_default_context(cadata=plane.certificate_authority.decode())
     connection = http.client.HTTPSConnection(

@@ -1,4 +1,4 @@
-"""Set-ups of services and pods on a real API server, each in a namespace of its own, and endpointd to keep their slices."""
+"""Set-ups of services and pods on a real API server, each in a separate namespace, with endpointd maintaining their slices."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from tinykube.testing.processes import ChildProcess
 Json = dict[str, Any]
 LONG_AGO = "2026-01-01T00:00:00Z"
 ZONES = ("zone-a", "zone-b", "")
-"""Of the nodes ``setup-0`` and on."""
+"""Zones of the nodes from ``setup-0`` on."""
 
 
 def service(name: str = "web", selector: Json | None = None, **spec: Any) -> Json:
@@ -72,7 +72,7 @@ def waiting(reason: str, message: str = "") -> Json:
 
 
 async def make(client: Client, namespace: str, objects: Sequence[Json]) -> None:
-    """Make objects, with their status, in a namespace that is made, too; those with ``deleted`` are deleted then."""
+    """Create a namespace with objects and their status; then delete the objects marked as ``deleted``."""
     await post(
         client,
         "/api/v1/namespaces",
@@ -93,7 +93,7 @@ async def make(client: Client, namespace: str, objects: Sequence[Json]) -> None:
 
 
 async def make_nodes(client: Client) -> None:
-    """Make a node for each of :data:`ZONES`."""
+    """Create a node for each of :data:`ZONES`."""
     for number, zone in enumerate(ZONES):
         labels = {"topology.kubernetes.io/zone": zone} if zone else {}
         metadata = {"name": f"setup-{number}", "labels": labels}
@@ -101,7 +101,7 @@ async def make_nodes(client: Client) -> None:
 
 
 async def post(client: Client, path: str, body: Mapping[str, Any]) -> None:
-    """Create an object; a namespace or a node may be there already."""
+    """Create an object; an existing namespace or node is accepted."""
     try:
         await client.request("POST", path, body=msgspec.json.encode(body))
     except AlreadyExistsError:
@@ -110,7 +110,7 @@ async def post(client: Client, path: str, body: Mapping[str, Any]) -> None:
 
 
 async def merge(client: Client, path: str, patch: Mapping[str, Any]) -> None:
-    """Merge a document into an object."""
+    """Send a merge patch."""
     await client.request(
         "PATCH", path, body=msgspec.json.encode(patch), content_type="application/merge-patch+json"
     )
@@ -125,7 +125,7 @@ async def connected(config: Path) -> AsyncIterator[Client]:
 
 
 async def read(client: Client, prefix: str) -> ClusterIndex:
-    """Return what is there in the namespaces that begin so; other tests use the same control plane."""
+    """Return the objects in namespaces with this prefix; other tests share the control plane."""
     snapshot = await read_cluster(client, details=True)
 
     def mine(items: Any) -> Any:
@@ -139,7 +139,7 @@ async def read(client: Client, prefix: str) -> ClusterIndex:
 
 
 async def at_rest(client: Client, prefix: str, is_begun: Callable[[ClusterIndex], bool]) -> ClusterIndex:
-    """Return the cluster once the controllers have begun, and would write nothing more."""
+    """Return the cluster once the controllers have started and have nothing left to write."""
     for _ in range(150):
         world = await read(client, prefix)
         if is_begun(world) and not list(changes_of_all(world)):

@@ -1,4 +1,4 @@
-"""What endpointd in shadow mode tells of itself."""
+"""Metrics of endpointd in shadow mode."""
 
 import re
 import socket
@@ -6,7 +6,7 @@ import urllib.request
 
 
 class Figures:
-    """What the shadow tells at /metrics."""
+    """Shadow metrics as parsed from /metrics."""
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -23,7 +23,7 @@ class Figures:
         return {name: float(value) for name, value in found}
 
     def standing(self) -> dict[str, float]:
-        """Return the differences that stand, by controller and operation."""
+        """Return the persistent differences by controller and operation."""
         found = {}
         for name, value in self.now().items():
             labels = re.match(r'differences\{controller="(\w+)",kind="\w+",operation="(\w+)"\}', name)

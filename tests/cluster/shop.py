@@ -1,4 +1,4 @@
-"""A namespace with services of every kind, pods that never rest beside pods that always do, and one who watches what is published."""
+"""A namespace with services of every kind, steady and constantly changing pods, and a watcher of the published objects."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ class Shop:
         self._going = False
 
     async def open(self) -> None:
-        """Make all of it."""
+        """Create all objects."""
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         self._apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}, node)
         ports: dict[str, Any] = {"ports": [{"port": 80, "targetPort": 8080}]}
@@ -68,7 +68,7 @@ class Shop:
 
     @asynccontextmanager
     async def churning(self) -> AsyncIterator[None]:
-        """Flip pods of ``web`` inside, one after the other; the last flip is done when it is left."""
+        """Change the readiness of ``web``'s pods one after the other during the block."""
         self._going = True
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._churn(), name="churn")
@@ -79,12 +79,12 @@ class Shop:
             await asyncio.wait([task])
 
     async def flips_more(self, count: int = 30) -> None:
-        """Return after so many more flips."""
+        """Wait for ``count`` more readiness changes."""
         enough = self.flips + count
         await until(lambda: self.flips >= enough, within=30, what="flipping")
 
     async def published(self, within: float = 15.0) -> None:
-        """Return once slices and Endpoints say what the pods say."""
+        """Wait until slices and Endpoints match the pods."""
         web = {ip_of(number): ready for number, ready in self._ready.items()}
         still = {address: True for number in STILL for address in ips_of(number)}
         wanted = {"web": web, "still": still, "hand": {BY_HAND: True}}
@@ -136,10 +136,10 @@ class Shop:
 
 
 class Watcher:
-    """Sees every change of slices and Endpoints in their order, and writes down what must not be.
+    """Observes every change of slices and Endpoints in order, and records violations.
 
-    ``vanished``: after some change an address that was ready all the time was in no slice of its service, or not in its
-    Endpoints. ``needless``: a write that changed nothing that anybody reads.
+    ``vanished``: after a change, a continuously ready address was missing from all slices of its service, or from its
+    Endpoints. ``needless``: a write that changed nothing a client reads.
     """
 
     def __init__(self, shop: Shop) -> None:
@@ -158,7 +158,7 @@ class Watcher:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator["Watcher"]:
-        """Watch inside; all has to be published by then."""
+        """Watch during the block; everything must be published before."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(informer.run(), name=informer.name) for informer in self._informers]
             for informer in self._informers:
@@ -217,7 +217,7 @@ class Watcher:
 
 
 def _content(item: Any) -> Any:
-    """Return what a reader sees of it: neither versions nor times of triggers."""
+    """Return the content that clients read: without versions and trigger times."""
     fields = {name: getattr(item, name) for name in item.__struct_fields__ if name != "metadata"}
     annotations = dict(item.metadata.annotations or {})
     annotations.pop(TIMES_OF_TRIGGERS, None)

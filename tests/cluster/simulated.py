@@ -1,4 +1,4 @@
-"""Simulated nodes and pods on a control plane of a test, in a thread beside it."""
+"""Simulated nodes and pods on a test's control plane, run in a thread."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from tinykube.testing.control_plane import ControlPlane
 
 @contextlib.contextmanager
 def simulation_runs(plane: ControlPlane, settings: SimulateSettings) -> Iterator[None]:
-    """Run a simulation; it ends with the context, and an error of it is raised there."""
+    """Run a simulation during the block; its errors are raised there."""
     started = threading.Event()
     ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 

@@ -1,4 +1,4 @@
-"""Beside a mutating webhook, and with addresses that the API server rejects: on a real control plane."""
+"""Behaviour with a mutating webhook, and with addresses that the API server rejects, on a real control plane."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ CLOCK = SystemClock()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Gives every endpoint of a slice a hint, and every Endpoints a label."""
+    """Adds a hint to every endpoint of a slice, and a label to every Endpoints."""
 
     def do_POST(self) -> None:
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,4 +1,4 @@
-"""Server-side apply and managedFields, here and on a real kube-apiserver: the same objects, owners and refusals."""
+"""Server-side apply and managedFields match a real kube-apiserver: objects, field managers and errors."""
 
 import os
 import random

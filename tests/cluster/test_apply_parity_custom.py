@@ -1,4 +1,4 @@
-"""Who owns what of custom resources and of what is scaled, here and on a real kube-apiserver: the same, write by write."""
+"""Managed fields of custom resources and of scaled objects match a real kube-apiserver, write by write."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _SCALED = ("Deployment", "ReplicaSet", "StatefulSet")
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    """A separate control plane: the kinds defined here would affect other tests."""
     with ControlPlane() as plane:
         yield plane
 
@@ -50,7 +50,7 @@ async def sides(plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
 
 
 async def in_force(side: Side, kind: Kind) -> None:
-    """Wait until a definition is served as it is now: its column tells."""
+    """Wait until a definition is served in its current form, identified by its printer column."""
     for _ in range(_PATIENCE):
         tables = [await side.read(kind.path(version).format(ns="default"), _TABLE) for version in kind.specs]
         if all(f"G{kind.generation}" in json.dumps(table.get("columnDefinitions")) for table in tables):
@@ -60,7 +60,7 @@ async def in_force(side: Side, kind: Kind) -> None:
 
 
 async def defined(sides: tuple[Side, Side], kind: Kind) -> bool:
-    """Write a definition to both; tell whether it is in force, or was refused alike."""
+    """Write a definition to both; return False if both rejected it, True once it is in effect."""
     body, name = kind.definition(), f"{kind.plural}.{GROUP}"
     write = Write("post", CRDS, "", body, "t")
     if kind.generation > 1:
@@ -92,7 +92,7 @@ async def test_random_writes_to_custom_resources_leave_the_same_object_and_owner
         lives: list[str] = []
         for each in range(OBJECTS):
             rng = random.Random(f"{SEED} {number} {each}")
-            if each == OBJECTS // 2:  # from now on lists and maps are owned in another way
+            if each == OBJECTS // 2:  # from here on, lists and maps have other types
                 other = changed_kind(rng, kind)
                 kind = other if await defined(sides, other) else kind
                 for name in lives:
@@ -145,7 +145,7 @@ def workload(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
 
 
 def _other_write(rng: random.Random, kind: str, name: str) -> Write:
-    """Return a write to the object itself, often one about its replicas."""
+    """Return a random write to the object itself, often to its replicas."""
     if kind == "Deployment" and rng.random() < 0.3:
         return random_write(rng, kind, name)
     manager, replicas = rng.choice(["m1", "m2", "m3"]), rng.choice([0, 1, 2])

@@ -1,4 +1,4 @@
-"""kubectl's server-side apply against the embedded server and a real one: what it prints, and what is there then."""
+"""kubectl's server-side apply prints and stores the same with the embedded and a real server."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def manifest(replicas: int = 2, image: str = "nginx:1") -> str:
 
 
 class Pair:
-    """The same kubectl, told to talk to the one server and to the other."""
+    """kubectl for both servers."""
 
     def __init__(self, program: Path, homes: tuple[Path, Path], namespace: str) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class Pair:
         self._homes = homes
 
     async def __call__(self, *arguments: str, document: str | None = None) -> str:
-        """Run a command on both; fail where they differ in what they print or end with. Return what is printed."""
+        """Run a command on both; fail if output or exit code differ. Return the output."""
         real, ours = await asyncio.gather(*(self._run(home, arguments, document) for home in self._homes))
         assert ours == real, f"kubectl {' '.join(arguments)}\nreal: {real[1]}\nours: {ours[1]}"
         return real[1]

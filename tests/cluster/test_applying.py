@@ -1,4 +1,4 @@
-"""Manifests put on a real API server: the example shop, whole; and what is wrong, told before anything is done."""
+"""Applying manifests to a real API server: the whole example shop, and errors reported before any write."""
 
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: what they apply would be in the way of others."""
+    """A separate control plane: the objects applied here would affect other tests."""
     with ControlPlane() as plane:
         yield plane
 
@@ -43,7 +43,7 @@ def config_map(name: str, data: str, namespace: str = "default") -> str:
 
 async def test_the_example_shop_is_taken_by_a_real_api_server(client: Client) -> None:
     shop = read_manifests([str(SHOP)])
-    # A real API server gives addresses of one family here; the example asks for two.
+    # This API server allocates addresses of one family; the example requests two.
     for manifest in shop:
         if manifest.document.get("spec", {}).get("ipFamilyPolicy") == "RequireDualStack":
             manifest.document["spec"]["ipFamilyPolicy"] = "PreferDualStack"

@@ -1,4 +1,4 @@
-"""The benchmarks run: a very small one, on both sides, from the command line to the JSON."""
+"""The benchmarks run: a very small one with both programs, from the command line to the JSON."""
 
 import subprocess
 import sys

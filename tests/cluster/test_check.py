@@ -1,4 +1,4 @@
-"""A check finds each of many planted faults on a real API server, by its code, and nothing before they were planted."""
+"""``check`` finds each planted fault on a real API server by its code, and nothing before."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ BY_HAND = (
 
 
 class Place:
-    """One healthy namespace, and short ways to break what is in it."""
+    """One healthy namespace, with helpers that break parts of it."""
 
     def __init__(self, client: Client, world: ClusterIndex, namespace: str) -> None:
         self.client = client
@@ -190,7 +190,7 @@ async def mirror_wrong(at: Place) -> None:
 
 
 class Fault(NamedTuple):
-    """What is broken, and what has to be found: code, severity, and words of the cause."""
+    """A planted fault and the expected finding: code, severity, and words of the cause."""
 
     plant: Callable[[Place], Awaitable[None]]
     code: str
@@ -234,7 +234,7 @@ FAULTS = (
 
 
 class Reports(NamedTuple):
-    """What was found before the faults were planted, and after."""
+    """Findings before and after planting the faults."""
 
     healthy: Report
     broken: Report

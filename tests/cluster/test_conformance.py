@@ -1,8 +1,8 @@
-"""Kubernetes' own end-to-end specs for services and endpoints hold with endpointd in place of the three controllers.
+"""Kubernetes' own end-to-end specs for services and endpoints pass with endpointd in place of the three controllers.
 
-The specs are those of the pinned Kubernetes version, unchanged. Nodes and pods are simulated, so the specs that send traffic
-through a service are left out: they test kube-proxy ("multiple ports", "multiple endpoint IPs", "multiple subsets and same
-IP address"). The latencies that "Service endpoints latency" prints are reported beside those of kube-controller-manager.
+The specs are those of the pinned Kubernetes version, unchanged. Nodes and pods are simulated, so specs that send traffic
+through a service are excluded: they test kube-proxy ("multiple ports", "multiple endpoint IPs", "multiple subsets and same
+IP address"). The latencies printed by "Service endpoints latency" are reported beside those of kube-controller-manager.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ OTHER_CONTROLLERS = (
     "root-ca-certificate-publisher-controller",
     "replicationcontroller-controller",
 )
-"""What the specs themselves need."""
+"""Required by the specs themselves."""
 
 _LINE = re.compile(r"^(?:(\[sig-network\] .*?)(?: \[.*)?|• (\[.*))$", re.MULTILINE)
 Report = Callable[[str], None]
@@ -57,7 +57,7 @@ Report = Callable[[str], None]
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """Progress is shown while it happens: this takes minutes."""
+    """Prints progress immediately: this takes minutes."""
 
     def show(line: str) -> None:
         with capsys.disabled():
@@ -68,7 +68,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 @pytest.fixture
 def specs_program(capsys: pytest.CaptureFixture[str]) -> Path:
-    """The program of the specs; built the first time."""
+    """The e2e program; built on first use."""
     if shutil.which("go") is None:
         pytest.skip("go is not installed: it builds Kubernetes' end-to-end specs")
     with capsys.disabled():
@@ -79,7 +79,7 @@ def specs_program(capsys: pytest.CaptureFixture[str]) -> Path:
 
 @contextlib.contextmanager
 def cluster(controllers: Sequence[str]) -> Iterator[ControlPlane]:
-    """A control plane with simulated nodes, and with these controllers of kube-controller-manager."""
+    """A control plane with simulated nodes and these controllers of kube-controller-manager."""
     with ControlPlane() as plane:
         flags = [f"--root-ca-file={plane.directory / 'ca.crt'}"]
         plane.start_controller_manager([*OTHER_CONTROLLERS, *controllers], flags=flags)
@@ -88,7 +88,7 @@ def cluster(controllers: Sequence[str]) -> Iterator[ControlPlane]:
 
 
 def run_specs(program: Path, plane: ControlPlane, specs: Sequence[str], report: Report) -> str:
-    """Run the specs, report each as it ends, and return all that was printed. Fails with the log where one fails."""
+    """Run the specs, report each as it ends, and return the whole output. Fails with the log if a spec fails."""
     command: list[str | Path] = [
         program,
         f"--kubeconfig={plane.kubeconfig_path}",
@@ -117,7 +117,7 @@ def run_specs(program: Path, plane: ControlPlane, specs: Sequence[str], report: 
 
 
 def spec_results(log: str) -> list[str]:
-    """Return the name of each spec that has ended, with its time or what became of it."""
+    """Return the name of each finished spec with its time or result."""
     results, spec = [], ""
     for name, result in _LINE.findall(log):
         if result:
@@ -128,7 +128,7 @@ def spec_results(log: str) -> list[str]:
 
 
 def latencies(log: str) -> str:
-    """Return the percentiles that the spec has printed."""
+    """Return the percentiles printed by the spec."""
     found = dict(re.findall(r"(50|90|99) %ile: (\S+)", log))
     assert set(found) == {"50", "90", "99"}
     return ", ".join(f"{percent} %: {found[percent]}" for percent in ("50", "90", "99"))

@@ -1,8 +1,8 @@
-"""What a consumer says is what the API server's history held, at every moment, whoever writes the slices.
+"""A consumer's state always equals the API server's history, whatever controller writes the slices.
 
-A life of services and pods is led on a real control plane, slices are edited with, and the consumers' connections are
-cut again and again. A plain watch beside them records the history. Whatever a consumer said is then compared with what
-the rules make of the slices as they were at that resource version.
+A workload runs on a real control plane, with external edits of slices, while the consumers' connections are cut
+repeatedly. A plain watch records the history. Every reported state is then compared with the result of applying the
+rules to the slices at that resource version.
 """
 
 import asyncio
@@ -58,18 +58,18 @@ REST_SECONDS = 0.2
 SETTINGS = ReflectorSettings(backoff=ExponentialBackoff(base_seconds=0.05, cap_seconds=0.2, jitter=0.5))
 
 Said = tuple[int, ServicePortName, dict[str, Fact]]
-"""Up to which version, of which port, and which endpoints by address."""
+"""The resource version, the service port, and its endpoints by address."""
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of our own: the nodes made here would be in the way of tests that compare two."""
+    """A separate control plane: the nodes created here would affect the comparison tests."""
     with ControlPlane() as plane:
         yield plane
 
 
 class History:
-    """The slices of all namespaces as the API server told of them, one write after the other."""
+    """The slices of all namespaces as watched, one write after the other."""
 
     def __init__(self) -> None:
         self.events: list[WatchEvent[EndpointSlice]] = []
@@ -92,7 +92,7 @@ class History:
         self.version = version_number(page.resource_version)
 
     def states(self, versions: set[int]) -> Iterator[tuple[int, dict[ObjectKey, EndpointSlice]]]:
-        """Give the slices at each of these versions, in order."""
+        """Yield the slices at each of these versions, in order."""
         now = dict(self.start)
         events = iter([*self.events, None])
         event = next(events)
@@ -107,7 +107,7 @@ class History:
 
 
 class Cutter:
-    """Passes connections on to the API server, and cuts all there are when told to."""
+    """A proxy to the API server that can cut all its connections."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._target = urlsplit(plane.url).port
@@ -153,14 +153,14 @@ class Cutter:
 
 
 class Witness:
-    """Notes everything the consumers say."""
+    """Records every state that the consumers report."""
 
     def __init__(self) -> None:
         self.of_services: list[Said] = []
         self.of_map: list[tuple[int, Map]] = []
-        """What the map says of each service port that there is."""
+        """Contents of the map, by existing service port."""
         self.of_changes: list[tuple[int, Map]] = []
-        """What comes of all changes that the map told, applied one after the other."""
+        """The result of applying the map's reported changes in order."""
 
     async def follow(self, live: LiveService) -> None:
         last = 0
@@ -192,7 +192,7 @@ class Witness:
             self.of_changes.append((version, dict(known)))
 
     def check(self, history: History) -> None:
-        """Compare everything said with what the rules make of the slices of that version."""
+        """Compare every recorded state with the rules applied to the slices of its version."""
         versions = {version for version, *_ in self.of_services}
         versions |= {version for version, _ in (*self.of_map, *self.of_changes)}
         maps = {version: model_map_of(slices) for version, slices in history.states(versions)}
@@ -206,7 +206,7 @@ class Witness:
 
 
 def model_map_of(slices: dict[ObjectKey, EndpointSlice]) -> dict[bool, Map]:
-    """What the rules say: of all slices, and (True) without those of headless services."""
+    """The expected maps: of all slices, and (True) without those of headless services."""
     proxied = {
         key: endpoint_slice
         for key, endpoint_slice in slices.items()
@@ -223,8 +223,8 @@ def facts(endpoints: ServiceEndpoints) -> dict[str, Fact]:
 
 
 def busy_service(namespace: str) -> list[Operation]:
-    """A service of a dozen pods on a node of its own, in the same namespace."""
-    node_name = f"{BUSY}-{namespace}"  # without a node, nothing is published of its pods
+    """A service with a dozen pods on a separate node, in the same namespace."""
+    node_name = f"{BUSY}-{namespace}"  # pods without an existing node are not published
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node_name}}
     spec = {"selector": {"app": BUSY}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": BUSY}, "spec": spec}
@@ -246,7 +246,7 @@ def busy_service(namespace: str) -> list[Operation]:
 
 
 def flip(namespace: str, number: int, *, ready: bool) -> Operation:
-    """Let a pod of the busy service become ready, or not."""
+    """Change the readiness of a pod of the busy service."""
     ip = f"10.200.{len(namespace)}.{number + 1}"
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     status = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": conditions}
@@ -254,7 +254,7 @@ def flip(namespace: str, number: int, *, ready: bool) -> Operation:
 
 
 def ports_in(life: tuple[Batch, ...]) -> list[tuple[str, str]]:
-    """The services that are created most often in a life, as namespace/name and the name of a port."""
+    """The most frequently created services of a workload, as namespace/name and port name."""
     found: Counter[tuple[str, str]] = Counter()
     for batch in life:
         for operation in batch.operations:
@@ -381,7 +381,7 @@ ports: [{{name: http, port: 8080}}]
 async def test_a_kubeconfig_and_the_rights_to_list_and_watch_are_all_it_takes(
     plane: ControlPlane,
 ) -> None:
-    """And selectors are the server's: what gains a label is gone, what loses it is there (C-3)."""
+    """Label selectors are evaluated by the server: a slice that no longer matches disappears (C-3)."""
     namespace = f"consumer-{random.SystemRandom().randrange(10**8)}"
 
     def kubectl(*arguments: str, document: str | None = None) -> None:
@@ -434,7 +434,7 @@ async def test_who_may_not_watch_is_told_what_is_missing(plane: ControlPlane) ->
 async def test_the_program_of_the_guide_tells_of_the_api_server_itself(
     plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``default/kubernetes`` and its slice are there on any cluster: kube-apiserver writes them."""
+    """kube-apiserver publishes ``default/kubernetes`` and its slice on any cluster."""
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig_path))
     told: list[str] = []
 

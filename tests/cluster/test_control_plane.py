@@ -1,4 +1,4 @@
-"""The control plane that the other tests stand on does what it promises."""
+"""The control plane used by the other tests keeps its promises."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Killed in the middle of it and started again, it puts right what is wrong and writes nothing else."""
+"""Killed at any moment and restarted, endpointd corrects what is wrong and writes nothing else."""
 
 from datetime import datetime
 
@@ -62,7 +62,7 @@ async def test_after_kill_9_in_the_middle_of_churn_only_what_is_wrong_is_written
         after = await candidate.snapshot()
         writes = [write for write in audit.new_writes() if write.user_agent != USER_AGENT]
 
-        # Upstream is made sure of: what it overlooks (0.3, S-4, S-31.4) is no difference.
+        # Touching the services excludes upstream's oversights (0.3, S-4, S-31.4) from the differences.
         reference.stop()
         reference.start()
         await reference.touch_services()
@@ -86,7 +86,7 @@ async def test_after_kill_9_in_the_middle_of_churn_only_what_is_wrong_is_written
 
 
 def needless(writes: list[Write], before: Snapshot, after: Snapshot) -> list[str]:
-    """Return the writes that were refused or changed nothing of what counts; what is new is created once."""
+    """Return the writes that were rejected or changed no compared field; each new object may be created once."""
     then, now = one_by_one(before), one_by_one(after)
     answered = [write for write in writes if write.code < 400]
     found = [str(write) for write in writes if write.code >= 400]

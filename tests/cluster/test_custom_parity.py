@@ -1,4 +1,4 @@
-"""Custom resources beside the real server's: the same definitions and objects, the same answers and refusals."""
+"""Custom resources match the real server: the same definitions and objects get the same responses."""
 
 import asyncio
 import ssl
@@ -22,7 +22,7 @@ _PATIENCE = 200
 
 
 class Pair:
-    """The two servers, asked the same."""
+    """Both servers, receiving the same requests."""
 
     def __init__(self, real: Server, ours: Server) -> None:
         self.real = real
@@ -50,14 +50,14 @@ class Pair:
         return answer
 
     async def _settled(self, server: Server, name: str, namespace: str, *, gone: bool) -> Answer:
-        """Wait until a definition is in force: the real server grants names, and serves, a little later."""
+        """Wait until a definition is in effect: the real server accepts names and serves them with a delay."""
         for _ in range(_PATIENCE):
             answer = await server.send(read(CRDS, name), namespace)
             if gone:
                 if answer.code == 404:
                     return answer
             elif await self._serves(server, answer.body, namespace):
-                # Several controllers write the conditions on the real server, in any order.
+                # On the real server several controllers write the conditions in any order.
                 answer.body["status"]["conditions"].sort(key=lambda one: one["type"])
                 return answer
             await asyncio.sleep(0.05)
@@ -82,7 +82,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    """A separate control plane: the kinds defined here would affect other tests."""
     with ControlPlane() as plane:
         yield plane
 

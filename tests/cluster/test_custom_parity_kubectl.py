@@ -1,4 +1,4 @@
-"""The real kubectl at custom resources, on the embedded server and on the real one: it prints the same."""
+"""kubectl prints the same for custom resources on the embedded and the real server."""
 
 import asyncio
 import os
@@ -77,7 +77,7 @@ class Kubectl:
         self.home = home
 
     async def __call__(self, *arguments: str, document: str | None = None) -> str:
-        """Return its exit code and what it printed, without what chance has made of it."""
+        """Return the exit code and output without random values."""
         done = await asyncio.to_thread(
             subprocess.run,
             [str(self._program), *arguments],
@@ -96,7 +96,7 @@ class Kubectl:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: the kinds that they define would be there for others."""
+    """A separate control plane: the kinds defined here would affect other tests."""
     with ControlPlane() as plane:
         yield plane
 
@@ -114,7 +114,7 @@ async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubec
 
 
 def _outlined(explained: str) -> str:
-    """Return what is explained of the definition itself: what all objects have is told in words of our own."""
+    """Return the explanation of the kind's fields only: the descriptions of standard fields are worded differently here."""
     common = re.compile(r"  (apiVersion|kind|metadata)\t.*\n(    .*\n)*")
     return common.sub("", explained)
 

@@ -1,4 +1,4 @@
-"""What deploy/ holds, on a real API server: it is taken as it is, its roles are enough, and nothing of them is too much."""
+"""The manifests of deploy/ on a real API server: accepted unchanged, with sufficient and minimal roles."""
 
 import asyncio
 import copy
@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 USER = "system:serviceaccount:endpointd:endpointd"
-LEASE_TIMES = ("15s", "2s", "0.3s")  # a renewal and an update of the lease soon come by
-# OpenShift asks for it (endpoints with addresses of pods or services), Kubernetes does not know it.
+LEASE_TIMES = ("15s", "2s", "0.3s")  # short enough to observe a renewal and an update of the lease
+# Required by OpenShift (endpoints with addresses of pods or services), unknown to Kubernetes.
 UNSEEN = {("create", "", "endpoints/restricted")}
-# Asked for by an admission plugin when an owner is set that must not go first: this is no request of its own.
+# Checked by an admission plugin for owner references with blockOwnerDeletion; not a separate request.
 OF_ADMISSION = {("update", "", "services/finalizers"), ("update", "", "endpoints/finalizers")}
 SERVICE_MONITORS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -56,7 +56,7 @@ SERVICE_MONITORS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: the kind that they define would be there for others."""
+    """A separate control plane: the kind defined here would affect other tests."""
     with ControlPlane() as plane:
         yield plane
 
@@ -67,7 +67,7 @@ def apply(plane: ControlPlane, items: list[dict[str, Any]], *flags: str) -> str:
 
 
 def in_namespace(items: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
-    """Return the objects of a release moved from one namespace to another; subjects of bindings go along."""
+    """Return a release's objects moved to another namespace, including the subjects of bindings."""
     moved = copy.deepcopy(items)
     for item in moved:
         for holder in (item["metadata"], *item.get("subjects", ())):
@@ -105,7 +105,7 @@ def test_the_server_takes_what_the_chart_makes_as_it_is(
 def test_a_pod_of_the_deployment_is_admitted_where_only_restricted_ones_are(
     control_plane: ControlPlane,
 ) -> None:
-    """The Deployment itself would be taken in any case, with a warning; its pods would not."""
+    """The Deployment would be accepted in any case, with a warning; its pods would not."""
     (deployment,) = (item for item in documents("endpointd") if item["kind"] == "Deployment")
     (namespace,) = yaml.safe_load_all((DEPLOY / "manifests" / "namespace.yaml").read_text())
     namespace["metadata"]["name"] = "pods-of-it"
@@ -121,7 +121,7 @@ def test_a_pod_of_the_deployment_is_admitted_where_only_restricted_ones_are(
 
 
 def granted(plane: ControlPlane) -> set[tuple[str, str, str]]:
-    """Return verb, group and resource of all that the roles on the cluster grant."""
+    """Return verb, group and resource of every permission granted by the roles on the cluster."""
     found = plane.kubectl("get", "clusterrole/endpointd", "-o", "json")
     rules = json.loads(found)["rules"]
     found = plane.kubectl("-n", "endpointd", "get", "role/endpointd", "-o", "json")
@@ -140,7 +140,7 @@ def used(asked: list[Asked]) -> set[tuple[str, str, str]]:
 
 
 class Replicas:
-    """Replicas as the Deployment starts them: its arguments, its configuration, its account."""
+    """Replicas as started by the Deployment: its arguments, configuration and service account."""
 
     def __init__(self, plane: ControlPlane, command: tuple[str, ...], folder: Path) -> None:
         self._plane = plane
@@ -169,7 +169,7 @@ class Replicas:
 def installed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[ControlPlane, FullAudit, Path]]:
-    """The plain manifests on a server that has no WatchList and asks for what may be asked for about owners."""
+    """The plain manifests on a server without WatchList that enforces owner reference permissions."""
     folder = tmp_path_factory.mktemp("deploy")
     flags = (
         "--feature-gates=WatchList=false",
@@ -198,7 +198,7 @@ async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluou
             editing = group.create_task(edit_slices(shop), name="external edits")
             await until(lambda: gets <= used(audit.of(USER)), within=60, what="reading after a conflict")
             editing.cancel()
-        # Events: a pod on a node that there is not; and repeated ones.
+        # Events: a pod on a missing node, and repeated Events.
         for number in range(2):
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"lost-{number}", **labels()}}
             pod["spec"] = {
@@ -222,7 +222,7 @@ async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluou
                 "--type=merge",
                 f"-p={json.dumps(status)}",
             )
-        # Deletes: what is mirrored for a service that goes.
+        # Deletes: mirrored slices of a deleted service.
         plane.kubectl(*here, "delete", "service", "still", "hand")
         await until(lambda: not wanted - used(audit.of(USER)), within=60, what="all used")
         first.stop(20)
@@ -236,7 +236,7 @@ async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluou
 
 
 async def edit_slices(shop: Shop) -> None:
-    """Write all the time to what is written to, so that somebody meets a version that is not the newest."""
+    """Write constantly to the written objects, to provoke conflicts."""
     slices = await shop.client.list_page(
         ENDPOINT_SLICES, namespace=shop.namespace, label_selector=f"{SERVICE_NAME_LABEL}=web"
     )
@@ -252,7 +252,7 @@ def labels() -> dict[str, Any]:
 
 
 def orphan() -> dict[str, Any]:
-    """An Endpoints as a controller leaves it whose service went while nobody ran."""
+    """An Endpoints whose service was deleted while no controller ran."""
     mark = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
     return {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "orphan", "labels": mark}}
 

@@ -1,17 +1,17 @@
-"""endpointd publishes what kube-controller-manager publishes, over made-up lives on two real control planes.
+"""endpointd publishes the same as kube-controller-manager for random workloads on two real control planes.
 
 The same operations are applied to both, and both are compared at every rest: Endpoints field by field, slices as sets
-of endpoints per service, address type and ports, with labels, annotations, owners and sizes; names, uids, times and
-resource versions aside (behaviour 6). The garbage collector is played by the harness.
+of endpoints per service, address type and ports, with labels, annotations, owners and sizes; except names, uids, times
+and resource versions (behaviour 6). The harness plays the garbage collector.
 
-Upstream overlooks some changes until something else makes it look again. Where the two differ, it is made to: first
-every service is touched (an annotation), then kube-controller-manager is started anew. What goes away by that was one
-of: E-3 (edited Endpoints stay edited), S-3 (a deleted slice that it had not written itself; a slice edited in a way
-that does not raise its generation), S-4 (a node's zone), S-31.4 (a node that shows up after its pods), 0.3 (a pod that
-ends while it is not ready), S-113 (a slice labelled away), 2.3 (a slice held by a finalizer). What stays is a failure.
-endpointd is not excused: where upstream was right at once and endpointd only after being touched, that is a failure.
+Upstream overlooks some changes until something else makes it reconcile. On a difference it is made to: first every
+service is touched (an annotation), then kube-controller-manager is restarted. A difference that disappears was one of:
+E-3 (edited Endpoints stay edited), S-3 (a deleted slice that it had not written; a slice edited without raising its
+generation), S-4 (a node's zone), S-31.4 (a node that appears after its pods), 0.3 (a pod that ends while not ready), S-113
+(a relabelled slice), 2.3 (a slice kept by a finalizer). A difference that stays is a failure. So is a candidate that was
+wrong where upstream was right, and became right only after being touched.
 
-``DIFFERENTIAL_SEEDS=4,5,6`` and ``DIFFERENTIAL_OPERATIONS=1000`` choose other lives.
+``DIFFERENTIAL_SEEDS=4,5,6`` and ``DIFFERENTIAL_OPERATIONS=1000`` select other runs.
 """
 
 import os
@@ -35,7 +35,7 @@ Report = Callable[[str], None]
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """Progress is shown while it happens: a life takes a minute."""
+    """Prints progress immediately: a run takes a minute."""
 
     def show(line: str) -> None:
         with capsys.disabled():
@@ -58,18 +58,18 @@ async def lead(
 async def test_upstream_agrees_with_itself(
     control_plane: ControlPlane, second_control_plane: ControlPlane, report: Report
 ) -> None:
-    """Else the comparison would take chance for a difference."""
+    """Otherwise the comparison would report random differences."""
     plan = Plan(seed=0, operations=120, options=WorkloadOptions(prefix="same"))
     reference = ("upstream", control_plane, upstream())
     again = ("upstream-again", second_control_plane, upstream())
     done = await compare(plan, reference, again, report=report, candidate_may_overlook=True)
-    assert done.refused * 20 < plan.operations  # the life is one that a real API server takes
+    assert done.refused * 20 < plan.operations  # a real API server accepts the operations
 
 
 async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
     control_plane: ControlPlane, second_control_plane: ControlPlane, report: Report
 ) -> None:
-    """Else the comparison would find no difference because there is nothing to compare."""
+    """Otherwise the comparison could pass because there is nothing to compare."""
     plan = Plan(seed=0, operations=120, options=WorkloadOptions(prefix="half"))
 
     def start_one(plane: ControlPlane, name: str) -> ChildProcess:
@@ -103,7 +103,7 @@ async def test_endpointd_publishes_the_same_endpoints_where_they_need_many_slice
     endpointd_command: tuple[str, ...],
     report: Report,
 ) -> None:
-    """How they are spread over slices is chance upstream (S-45); which there are, and their limit, is not."""
+    """Upstream distributes endpoints over slices at random (S-45); the set of endpoints and the limit are determined."""
     plan = Plan(SEEDS[0], OPERATIONS // 2, options_for(control_plane, "many"), max_endpoints_per_slice=3)
     candidate = ("endpointd", endpointd(plan.flags, endpointd_command))
     await lead(plan, (control_plane, second_control_plane), candidate, report)

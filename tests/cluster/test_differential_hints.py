@@ -1,11 +1,11 @@
-"""endpointd hints as kube-controller-manager does, while nodes, zones, readiness and preferences change.
+"""endpointd publishes the same hints as kube-controller-manager while nodes, zones, readiness and preferences change.
 
-Hints of traffic distribution are compared endpoint by endpoint (S-83, S-84). Of topology-aware hints it is whether
-there are any at every rest, one for each ready endpoint, within each zone's bounds (S-93 to S-95); and, after they were
-switched off and on, how many each zone gets (S-96). Upstream is made to look again before it is compared (S-4, S-5,
-S-31.4, refused services); endpointd is taken as it is.
+Traffic distribution hints are compared endpoint by endpoint (S-83, S-84). For topology-aware hints, every rest compares
+whether they exist, one per ready endpoint, within each zone's bounds (S-93 to S-95); and, after disabling and re-enabling
+them, the number per zone (S-96). Upstream is made to reconcile before it is compared (S-4, S-5, S-31.4, rejected
+services); endpointd is not.
 
-``HINT_SEEDS=4,5`` and ``HINT_STEPS=1000`` choose other lives, or the beginning of one again.
+``HINT_SEEDS=4,5`` and ``HINT_STEPS=1000`` select other runs, or replay the start of one.
 """
 
 import os
@@ -28,7 +28,7 @@ Report = Callable[[str], None]
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """Progress is shown while it happens: a life takes a minute or two."""
+    """Prints progress immediately: a run takes a minute or two."""
 
     def show(line: str) -> None:
         with capsys.disabled():
@@ -62,7 +62,7 @@ async def test_endpointd_hints_as_upstream_does(
 ) -> None:
     candidate = ("endpointd", endpointd((), endpointd_command))
     done = await lead(seed, STEPS, (control_plane, second_control_plane), candidate, report)
-    if STEPS >= 300:  # a life as long as this has had all of it
+    if STEPS >= 300:  # a run of this length covers every case
         assert done.hint_allocation
         assert done.refused
         assert done.moved

@@ -1,4 +1,4 @@
-"""The real kubectl against the embedded server: what people do all day. Needs the kubectl binary alone."""
+"""Everyday kubectl against the embedded server. Needs only the kubectl binary."""
 
 import asyncio
 import os
@@ -35,14 +35,14 @@ spec:
 
 
 class Kubectl:
-    """Runs kubectl with a server's kubeconfig and a home of its own."""
+    """Runs kubectl with a server's kubeconfig and a separate home folder."""
 
     def __init__(self, program: Path, home: Path) -> None:
         self._program = program
         self._home = home
 
     async def __call__(self, *arguments: str, document: str | None = None, code: int = 0) -> str:
-        """Return what it printed. Fails where it ends with another code."""
+        """Return the output. Fails on an unexpected exit code."""
         done = await asyncio.to_thread(
             subprocess.run,
             [str(self._program), *arguments],
@@ -57,7 +57,7 @@ class Kubectl:
         return done.stdout + done.stderr
 
     async def begin(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Start it, with its output to be read."""
+        """Start a command with piped output."""
         return await asyncio.create_subprocess_exec(
             str(self._program),
             *arguments,

@@ -1,4 +1,4 @@
-"""The same lines of kubectl to the embedded server and to a real one: what is printed is the same, word for word."""
+"""The same kubectl commands print the same, word for word, on the embedded and a real server."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def rolled_out(generation: int, replicas: int) -> str:
     return ROLLED_OUT.replace("GENERATION", str(generation)).replace("REPLICAS", str(replicas))
 
 
-# What is typed, with what is on standard input; in order, in one namespace.
+# Command lines with their standard input; in order, in one namespace.
 Line = str | tuple[str, str]
 SESSIONS: dict[str, Sequence[Line]] = {
     "manifests are applied, again, changed and taken away": [
@@ -196,14 +196,14 @@ SESSIONS: dict[str, Sequence[Line]] = {
 
 
 class Shell:
-    """Where the lines are typed: one server, one home."""
+    """Runs command lines: one server, one home folder."""
 
     def __init__(self, program: Path, kubeconfig: Path, home: Path) -> None:
         self._program = program
         self._environment = {**os.environ, "HOME": str(home), "KUBECONFIG": str(kubeconfig)}
 
     def type(self, line: Line, namespace: str) -> str:
-        """Return code and output of a line, with what is drawn taken out."""
+        """Return exit code and output of a line without generated values."""
         text, document = (line, None) if isinstance(line, str) else line
         arguments = shlex.split(text.replace("NS", namespace))
         done = subprocess.run(
@@ -229,7 +229,7 @@ _DRAWN = [
     (re.compile(r"/\S*(?:LIVE|MERGED)-\S+"), "FILE"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
     (re.compile(r"FILE\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+"), "FILE"),
-    # A spoilt patch is quoted, by the real server as Go prints a map.
+    # The real server quotes an invalid patch as a Go map.
     (re.compile(r'patch: Invalid value: ".*": strict'), "patch: Invalid value: strict"),
     (re.compile(r"[ \t]+"), " "),
     (re.compile(r"-{4,}"), "----"),
@@ -244,7 +244,7 @@ def comparable(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def shells(control_plane: ControlPlane, tmp_path_factory: Any) -> Iterator[tuple[Shell, Shell]]:
-    """The embedded server's and the real one's."""
+    """The embedded server's shell and the real server's."""
     program = control_plane.assets / "kubectl"
     with running_api_server() as server:
         yield (

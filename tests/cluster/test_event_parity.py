@@ -1,11 +1,11 @@
-"""endpointd tells people what kube-controller-manager tells them: for each cause, the same Events on the same objects.
+"""endpointd records the same Events as kube-controller-manager: for each cause, on the same objects.
 
-Every cause that a real API server lets happen is brought about on two control planes: refused and failing writes by
-admission policies, missing nodes, hints refused for each reason, and mirrored Endpoints that are too long. Events are
-compared by type, reason, message, object and component; how often each was told is a matter of retries.
+Every cause that a real API server permits is produced on two control planes: writes rejected and failed by admission
+policies, missing nodes, hints refused for each reason, and mirrored Endpoints that are too long. Events are compared by
+type, reason, message, object and component; their counts depend on retries.
 
-Not to be had here: invalid addresses to mirror (the API server takes none), conflicts (chance), and S-97's "No hints
-allocated", which S-93.3 forestalls.
+Not reproducible here: invalid addresses to mirror (rejected by the API server), conflicts (random), and S-97's "No hints
+allocated", which S-93.3 prevents.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ EXPLAINED = {
         "FailedToCreateEndpoint",
     ): 'E-16: upstream writes `nodeName: ""`, which is refused; endpointd leaves it out',
 }
-POLICIES = {  # what is refused: resource, verbs, and in which namespace
+POLICIES = {  # rejected requests: resource, verbs, and namespace
     "create-slice": ("discovery.k8s.io", "endpointslices", "CREATE"),
     "update-slice": ("discovery.k8s.io", "endpointslices", "UPDATE"),
     "delete-slice": ("discovery.k8s.io", "endpointslices", "DELETE"),
@@ -76,7 +76,7 @@ Report = Callable[[str], None]
 
 
 class Told(NamedTuple):
-    """An Event without what is chance: times, counts, uids and generated names."""
+    """An Event without random parts: times, counts, uids and generated names."""
 
     cause: str
     namespace: str
@@ -89,7 +89,7 @@ class Told(NamedTuple):
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """The table is shown while the test runs."""
+    """Prints the table while the test runs."""
 
     def show(line: str) -> None:
         with capsys.disabled():
@@ -99,7 +99,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 
 class Stage:
-    """One control plane, on which the causes are brought about."""
+    """One control plane on which the causes are produced."""
 
     def __init__(self, side: Side, client: Client) -> None:
         self.side = side
@@ -160,7 +160,7 @@ class Stage:
         await self.create(SERVICES.path(namespace), body)
 
     async def forbid(self, cause: str, namespace: str, group: str, plural: str, verb: str) -> None:
-        """Have an admission policy refuse requests of one sort in one namespace, and wait until it does."""
+        """Create an admission policy that rejects one kind of request in one namespace, and wait until it is in effect."""
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
         rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": [verb]}
         await self.create(
@@ -191,7 +191,7 @@ class Stage:
         )
 
     async def told(self) -> set[Told]:
-        """Return what has been told so far, of our namespaces only."""
+        """Return the Events so far in our namespaces."""
         events = [
             event
             for namespace in (*map(namespace_of, CAUSES), "default")
@@ -207,14 +207,14 @@ def namespace_of(cause: str) -> str:
 def without_chance(event: Event) -> Told | None:
     about = event.involved_object
     component = (event.source.component if event.source else None) or ""
-    if component not in COMPONENTS:  # the API server tells of cluster IPs, too
+    if component not in COMPONENTS:  # the API server records Events about cluster IPs, too
         return None
     message = (event.message or "").removeprefix("(combined from similar events): ")
     found = re.search(r"\bev-([a-z-]+)", about.namespace or message)
     if found is None:
         return None
     message = re.sub(r"\bsvc-[a-z0-9]{5}\b", "svc-*", message)
-    if found[1] == "hints-dual":  # which family speaks for both is chance (S-82, S-97)
+    if found[1] == "hints-dual":  # which family represents both is random (S-82, S-97)
         message = re.sub(r"addressType: IPv[46]", "addressType: IPv*", message)
     name = re.sub(r"^svc-[a-z0-9]{5}$", "svc-*", about.name or "")
     return Told(
@@ -241,7 +241,9 @@ async def stages(
             )
             side = Side(name, plane, starter, [namespace_of(cause) for cause in CAUSES], clock)
             stack.push_async_callback(side.close)
-            for node in (await client.list_page(NODES)).items:  # of other tests: hints depend on all nodes
+            for node in (
+                await client.list_page(NODES)
+            ).items:  # left by other tests: hints depend on all nodes
                 await client.delete(NODES, key_of(node))
             await side.open()
             found.append(Stage(side, client))
@@ -249,7 +251,7 @@ async def stages(
 
 
 async def set_the_scene(stage: Stage) -> None:
-    """Nodes, pods, and what is refused: all that is there before the services."""
+    """Create nodes, pods and policies: everything that precedes the services."""
     for zone in "abc":
         await stage.node(f"ev-{zone}", f"zone-{zone}", ready=True)
     await stage.node("ev-nowhere", None, ready=False)
@@ -278,7 +280,7 @@ async def set_the_scene(stage: Stage) -> None:
 
 
 async def first_act(stage: Stage) -> None:
-    """Create the services: hints are given or refused, writes fail that create."""
+    """Create the services: hints are allocated or refused, creates fail."""
     for cause in CAUSES:
         if cause == "mirror-too-many":
             await stage.service(namespace_of(cause), selector=None)
@@ -292,7 +294,7 @@ async def first_act(stage: Stage) -> None:
 
 
 async def second_act(stage: Stage) -> None:
-    """Take hints away, and change what has to be written: those writes fail that update and delete."""
+    """Make hints impossible and change published objects: updates and deletes fail."""
     for cause in ("hints-enabled", "hints-dual"):
         await stage.patch(
             SERVICES, ObjectKey(namespace_of(cause), "svc"), {"metadata": {"annotations": {MODE: None}}}
@@ -307,7 +309,7 @@ async def second_act(stage: Stage) -> None:
     await stage.patch(
         SERVICES, ObjectKey(namespace_of("delete-slice"), "svc"), {"spec": {"ipFamilyPolicy": "SingleStack"}}
     )
-    # A slice under our label that belongs to nobody is deleted (S-30).
+    # A slice with our label and without an owner is deleted (S-30).
     labels = {
         "kubernetes.io/service-name": "svc",
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
@@ -321,7 +323,7 @@ async def second_act(stage: Stage) -> None:
         "ports": [],
     }
     await stage.create(ENDPOINT_SLICES.path(namespace_of("drop-slice")), body)
-    # What is deleted in a namespace that is going cannot be made again, and nobody is told.
+    # Objects deleted in a terminating namespace cannot be recreated, and cause no Event.
     going = namespace_of("terminating")
     await stage.client.request("DELETE", f"/api/v1/namespaces/{going}")
     await stage.client.delete(ENDPOINTS, ObjectKey(going, "svc"))
@@ -330,10 +332,10 @@ async def second_act(stage: Stage) -> None:
 
 
 async def third_act(stage: Stage) -> None:
-    """A node that is ready and in no zone: nobody's hints can be worked out any more (S-93.1)."""
+    """Add a ready node without a zone: hints can no longer be computed (S-93.1)."""
     await stage.node("ev-stray", None, ready=True)
     await asyncio.sleep(SETTLING_SECONDS)
-    await stage.side.touch_services()  # upstream does not look at those again that it has refused
+    await stage.side.touch_services()  # upstream does not reconcile refused services on its own
 
 
 async def test_the_same_is_told_for_each_cause(
@@ -383,7 +385,7 @@ async def test_the_same_is_told_for_each_cause(
 
 
 async def settled(both: Sequence[Stage]) -> tuple[set[Told], set[Told]]:
-    """Return what was told once both agree, apart from what is explained, or else when patience ends."""
+    """Return both sets of Events once they agree except for explained differences, or at the timeout."""
     clock = SystemClock()
     deadline = clock.monotonic() + PATIENCE_SECONDS
     await clock.sleep(SETTLING_SECONDS)
@@ -396,7 +398,7 @@ async def settled(both: Sequence[Stage]) -> tuple[set[Told], set[Told]]:
 
 
 async def clear(stage: Stage) -> None:
-    """Take back what would be in the way of other tests."""
+    """Delete everything that would affect other tests."""
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
     for cause in POLICIES:
         with contextlib.suppress(ApiError):

@@ -1,4 +1,4 @@
-"""Events as a real API server takes them (behaviour 0.7)."""
+"""Events as accepted by a real API server (behaviour 0.7)."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ def namespace(control_plane: ControlPlane) -> str:
 
 
 async def written(control_plane: ControlPlane, *told: tuple[ObjectReference, str, str]) -> EventStatistics:
-    """Tell all that, wait until it is written, and say what became of it."""
+    """Record the Events, wait until they are written, and return the statistics."""
     clock = SystemClock()
     async with Client.from_config(control_plane.client_config(), clock=clock) as client:
         writer = EventWriter(ClientEventSink(client), clock=clock, rng=random.Random(1))
@@ -110,7 +110,7 @@ async def test_an_event_that_somebody_deleted_is_written_anew(
 async def test_a_namespace_that_is_going_away_takes_no_more_and_nobody_minds(
     control_plane: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Without its controller a namespace stays where it is on its way out.
+    # Without its controller a terminating namespace stays terminating.
     control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
     about = ObjectReference(kind="Service", api_version="v1", namespace=namespace, name="cart", uid="u")
     statistics = await written(control_plane, (about, "Tested", "too late"))

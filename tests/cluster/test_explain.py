@@ -1,7 +1,7 @@
-"""Why is my pod not in the service: broken set-ups on a real API server, each with the reason a person would give.
+"""Why is my pod not in the service: broken set-ups on a real API server, each with the expected explanation.
 
-All set-ups are made side by side, each in a namespace of its own, and endpointd keeps their slices; then each is asked about.
-What needs a controller that does not do its work is made after endpointd has been stopped.
+All set-ups are created in separate namespaces while endpointd maintains their slices; then each is explained. Set-ups
+that need a missing controller are created after endpointd was stopped.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ RUNNING = {"running": {"startedAt": LONG_AGO}}
 
 
 class Case(NamedTuple):
-    """One set-up: what is made, what is asked, and what a person would answer."""
+    """One set-up: its objects, the question, and the expected explanation."""
 
     name: str
     objects: Sequence[Json]
@@ -51,7 +51,7 @@ class Case(NamedTuple):
     words: str
     pod: str = "web-1"
     asks: Sequence[str] = ()
-    """Other codes that have to be among the reasons."""
+    """Other codes expected among the reasons."""
 
 
 CASES = (
@@ -411,7 +411,7 @@ LATE_CASES = (Case("unpublished", [service(), pod()], "missing", "NotYetPublishe
 
 
 class Worlds(NamedTuple):
-    """The cluster once endpointd has done its part, and later, with set-ups that nobody looks after."""
+    """The cluster after endpointd has finished, and later with set-ups that no controller maintains."""
 
     at_rest: ClusterIndex
     stopped: ClusterIndex

@@ -1,4 +1,4 @@
-"""What kubectl explains of custom resources, by both versions of OpenAPI: what their definition says, as on the real server."""
+"""kubectl explain of custom resources, by both versions of OpenAPI, matches the real server."""
 
 import asyncio
 import re
@@ -65,26 +65,26 @@ V2 = "--output=plaintext-openapiv2"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane of this test's own: it defines a kind."""
+    """A separate control plane: this test defines a kind."""
     with ControlPlane() as plane:
         yield plane
 
 
 @pytest_asyncio.fixture
 async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
-    """kubectl on the real server, and on ours."""
+    """kubectl for the real and the embedded server."""
     with kubectl_on_both(control_plane, tmp_path, {"gauges.yaml": DEFINITION}) as both:
         yield both
 
 
 def outlined(explained: Outcome) -> Outcome:
-    """Return what is explained of the definition itself: what all objects have is told in words of our own."""
+    """Return the explanation of the kind's fields only: the descriptions of standard fields are worded differently here."""
     common = re.compile(r"^ +(apiVersion|kind|metadata)\t.*\n(?:     ? ?.*\n|\n)*", re.MULTILINE)
     return replace(explained, out=common.sub(r"\1\n", explained.out))
 
 
 async def published(kubectl: Kubectl) -> None:
-    """Wait until a real server's documents have the new kind: it puts them together in its own time."""
+    """Wait until the real server's documents include the new kind: it aggregates them with a delay."""
     async with asyncio.timeout(60):
         while (await kubectl(Step(f"explain gauges {V2}"), "default")).exit_code:
             pass

@@ -1,4 +1,4 @@
-"""The first thing anyone does with it: run it on a cluster with a shop, and look at what it publishes."""
+"""A first run on a cluster with a shop, and a check of the published objects."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,7 @@ def services() -> list[dict[str, Any]]:
 
 
 def shop_pods() -> list[Operation]:
-    """Two or three pods for every service that selects any; one of them is not ready."""
+    """Two or three pods for every service with a selector; one of them is not ready."""
     operations: list[Operation] = []
     numbers = itertools.count(1)
     served: list[dict[str, str]] = []
@@ -91,7 +91,7 @@ async def apply(sides: Sequence[Side], operations: Sequence[Operation]) -> None:
 
 
 async def open_the_shop(sides: Sequence[Side]) -> None:
-    """Services, nodes and pods; nothing where they are there already."""
+    """Create services, nodes and pods unless they exist."""
     if (await sides[0].snapshot()).services:
         return
     for side in sides:
@@ -128,7 +128,7 @@ async def test_a_shop_is_published_field_by_field_as_upstream_publishes_it(sides
         everything = [s for s in snapshot.slices if s.metadata.name.startswith("everything-")]
         assert sum(len(slice_.endpoints or ()) for slice_ in everything) == len(snapshot.pods)
 
-        # A rollout: new pods come, old ones go, one after the other.
+        # A rollout: pods are replaced one after the other.
         rollout: list[Operation] = []
         for replica in range(3):
             labels = {"app": "storefront", "part-of": "shop", "version": "2"}
@@ -145,7 +145,7 @@ async def test_a_shop_is_published_field_by_field_as_upstream_publishes_it(sides
 
 
 async def test_what_endpointd_left_upstream_takes_over_without_a_write(sides: tuple[Side, Side]) -> None:
-    """And the other way round: both see the same objects as right, so that a cluster can go over and back."""
+    """Both accept each other's objects, so a cluster can switch back and forth."""
 
     async def scenario() -> None:
         await open_the_shop(sides)
@@ -160,7 +160,7 @@ async def test_what_endpointd_left_upstream_takes_over_without_a_write(sides: tu
         await come_to_rest(sides, 5.0, CLOCK)
         assert [await side.versions() for side in sides] == before
         for audit in audits:
-            # Other tests' namespaces may hold what upstream writes at every sync without effect (E-19b, E-42).
+            # Other tests' namespaces may contain objects that upstream rewrites at every sync (E-19b, E-42).
             assert not [
                 str(write)
                 for write in audit.new_writes()

@@ -1,4 +1,4 @@
-"""The table of flag forms holds for kube-controller-manager itself: what it accepts, what it sets, what it refuses."""
+"""The table of flag forms holds for kube-controller-manager itself: accepted values, results and errors."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ _LOGGED = re.compile(r'FLAG: --([a-z-]+)=(".*?")(?:\s|$)', re.MULTILINE)
 
 
 def start(assets: Path, arguments: tuple[str, ...]) -> str:
-    """Return what kube-controller-manager says of its flags before it fails to read the kubeconfig that is not there."""
+    """Return kube-controller-manager's output about its flags; it then fails at the missing kubeconfig."""
     command = [str(assets / "kube-controller-manager"), f"--kubeconfig={NO_FILE}", "-v=1", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
@@ -24,7 +24,7 @@ def start(assets: Path, arguments: tuple[str, ...]) -> str:
 
 
 def read(flag: str, text: str, sample: Any) -> Any:
-    """Return a value that kube-controller-manager has printed as a value of the table."""
+    """Return a value printed by kube-controller-manager in the form of the table."""
     if isinstance(sample, bool):
         return text == "true"
     if isinstance(sample, list):
@@ -41,7 +41,7 @@ def test_kube_controller_manager_accepts_the_same_form_and_sets_the_same_value(
     log = start(assets, case.arguments)
     assert f"stat {NO_FILE}" in log, log[-500:]
     values = {name: value.strip('"') for name, value in _LOGGED.findall(log)}
-    if "json" in case.arguments:  # the flags are logged in the other format
+    if "json" in case.arguments:  # JSON logging prints the flags in another form
         return
     assert read(case.flag, values[case.flag], case.value) == pytest.approx(case.value)
 

@@ -1,4 +1,4 @@
-"""The controller of the guide on a real control plane, with its caches, its Events and its permissions."""
+"""The guide's controller on a real control plane, with its caches, Events and permissions."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: welcome-contr
 
 @asynccontextmanager
 async def running(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    """Run the controller as a user with the permissions the guide names; gives a client that may do anything."""
+    """Run the controller with the permissions named in the guide; yields an admin client."""
     config = load_config(control_plane.kubeconfig_for(USER), clock=SystemClock())
     stop = asyncio.Event()
     async with (

@@ -1,4 +1,4 @@
-"""kube-controller-manager hands its three controllers over to endpointd, and takes them back, as docs/guide/hand-over.md says."""
+"""Hand three controllers over from kube-controller-manager to endpointd and back, as docs/guide/hand-over.md describes."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +17,7 @@ from tinykube.testing.processes import ChildProcess
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 THREE = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
-# Where there is no kubelet, these would take the nodes for dead and the pods with them.
+# Without kubelets, these would consider the nodes lost and delete their pods.
 NEEDS_KUBELETS = (
     "-node-lifecycle-controller",
     "-taint-eviction-controller",
@@ -26,7 +26,7 @@ NEEDS_KUBELETS = (
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
 USER = "system:serviceaccount:endpointd:endpointd"
 QUIET_SECONDS = 2.5
-# A lease that a test can wait for.
+# A lease duration that suits a test.
 ELECTS = (
     "--leader-elect=true",
     "--leader-elect-lease-duration=4s",
@@ -37,13 +37,13 @@ ELECTS = (
 
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
-    """One of its own: all the other controllers run here, too."""
+    """A separate control plane: all other controllers run here, too."""
     with ControlPlane(audit=True) as made:
         yield made
 
 
 class HandOver:
-    """Both programs, and who has written what."""
+    """Both programs and their writes."""
 
     def __init__(self, plane: ControlPlane, command: tuple[str, ...], folder: Path) -> None:
         plane.kubectl("apply", "-k", str(MANIFESTS))
@@ -74,7 +74,7 @@ class HandOver:
         return self._plane.start_child(f"endpointd-{self._runs}", command)
 
     def hold_the_lease(self) -> None:
-        """Hold it in the name of nobody who would write."""
+        """Hold the lease under an identity that never writes."""
         self._plane.kubectl("apply", "-f", str(MANIFESTS / "hand-over" / "lease.yaml"))
 
     def let_the_lease_go(self) -> None:
@@ -109,7 +109,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
         await shop.published()
         async with Watcher(shop).watching() as watcher:
             async with shop.churning():
-                # To endpointd. It waits, with warm caches, for a lease that is held on nobody's behalf.
+                # To endpointd, which waits with warm caches for a lease held by an inactive identity.
                 programs.hold_the_lease()
                 endpointd = programs.start_endpointd()
                 await until(lambda: "held by" in endpointd.log(), within=30, what="waiting")
@@ -127,7 +127,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             assert programs.by_upstream(upstream_ended) == []
 
             async with shop.churning():
-                # And back. Nothing of upstream's three runs before endpointd has ended.
+                # And back. Upstream's three controllers start only after endpointd has ended.
                 await shop.flips_more()
                 assert endpointd.stop(20) == 0
                 ended = CLOCK.wall()
@@ -146,7 +146,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             changed = {write.key.name for write in writes}
             assert all(name == "web" or name.startswith("web-") for name in changed), changed
 
-            # The same where nothing changes: nobody writes anything.
+            # The same without changes: no program writes.
             upstream.stop()
             quiet = CLOCK.wall()
             endpointd = programs.start_endpointd()

@@ -1,4 +1,4 @@
-"""The embedded server's kinds beside the real server's: the same bodies, the same objects, the same refusals."""
+"""The embedded server's kinds match the real server's: the same bodies give the same objects and errors."""
 
 import ssl
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Bodies that nobody would write: those of the table, with a member lost, doubled or replaced, on both servers."""
+"""Unusual bodies: those of the table with a member removed, duplicated or replaced, on both servers."""
 
 import copy
 import json
@@ -23,9 +23,9 @@ REQUESTS = int(os.environ.get("TINYKUBE_RANDOM_BODIES", "500"))
 TEXTS = ["", "A b", "a.b", "x", "-", "None", "fd00::9", "a" * 70, "25%", "Always", "TCP", "a/b"]
 NUMBERS = [0, -1, 1, 5, 80, 65_536, 100_000]
 LONGEST = 6000
-# Values that are gone, or filled in, before the kinds see them: the two print them differently.
+# Removed or defaulted values that the two servers print differently.
 NOT_COMPARED = ('Unsupported value: {"Type":', "Invalid value: {}: `selector`")
-# What is chosen is held until the end of the real server, which other tests use, too.
+# Explicit choices stay allocated on the real server, which other tests use, too.
 CHOSEN = ("10.96.0.", "fd00:10:96:", "odePort")
 
 Path = tuple[str | int, ...]
@@ -52,7 +52,7 @@ def bodies() -> list[tuple[str, dict[str, Any]]]:
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield where something stands, beside the metadata."""
+    """Yield the paths of all values outside the metadata."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in pairs:
         if path or key != "metadata":
@@ -61,7 +61,7 @@ def places(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def mutate(body: Any, rng: random.Random) -> None:
-    """Change one member of a body, in place, to another of its type."""
+    """Replace one member of a body, in place, by another value of its type."""
     found = list(places(body))
     if not found:
         return

@@ -1,6 +1,6 @@
-"""The real kubectl, the same commands in the same order on kube-apiserver and on the embedded server: same answers.
+"""The same kubectl commands in the same order give the same answers on kube-apiserver and the embedded server.
 
-Neither side has controllers or simulated nodes, so that every outcome is determined by what the commands say.
+Neither server has controllers or simulated nodes, so the commands determine every outcome.
 """
 
 import difflib
@@ -24,20 +24,20 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "kubectl.md"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests' own: kinds, namespaces and events that others leave would be told here."""
+    """A separate control plane: kinds, namespaces and events of other tests would appear in the output."""
     with ControlPlane() as plane:
         yield plane
 
 
 @pytest_asyncio.fixture
 async def both(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[tuple[Kubectl, Kubectl]]:
-    """kubectl on the real server, and on ours."""
+    """kubectl for the real and the embedded server."""
     with kubectl_on_both(control_plane, tmp_path, FILES) as both:
         yield both
 
 
 def judged(pairs: list[Pair]) -> list[str]:
-    """Return what is wrong, to be read by people: differences that nobody has explained, explanations that nothing needs."""
+    """Return the problems as text: unexplained differences, and explanations that no step needs."""
     wrong = []
     for pair in pairs:
         title = f"{pair.case}: kubectl {pair.step.line}"
@@ -54,7 +54,7 @@ def judged(pairs: list[Pair]) -> list[str]:
 
 
 def _without_the_difference(outcome: Outcome, step: Step) -> Outcome | None:
-    """Return what has to be the same of an outcome; nothing where that cannot be told apart from the known difference."""
+    """Return the part of an outcome that must be equal; None if it cannot be separated from the known difference."""
     if not step.differs:
         return outcome
     alike = ALIKE.get(step.differs)
@@ -93,7 +93,7 @@ async def test_what_differs_is_found(both: tuple[Kubectl, Kubectl]) -> None:
 
 
 async def test_all_resources_of_ours_are_the_real_ones(both: tuple[Kubectl, Kubectl]) -> None:
-    """What is missing is explained by its kind; what is there is told the same: names, short names, versions, scopes, kinds."""
+    """Every missing kind is explained; existing ones have the same names, short names, versions, scopes and kinds."""
     steps = (Step("api-resources --no-headers"), Step("api-versions"))
     for pair in await run_case(replace(CASES[-1], name="resources", steps=steps, namespace=False), *both):
         assert not set(pair.ours.out.splitlines()) - set(pair.real.out.splitlines())

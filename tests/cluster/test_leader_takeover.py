@@ -1,4 +1,4 @@
-"""Whatever happens to a leader, there are never two that write, and the next one is there in time."""
+"""Whatever happens to a leader, two replicas never write concurrently, and the next one takes over in time."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ Make = Callable[[str, tuple[float, float, float]], Replicas]
 def replicas(
     control_plane: ControlPlane, endpointd_command: tuple[str, ...], tmp_path: Path
 ) -> Iterator[Make]:
-    """Make replicas for a lease, with the rights of the guide."""
+    """Create replicas for a lease, with the permissions of the guide."""
     made: list[Replicas] = []
 
     def make(lease: str, times: tuple[float, float, float]) -> Replicas:
@@ -38,7 +38,7 @@ def replicas(
 
 
 async def two_under_churn(replicas: Replicas, port: int | None = None) -> None:
-    """Have the first lead and write, and the second wait."""
+    """Let the first replica lead and write, and the second wait."""
     replicas.start("one", port=port)
     await replicas.leads("one")
     replicas.start("two")
@@ -77,7 +77,7 @@ async def test_after_kill_9_the_next_one_writes_when_the_lease_has_run_out(
 async def test_who_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_goes_on(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the default times, and 40 seconds; its workers are in the middle of writes when it is stopped."""
+    """With the default times, for 40 seconds; its workers are writing when it is stopped."""
     pair = replicas("paused", DEFAULTS)
     churn = Churn(control_plane, "leader-paused")
     async with churn.running():
@@ -135,7 +135,7 @@ async def test_who_cannot_reach_the_server_stops_before_the_next_one_begins(
 async def test_an_ordinary_end_hands_over_without_waiting_for_the_lease_to_run_out(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A rolling update: with a lease of a minute, nobody waits for one."""
+    """A rolling update: with a lease of a minute, no replica waits for its expiry."""
     pair = replicas("handed-over", (60.0, 30.0, 1.0))
     churn = Churn(control_plane, "leader-handed-over")
     async with churn.running():
@@ -152,7 +152,7 @@ async def test_an_ordinary_end_hands_over_without_waiting_for_the_lease_to_run_o
         pair.assert_never_two("one", "two")
         pair.start("three")
         await pair.waits("three")
-        pair.processes["three"].signal(signal.SIGTERM)  # who only waits has nothing to give back
+        pair.processes["three"].signal(signal.SIGTERM)  # a waiting replica holds no lease to release
         assert pair.processes["three"].wait(20) == 0
         assert not pair.wrote("three")
         assert pair.record()["leaseTransitions"] == 1

@@ -1,4 +1,4 @@
-"""client-go's elector, in kube-controller-manager, and ours take turns with one Lease."""
+"""client-go's elector in kube-controller-manager and ours alternate on one Lease."""
 
 import re
 import signal
@@ -13,7 +13,7 @@ from tinykube.testing.control_plane import ControlPlane
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 LEASE, RENEW, RETRY = TIMES = (4.0, 3.0, 1.0)
-# client-go looks every 1 to 2.2 retry periods, and takes the lease at the first look after it has run out.
+# client-go checks every 1 to 2.2 retry periods, and acquires the lease at the first check after its expiry.
 AFTER_RELEASE_SECONDS = 2.2 * RETRY + 1.5
 UPSTREAM_TAKEOVER_SECONDS = LEASE + 2 * 2.2 * RETRY + 1.5
 OUR_TAKEOVER_SECONDS = LEASE + 3.0
@@ -21,7 +21,7 @@ MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 def well_formed(record: dict[str, Any]) -> bool:
-    """Tell whether it is a record as either writes it; both leave the same fields."""
+    """Return whether the record has the fields that both electors write."""
     return (
         record.keys()
         == {"acquireTime", "holderIdentity", "leaseDurationSeconds", "leaseTransitions", "renewTime"}
@@ -47,7 +47,7 @@ async def test_each_waits_while_the_other_holds_and_takes_over_after_release_and
     async def hand_over(
         former: str, latter: str, how: signal.Signals, within: float, transitions: int
     ) -> None:
-        """The latter waits for longer than the lease lasts; then the former goes."""
+        """The latter waits longer than the lease duration; then the former ends."""
         if latter.startswith("ours"):
             turns.start(latter)
             await turns.waits(latter)

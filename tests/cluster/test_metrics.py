@@ -1,4 +1,4 @@
-"""What endpointd says of its work, against what kube-controller-manager says after the same (behaviour 2.12)."""
+"""endpointd's metrics match those of kube-controller-manager after the same operations (behaviour 2.12)."""
 
 import pytest
 
@@ -26,7 +26,7 @@ DETERMINED = (
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    """Both sides' metrics; on control planes of their own, whose other services would count."""
+    """Both programs' metrics, on separate control planes, as other services would count."""
     import asyncio
 
     with ControlPlane() as theirs, ControlPlane() as ours:
@@ -43,7 +43,7 @@ def test_every_metric_of_upstream_is_there_with_its_type_labels_and_buckets(comp
         assert {tuple(label for label, _ in key) for key in mine.values} == {
             tuple(label for label, _ in key) for key in theirs.values
         }, name
-        # Ours are there from the start; upstream's some only once they are not zero.
+        # Ours exist from the start; some of upstream's only once they are not zero.
         assert mine.values.keys() >= theirs.values.keys(), name
         assert mine.counts.keys() >= theirs.counts.keys(), name
     assert comparison.ours.keys() == comparison.upstream.keys()
@@ -61,7 +61,7 @@ def test_what_does_not_depend_on_time_has_upstreams_values(comparison: Compariso
 
 @pytest.mark.parametrize("name", [f"{PREFIX}changes", f"{MIRRORING}changes"])
 def test_creates_and_deletes_are_as_many_as_upstreams(comparison: Comparison, name: str) -> None:
-    """Updates are as many as there were syncs between the changes of pods: that is a matter of time, on both sides."""
+    """Updates equal the number of syncs between pod changes, which depends on timing in both programs."""
     theirs, mine = comparison.upstream[name].values, comparison.ours[name].values
     for operation in ("create", "delete"):
         labels = (("operation", operation),)
@@ -73,7 +73,7 @@ def test_creates_and_deletes_are_as_many_as_upstreams(comparison: Comparison, na
 def test_endpoints_of_ports_that_nobody_has_any_more_count_as_removed_here_alone(
     comparison: Comparison,
 ) -> None:
-    # One left while others stayed; one whose ports changed, and the last one of a service.
+    # One slice deleted while others stayed; one with changed ports, and the last one of a service.
     assert comparison.upstream[f"{PREFIX}endpoints_removed_per_sync"].values == {(): 1.0}
     assert comparison.ours[f"{PREFIX}endpoints_removed_per_sync"].values == {(): 3.0}
 
@@ -87,7 +87,7 @@ def test_it_did_without_stale_syncs_failures_and_retries(comparison: Comparison)
 def test_the_lag_of_every_published_change_of_a_pod_was_measured(comparison: Comparison) -> None:
     lag = comparison.our_own["endpointd_sync_lag_seconds"]
     key = (("controller", "endpointslice-controller"),)
-    # web-1 becomes unready, web-2 leaves, web-9 comes, near-1 leaves; what changed with a service is not a pod's.
+    # web-1 becomes unready, web-2 leaves, web-9 joins, near-1 leaves; changes of a service are not counted for pods.
     assert lag.counts[key] == 4
     assert 0 < lag.values[key] < 4 * 1.0
 

@@ -1,7 +1,7 @@
-"""Where endpointd mirrors otherwise than kube-controller-manager, on purpose: both are shown doing it, on real control planes.
+"""Intended differences in mirroring between endpointd and kube-controller-manager, both shown on real control planes.
 
-Each case is a rule by which upstream leaves what it mirrors wrong for good, or takes away what is not its own. If one of
-them no longer holds upstream, this fails, and a difference can go from the list.
+Each case is a rule by which upstream leaves mirrored slices wrong permanently, or removes objects of others. If upstream
+no longer shows one of them, this fails, and the difference can be removed from the list.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 NAMESPACE = "mirror-differences"
 HOLD = "differential.example/hold"
-_LONG_ENOUGH_SECONDS = 3.5  # for retries after one and two seconds
+_LONG_ENOUGH_SECONDS = 3.5  # covers retries after one and two seconds
 
 Json = dict[str, Any]
 Look = Callable[[Sequence[EndpointSlice]], object]
@@ -44,9 +44,9 @@ def ports_of(slices: Sequence[EndpointSlice]) -> list[list[int]]:
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What is there, what is done to it, what is looked at afterwards, and what comes out on either side.
+    """The initial objects, the changes, the inspected result, and the expected outcome on each side.
 
-    ``to_slice`` and ``to_endpoints`` are merge patches, in this order.
+    ``to_slice`` and ``to_endpoints`` are merge patches, applied in this order.
     """
 
     name: str

@@ -1,13 +1,14 @@
-"""endpointd mirrors what kube-controller-manager mirrors, over made-up lives on two real control planes.
+"""endpointd mirrors the same as kube-controller-manager for random workloads on two real control planes.
 
-The same operations are applied to both, and both are compared at every rest: each mirrored slice in full, but for its
+The same operations are applied to both, and both are compared at every rest: each mirrored slice in full, except its
 name, versions and the order of its endpoints; and Events.
 
-Upstream leaves some of what is edited with as it is, by the rules in ``UPSTREAM_LEAVES``; it is then made to look again:
-every Endpoints gets another annotation (which is mirrored); where it cannot get out of its own bug (M-40) all slices of
-the Endpoints are deleted on both; and if that does not help it is started anew. A difference that no such rule explains is a failure, and so is one where upstream was right at once and endpointd was not.
+Upstream does not repair some edits, by the rules in ``UPSTREAM_LEAVES``; it is then made to reconcile: every Endpoints
+gets another (mirrored) annotation; where its own bug blocks it (M-40), all slices of the Endpoints are deleted on both;
+and if the difference remains, it is restarted. A difference without such a rule is a failure, and so is one where
+upstream was correct immediately and endpointd was not.
 
-``MIRRORING_SEEDS=4,5,6`` and ``MIRRORING_OPERATIONS=1000`` choose other lives.
+``MIRRORING_SEEDS=4,5,6`` and ``MIRRORING_OPERATIONS=1000`` select other runs.
 """
 
 import asyncio
@@ -42,17 +43,17 @@ SEEDS = [int(seed) for seed in os.environ.get("MIRRORING_SEEDS", "1,2,3").split(
 OPERATIONS = int(os.environ.get("MIRRORING_OPERATIONS", "300"))
 
 UPSTREAM_LEAVES = {
-    "M-4": "touch",  # an edit that raises no generation is not noticed: annotations of a slice
-    "M-32": "touch",  # owners count only where they are of another Endpoints: none at all is left so
-    "M-42": "restart",  # a slice that was labelled away is waited for
-    "M-11": "restart",  # a slice that is being deleted is written to, and then waited for
-    "M-40": "clearing",  # what is to be created in both families, with something to recycle, is created under its name
+    "M-4": "touch",  # edits that do not raise the generation are not noticed: annotations of a slice
+    "M-32": "touch",  # only owners of another Endpoints count: a missing owner is not repaired
+    "M-42": "restart",  # it waits for a relabelled slice
+    "M-11": "restart",  # it writes to a terminating slice, and then waits for it
+    "M-40": "clearing",  # slices to create in both families, with one to recycle, are created under the recycled name
 }
-"""By which rules upstream leaves what was edited with, and what it takes to make it look again."""
+"""Rules by which upstream does not repair edits, and the action that makes it reconcile."""
 
 _REST_SECONDS = 0.5
 _REPAIR_REST_SECONDS = 1.2  # a second repair of a slice waits until a second after the first
-_RETRY_SECONDS = 20.0  # its backoff begins at a second, and doubles
+_RETRY_SECONDS = 20.0  # its backoff starts at a second, and doubles
 _RULES_REMEMBERED = 3  # batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -63,7 +64,7 @@ States = tuple[NormalState, NormalState]
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """A difference that went: by waiting for upstream's retry, a poke, clearing, a restart, or by nothing (M-40)."""
+    """A difference that disappeared: after upstream's retry, a touch, clearing, a restart, or without action (M-40)."""
 
     key: str
     by: str
@@ -71,7 +72,7 @@ class Healed(msgspec.Struct, frozen=True):
 
 
 class Comparison:
-    """Leads one life on two sides and compares them at every rest."""
+    """Run one workload on two clusters and compare them at every rest."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class Comparison:
                 )
             )
             wiped = operation.rule == "M-11" and outcomes == (NO_TARGET, "ok")
-            if outcomes[0] != outcomes[1] and not wiped:  # upstream takes off the finalizers of others (M-33)
+            if outcomes[0] != outcomes[1] and not wiped:  # upstream removes foreign finalizers (M-33)
                 self._fail(f"one operation came out in two ways: {outcomes}\n  {str(operation)[:300]}")
             self.refused += outcomes[0] not in ("ok", NO_TARGET)
 
@@ -144,13 +145,13 @@ class Comparison:
             await self._rest(_REPAIR_REST_SECONDS)
             before, states = states, await self._states()
             self._judge(before, states, by)
-        # M-40 is chance with upstream: what it fails at again and again may stay so whatever is done.
+        # M-40 is random upstream: a repeated failure may persist through any action.
         self.healed += [
             Healed(key, "nothing", ("M-40",)) for key in self._different(states) if self._is_stuck(key)
         ]
         unexplained = [key for key in self._different(states) if not self._is_stuck(key)]
         if unexplained:
-            self._fail("they differ, and upstream stands by it:\n" + self._difference(states, unexplained))
+            self._fail("they differ, and upstream keeps its version:\n" + self._difference(states, unexplained))
         broken = broken_mirrors((await self._snapshots())[1])
         if broken:
             self._fail("endpointd breaks rules:\n" + "\n".join(broken))
@@ -165,7 +166,7 @@ class Comparison:
                 return states
 
     def _judge(self, before: States, after: States, by: str) -> None:
-        """Note what has gone, and why; fail where endpointd was late, or where nothing is known to explain it."""
+        """Record the healed differences and their reasons; fail if endpointd was late, or without a known reason."""
         still = self._different(after)
         for key in self._different(before):
             if key in still:
@@ -178,7 +179,7 @@ class Comparison:
             self.healed.append(Healed(key, by, rules))
 
     def _is_stuck(self, key: str) -> bool:
-        """Tell whether upstream creates what it has recycled, and fails at that, again and again (M-40)."""
+        """Return whether upstream repeatedly fails to create slices that it recycled (M-40)."""
         return any(
             f'key="{_where(key)}"' in line and "already exists" in line
             for line in self._sides[0].process.log_tail(400).splitlines()
@@ -208,7 +209,7 @@ class Comparison:
         one, other = await self._snapshots()
         self._held = held_keys(one) | held_keys(
             other
-        )  # M-11: upstream writes to those, endpointd beside them
+        )  # M-11: upstream writes to terminating slices, endpointd creates new ones beside them
         return mirrored_state(one), mirrored_state(other)
 
     async def _rest(self, seconds: float = _REST_SECONDS) -> None:
@@ -217,7 +218,7 @@ class Comparison:
     # ------------------------------------------------------------------------------- Events
 
     async def _compare_events(self) -> None:
-        """M-25: what is not mirrored is told, in the same words on both."""
+        """M-25: both report skipped addresses in the same words."""
         snapshot = (await self._snapshots())[1]
         services = {key_of(service): service for service in snapshot.services}
         due = set()
@@ -244,7 +245,7 @@ class Comparison:
 
 
 def _where(key: str) -> str:
-    """Return namespace and name of the Endpoints that a key of a state is about."""
+    """Return namespace and name of the Endpoints in a state's key."""
     return key.partition(" ")[0]
 
 
@@ -295,7 +296,7 @@ async def test_endpointd_mirrors_what_upstream_mirrors(
     candidate = ("endpointd", second_control_plane, endpointd_mirroring(command=endpointd_command))
     options = MirroringOptions(prefix=f"mirror{seed}")
     done = await lead(seed, options, (control_plane, upstream_mirroring()), candidate, report=report)
-    assert done.refused * 10 < OPERATIONS  # the life is one that a real API server takes
+    assert done.refused * 10 < OPERATIONS  # a real API server accepts the operations
 
 
 async def test_endpointd_mirrors_as_many_addresses_as_upstream_where_there_are_too_many(

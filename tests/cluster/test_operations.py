@@ -1,4 +1,4 @@
-"""A running program as its operator sees it: probes, metrics over TLS, a configuration file, logs, and a bounded end."""
+"""A running program from the operator's view: probes, metrics over TLS, a configuration file, logs, and bounded shutdown."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def unused_port() -> int:
 
 
 def ask(url: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> tuple[int, str]:
-    """Return status and text; status 0 where nobody answers."""
+    """Return status and text; status 0 without a response."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
         with urllib.request.urlopen(request, timeout=10, context=tls) as answer:
@@ -86,7 +86,7 @@ def test_everything_from_a_file_over_tls_with_a_token_and_logs_as_json(
     assert (status, "workqueue_depth" in metrics) == (200, True)
     text = ask(f"{url}/readyz?verbose", tls=tls)[1]
     assert "[+]watch-pods ok" in text
-    assert "nodes" not in text  # nothing is watched that this controller does not need
+    assert "nodes" not in text  # this controller watches only the resources it needs
     assert process.stop(20) == 0
     lines = [json.loads(line) for line in process.log().splitlines()]
     assert {"ts", "severity", "logger", "msg"} <= set(lines[0])
@@ -115,7 +115,7 @@ def test_a_standby_is_ready_and_alive(control_plane: ControlPlane, start: Start)
 
 
 def serving(authority: CertificateAuthority, folder: Path) -> ssl.SSLContext:
-    """Return what a server on loopback needs; its files are in the folder."""
+    """Return the TLS settings of a server on loopback; its files are in the folder."""
     pair = authority.server(["127.0.0.1"])
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.private_key)
@@ -127,7 +127,7 @@ def serving(authority: CertificateAuthority, folder: Path) -> ssl.SSLContext:
 def test_sigterm_ends_it_in_time_with_writes_under_way_that_get_no_answer(
     start: Start, tmp_path: Path
 ) -> None:
-    """A webhook of the server stands still: the write cannot end, the grace of 10 s does, and what was cut off is named."""
+    """A stalled webhook blocks the write; the grace period of 10 s ends, and the log names the aborted write."""
     authority = CertificateAuthority(clock=SystemClock())
     tls = serving(authority, tmp_path)
     with ControlPlane() as plane:
@@ -174,7 +174,7 @@ def test_sigterm_ends_it_in_time_with_writes_under_way_that_get_no_answer(
             plane.kubectl("create", "-f", "-", document=json.dumps(service))
             webhook.settimeout(30)
             connection, _ = webhook.accept()
-            with tls.wrap_socket(connection, server_side=True):  # nobody will answer the write
+            with tls.wrap_socket(connection, server_side=True):  # the write never gets a response
                 process.signal(signal.SIGTERM)
                 assert process.wait(20) == 0
     (line,) = [line for line in process.log().splitlines() if "work cut off" in line]

@@ -1,7 +1,7 @@
-"""Random patches of the three types, applied here and by a real kube-apiserver: the same result, or a refusal by both.
+"""Random patches of the three types give the same result, or an error, here and on a real kube-apiserver.
 
-The real server applies them as dry runs. What it refuses for the rules of a kind (validation) says nothing of patches
-and is passed over; that enough is left is checked at the end.
+The real server applies them as dry runs. Errors of a kind's validation say nothing about patches and are skipped; the
+test checks at the end that enough cases remain.
 """
 
 import copy
@@ -122,9 +122,9 @@ def fields(makers: dict[str, Make], rng: random.Random) -> dict[str, Any]:
 
 
 def directed(patch: dict[str, Any], rng: random.Random, *, keyed: bool) -> None:
-    """Put directives into a strategic merge patch, here and there; ``keyed`` where lists have merge keys.
+    """Add directives to a strategic merge patch at random; ``keyed`` if lists have merge keys.
 
-    (An order for a list of objects without a key makes the real server drop the connection.)
+    (An order directive for a list of objects without a key makes the real server drop the connection.)
     """
     for name, value in list(patch.items()):
         if isinstance(value, list) and value:
@@ -151,7 +151,7 @@ def directed(patch: dict[str, Any], rng: random.Random, *, keyed: bool) -> None:
 
 
 class Subject:
-    """An object that is patched, and what its patches are made of."""
+    """A patched object, and the values that its patches are made of."""
 
     def __init__(self, path: str, group: str, kind: str, body: dict[str, Any], spec: dict[str, Any]) -> None:
         self.path, self.group, self.kind, self.body, self.spec = path, group, kind, body, spec
@@ -216,7 +216,7 @@ class Subject:
         return "/" + "/".join(steps), at
 
 
-# What the server owns: a patch of these is a matter of other rules.
+# Fields owned by the server follow other rules.
 PROTECTED = {
     "name",
     "namespace",
@@ -316,7 +316,7 @@ SUBJECTS = [
 def ours(
     subject: Subject, patch_type: Any, document: dict[str, Any], patch: Any
 ) -> tuple[dict[str, Any] | None, str]:
-    """Return what we make of a patch, applied, conformed and defaulted; or why we refuse it."""
+    """Return our result of a patch, applied, conformed and defaulted; or the error."""
     schema = TypeSchema()
     try:
         patched = TypedPatches().apply(patch_type, subject.group, "v1", subject.kind, document, patch)
@@ -328,19 +328,19 @@ def ours(
 
 
 def compared(document: dict[str, Any]) -> dict[str, Any]:
-    """Return what is left of a document once all is out that other rules than those of patches decide."""
+    """Return a document without the parts that other rules than patching determine."""
     document = copy.deepcopy(document)
     for name in ("managedFields", "resourceVersion", "generation"):
         document["metadata"].pop(name, None)
     document.pop("status", None)
     owners: list[Any] = []
     for one in document["metadata"].get("ownerReferences") or ():
-        if one not in owners:  # the server takes out what is there twice
+        if one not in owners:  # the server removes duplicates
             owners.append(one)
     document["metadata"]["ownerReferences"] = owners
     spec = document.get("spec", {})
     for name in PROTECTED:
-        spec.pop(name, None)  # given again where it is taken away
+        spec.pop(name, None)  # defaulted again when removed
     for service_port in spec.get("ports") or ():
         if not service_port.get("targetPort"):
             service_port["targetPort"] = service_port.get("port")
@@ -354,7 +354,7 @@ def compared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_of_other_rules(code: int, answer: dict[str, Any]) -> bool:
-    """Tell whether a refusal is one of validation, of names or of versions: nothing that a patch knows of."""
+    """Return whether an error comes from validation, names or versions rather than from patching."""
     if code in (403, 409):
         return True
     message = answer.get("message", "")

@@ -1,4 +1,4 @@
-"""deploy/rbac.yaml is enough, nothing of it is too much, and what is missing is named and holds up no more than it must."""
+"""deploy/rbac.yaml is sufficient and minimal; a missing permission is named and blocks only what needs it."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ Start = Callable[..., ChildProcess]
 
 
 class Case:
-    """A user of its own, a namespace of its own with something to publish, and a port of its own."""
+    """A separate user, a separate namespace with something to publish, and a separate port."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -37,7 +37,7 @@ class Case:
             self.port: int = probe.getsockname()[1]
 
     def grant(self, without: tuple[str, str] | None = None) -> None:
-        """Grant what the file says, but for one verb (or ``*``) on one resource."""
+        """Grant the permissions of the file, except one verb (or ``*``) on one resource."""
         items = []
         for item in yaml.safe_load_all(ROLES.read_text()):
             if item["kind"] == "ServiceAccount":
@@ -65,7 +65,7 @@ class Case:
         )
 
     def fill(self) -> None:
-        """Make a service with a ready pod, and one whose Endpoints somebody writes by hand."""
+        """Create a service with a ready pod, and one with manual Endpoints."""
         ports = {"ports": [{"port": 80}]}
         meta = {"namespace": self.name}
         self.apply(
@@ -86,7 +86,7 @@ class Case:
         )
 
     def published(self) -> frozenset[str]:
-        """Return which of the controllers have done their work."""
+        """Return the controllers that have published."""
         found = self.plane.kubectl("get", "endpoints,endpointslices", "-n", self.name, "-o", "json")
         there = set()
         for item in json.loads(found)["items"]:
@@ -207,7 +207,7 @@ def test_a_missing_right_is_named_and_holds_up_those_alone_that_need_it(
 @pytest.mark.parametrize("without", [("watch", "nodes"), ("create", "endpoints")], ids="-".join)
 def test_it_heals_as_soon_as_the_right_is_granted(case: Case, start: Start, without: tuple[str, str]) -> None:
     case.grant(without)
-    process = start()  # as a candidate: the election waits for a while, and not for ever
+    process = start()  # as a candidate: the election waits for a while only
     process.wait_until(
         lambda: len(case.published()) == 2,
         what="publishing what it may",

@@ -1,4 +1,4 @@
-"""Questions with bad input, or without the right to ask: a clear line, and exit code 2; the diff of a cluster in words."""
+"""Read-only commands with bad input or missing permissions: one clear line and exit code 2; and ``diff`` of a cluster."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ BINDING: Json = {
 
 @pytest.fixture(scope="module")
 def config(control_plane: ControlPlane) -> Path:
-    """A namespace with a service and a pod that nobody has published."""
+    """A namespace with a service and a pod that no controller has published."""
 
     async def build() -> None:
         async with connected(control_plane.kubeconfig_path) as client:

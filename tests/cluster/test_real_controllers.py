@@ -1,7 +1,7 @@
-"""The real kube-controller-manager on the embedded server: protobuf bodies, its default flags, its own elector.
+"""The real kube-controller-manager on the embedded server: protobuf bodies, default flags, its leader election.
 
-A made-up life of services, pods and nodes is led on two embedded servers at once, one with kube-controller-manager's
-three controllers, one with endpointd's, and what both publish is compared at every rest.
+A random workload runs on two embedded servers, one with kube-controller-manager's three controllers, one with
+endpointd's, and their published objects are compared at every rest.
 """
 
 import re
@@ -42,7 +42,7 @@ OPERATIONS = 150
 
 
 class EmbeddedPlane(ControlPlane):
-    """A control plane whose API server is the embedded one; its children are the real programs."""
+    """A control plane with the embedded API server; its children are the real programs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class EmbeddedPlane(ControlPlane):
         return self
 
     def stop(self) -> None:
-        """End the children, then the server."""
+        """Stop the children, then the server."""
         self._stack.close()
 
     @property
@@ -69,15 +69,15 @@ class EmbeddedPlane(ControlPlane):
 
     @property
     def kubeconfig_path(self) -> Path:
-        """Of the admin."""
+        """The admin's kubeconfig."""
         return self.server.kubeconfig_path
 
     def client_config(self) -> ClusterConfig:
-        """Of the admin."""
+        """The admin's configuration."""
         return self.server.client_config()
 
     def start_with_defaults(self, name: str, *flags: str) -> ChildProcess:
-        """Start kube-controller-manager with its three endpoint controllers; all else is as it is by default, but its port."""
+        """Start kube-controller-manager with its three endpoint controllers; all other flags except the port have defaults."""
         return self.start_child(
             name,
             [
@@ -92,20 +92,20 @@ class EmbeddedPlane(ControlPlane):
 
 @pytest.fixture
 def planes() -> Iterator[tuple[EmbeddedPlane, EmbeddedPlane]]:
-    """Two servers, with nothing on them."""
+    """Two empty servers."""
     with EmbeddedPlane() as one, EmbeddedPlane() as other:
         yield one, other
 
 
 @pytest.fixture
 async def client(planes: tuple[EmbeddedPlane, EmbeddedPlane]) -> AsyncIterator[Client]:
-    """Our client on the first of them."""
+    """Our client for the first server."""
     async with Client.from_config(planes[0].client_config(), clock=CLOCK) as client:
         yield client
 
 
 def started_with_defaults(plane: ControlPlane, name: str) -> ChildProcess:
-    """Start kube-controller-manager; return when it leads, and its controllers know what there is."""
+    """Start kube-controller-manager; wait until it leads and its caches have synced."""
     assert isinstance(plane, EmbeddedPlane)
     child = plane.start_with_defaults(name)
     child.wait_until(
@@ -141,7 +141,7 @@ async def test_its_controllers_publish_there_what_endpointd_publishes(
 
 
 async def holder(client: Client) -> str:
-    """Return who holds the lease; nobody where there is none."""
+    """Return the holder of the lease; "" without a holder."""
     try:
         lease: Lease = await client.get(LEASES, LEASE)
     except NotFoundError:
@@ -150,7 +150,7 @@ async def holder(client: Client) -> str:
 
 
 async def until_holder(client: Client, others: Callable[[str], bool], within: float) -> str:
-    """Return the holder once there is one that will do."""
+    """Wait for a holder that satisfies the condition, and return it."""
     deadline = CLOCK.monotonic() + within
     while True:
         found = await holder(client)

@@ -1,4 +1,4 @@
-"""What is wrong is told in one line; what can heal is waited for, and a signal always ends it well."""
+"""Errors are reported in one line; transient ones are retried; signals always end the program cleanly."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def start(endpointd_command: tuple[str, ...], tmp_path: Path) -> Iterator[Start]:
-    """Start ``endpointd run`` with flags; ended with the test."""
+    """Start ``endpointd run`` with flags; stopped after the test."""
     running: list[ChildProcess] = []
 
     def start_one(*flags: str) -> ChildProcess:
@@ -122,7 +122,7 @@ def test_a_token_that_is_refused_is_told_and_tried_again(
 
 
 def role(*, pods: bool) -> str:
-    """What the two controllers need, with or without the pods."""
+    """The permissions of the two controllers, with or without pods."""
     read = ["get", "list", "watch"]
     write = [*read, "create", "update", "delete"]
     rules = [
@@ -148,7 +148,7 @@ def role(*, pods: bool) -> str:
 
 @pytest.fixture
 def service(control_plane: ControlPlane) -> Iterator[str]:
-    """A service that has nothing published yet; its name."""
+    """The name of an unpublished service."""
     name = f"told-{next(_numbers)}"
     body = {
         "apiVersion": "v1",
@@ -165,7 +165,7 @@ def service(control_plane: ControlPlane) -> Iterator[str]:
 def test_a_right_that_is_missing_is_named_and_it_works_as_soon_as_it_is_granted(
     control_plane: ControlPlane, start: Start, service: str
 ) -> None:
-    """The rights are those of behaviour 0.1 and no more."""
+    """The permissions are exactly those of behaviour 0.1."""
     control_plane.kubectl("apply", "-f", "-", document=role(pods=False))
     process = start(f"--kubeconfig={control_plane.kubeconfig_for(USER)}")
     process.wait_until(

@@ -1,4 +1,4 @@
-"""The type descriptions, held against a real kube-apiserver: what it publishes, and what it makes of documents."""
+"""The type descriptions match a real kube-apiserver: published schemas, and its processing of documents."""
 
 import copy
 import json
@@ -42,7 +42,7 @@ def without_prose(value: Any) -> Any:
 
 
 def plain_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema in one form of two: a reference alone is the same as one in a list of all to be met."""
+    """Return a schema in canonical form: a single reference equals an ``allOf`` with one element."""
     for prop in schema.get("properties", {}).values():
         if "allOf" in prop:
             prop["$ref"] = prop.pop("allOf")[0]["$ref"]
@@ -67,7 +67,7 @@ def test_every_type_is_described_as_the_server_publishes_it(wire: Wire, name: st
     for full_name, ours in without_prose(schemas.collected).items():
         theirs = published.get(full_name)
         if theirs is None or full_name.endswith((".DeleteOptions", ".WatchEvent")):
-            continue  # of options, each document names other group versions
+            continue  # each document names other group versions for options
         assert plain_references(copy.deepcopy(ours)) == plain_references(theirs), full_name
         compared += 1
     assert compared > 0
@@ -86,7 +86,7 @@ def test_version_2_has_the_definitions_that_the_server_publishes(wire: Wire) -> 
     ours = without_prose(swagger(documents)["definitions"])
     assert len(ours) > 200
     for name, schema in ours.items():
-        if not name.endswith((".DeleteOptions", ".WatchEvent")):  # they name all groups that there are
+        if not name.endswith((".DeleteOptions", ".WatchEvent")):  # they name all existing groups
             assert plain_references(copy.deepcopy(schema)) == plain_references(theirs[name]), name
 
 
@@ -214,7 +214,7 @@ def test_an_object_is_the_same_in_protobuf_and_needs_no_conforming(
     assert conformed == document
     read = decode_protobuf(raw, group, "v1", kind)
     assert conform(described, read) == []
-    # The status of some kinds moves on between the two reads.
+    # The status of some kinds changes between the two reads.
     for one in (read, document):
         one["metadata"].pop("resourceVersion")
         one["metadata"].pop("managedFields", None)
@@ -332,7 +332,7 @@ def test_the_fixed_defaults_are_those_of_the_server(
         holder = document if kind == "PodTemplate" else document.get("spec", {})
         spec = holder.get("template", {}).get("spec", {})
         for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-            one.pop("imagePullPolicy", None)  # hangs on the image
+            one.pop("imagePullPolicy", None)  # depends on the image
     assert ours == answer
 
 

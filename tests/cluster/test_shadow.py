@@ -1,4 +1,4 @@
-"""endpointd --shadow beside kube-controller-manager: it writes nothing, agrees under churn, and tells what is planted."""
+"""endpointd --shadow beside kube-controller-manager: it writes nothing, agrees under churn, and reports planted errors."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def label(plane: ControlPlane, namespace: str, value: str) -> None:
 
 
 def plant(plane: ControlPlane, namespace: str) -> None:
-    """Put five things wrong that nobody is there to put right."""
+    """Plant five errors that no controller repairs."""
     here = ("-n", namespace)
     slices = json.loads(plane.kubectl(*here, "get", "endpointslices", "-o", "json"))["items"]
     names = {
@@ -103,7 +103,7 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
                 "nothing is asked for that its role does not grant"
             )
 
-            # Watches that break at different moments, and come again so, lead it astray neither.
+            # Watches that break and resume at different moments do not cause false reports.
             plane.kill_apiserver()
             plane.start_apiserver()
             await shop.published(within=40)
@@ -119,7 +119,7 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
             upstream.stop()
             plant(plane, "shadowed")
             planted = {
-                "endpointslice create": 1.0,  # the deleted one of still
+                "endpointslice create": 1.0,  # the deleted slice of still
                 "endpointslice update": 1.0,  # the label of still
                 "endpointslice delete": 1.0,  # the copy
                 "endpoints update": 1.0,
@@ -131,7 +131,7 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
             assert shadow.log().count('"difference found"') == 5
 
             plane.start_controller_manager(THREE, name="upstream-again")
-            known = {"endpointslice update": 1.0}  # this label alone is what upstream never puts right
+            known = {"endpointslice update": 1.0}  # upstream never repairs this label
             await until(lambda: figures.standing() == known, within=30, what="told that the rest is gone")
             label(plane, "shadowed", "")
             await until(lambda: figures.standing() == {}, within=20, what="told that all is gone")

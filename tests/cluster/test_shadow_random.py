@@ -1,4 +1,4 @@
-"""After any operations, what the shadow has come to know step by step is what a look at the whole cluster says."""
+"""After any operations, the shadow's incremental result equals a comparison of the whole cluster."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,7 +27,7 @@ async def test_the_shadow_says_what_a_diff_of_everything_says(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """First beside kube-controller-manager, then with nobody who would write."""
+    """First beside kube-controller-manager, then without any writing controller."""
     figures = Figures()
     options = WorkloadOptions(prefix=f"shadow{seed}", freezing=False)
     operations = [

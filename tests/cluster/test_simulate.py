@@ -1,4 +1,4 @@
-"""A simulation on a real kube-apiserver, looked at through a real kubectl: rollouts, waits, undo, scale, replacement."""
+"""A simulation on a real kube-apiserver, observed with kubectl: rollouts, waits, undo, scale, replacement."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Kubectl:
 
 @pytest.fixture(scope="module")
 def kubectl() -> Iterator[Kubectl]:
-    """A control plane of its own, with a simulation at work: it would run the pods of other tests, too."""
+    """A separate control plane with a simulation, which would run other tests' pods, too."""
     with ControlPlane() as plane:
         plane.kubectl("create", "namespace", NAMESPACE)
         with simulation_runs(plane, SETTINGS):

@@ -1,6 +1,7 @@
-"""What explain, check and diff say under the stock ``view`` ClusterRole, and of what kubectl exports, on a real API server.
+"""explain, check and diff under the stock ``view`` ClusterRole and on kubectl exports, on a real API server.
 
-The set-ups are those of ``make verdicts``, with their answers; the published objects are edited after endpointd has stopped.
+The set-ups and expected results are those of ``make verdicts``; the published objects are edited after endpointd has
+stopped.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PREFIX = "verdict-"
 VIEWER = "verdict-viewer"
-# ``view`` is filled from this role by a controller of kube-controller-manager, which does not run here.
+# A controller of kube-controller-manager, which does not run here, aggregates this role into ``view``.
 BINDING: Json = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",
@@ -39,7 +40,7 @@ BINDING: Json = {
 
 
 class Places(NamedTuple):
-    """How each view is asked for: flags of every command."""
+    """The flags of every command, for each view."""
 
     admin: Sequence[str]
     view: Sequence[str]
@@ -51,7 +52,7 @@ def namespace_of(setup: Setup) -> str:
 
 
 async def edit(client: Client, setup: Setup) -> None:
-    """Edit what is published for a set-up, as its unit test does."""
+    """Edit the published objects of a set-up, as its unit test does."""
     namespace = namespace_of(setup)
     paths = {
         "Endpoints": f"/api/v1/namespaces/{namespace}/endpoints",

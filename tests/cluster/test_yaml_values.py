@@ -1,4 +1,4 @@
-"""kubectl itself gives the values of YAML that the table says it gives."""
+"""kubectl itself reads YAML values as the table states."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ HEAD = "apiVersion: example.test/v1\nkind: Thing\nmetadata: {name: x}\nspec:\n"
 
 
 def local(assets: Path, spec: str) -> subprocess.CompletedProcess[str]:
-    """Have kubectl read a manifest and print it as JSON, without a server."""
+    """Let kubectl read a manifest and print it as JSON, without a server."""
     command = [str(assets / "kubectl"), "label", "--local", "-f", "-", "-o", "json", "x=y"]
     return subprocess.run(command, input=HEAD + spec, capture_output=True, text=True, check=False)
 
