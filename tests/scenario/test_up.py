@@ -140,7 +140,7 @@ def test_a_real_application_is_taken_with_kinds_that_nothing_here_acts_on(tmp_pa
     done = up(tmp_path, "-f", "-", stdin=APPLICATION)
     assert done.returncode == 0, done.stderr
     assert "6 objects created" in done.stderr
-    assert "nothing here acts on them: 1 Job, 1 Ingress, 1 Role" in done.stderr
+    assert "no controller here acts on: 1 Job, 1 Ingress, 1 Role" in done.stderr
 
 
 def test_the_manifests_of_this_project_are_taken(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> Non
         (
             ["serve", "--bind-address", "0.0.0.0"],
             "",
-            ["--bind-address 0.0.0.0 can be reached from other machines", "--allow-remote"],
+            ["--bind-address 0.0.0.0 is reachable from other machines", "--allow-remote"],
         ),
         (["serve", "--bind-address", "0.0.0.0", "--port", "70000"], "", ["70000 is not in the range"]),
         (["serve", "--kubeconfig-out", "x.yaml/kubeconfig"], "a", ["x.yaml"]),

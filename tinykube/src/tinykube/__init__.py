@@ -4,7 +4,7 @@ Everything in ``__all__`` is public; it is imported when it is first used. The p
 ``api_server_session`` come with the installed package.
 """
 
-TYPE_CHECKING = False  # typing's own would have to be imported
+TYPE_CHECKING = False  # importing typing costs start-up time
 if TYPE_CHECKING:
     from tinykube.manifest_validation import check_manifests
     from tinykube.server.api_server import ApiServer

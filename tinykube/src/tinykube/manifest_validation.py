@@ -1,6 +1,6 @@
-"""Validates manifests without a server: unknown fields, invalid values and misspelt kinds.
+"""Validate manifests without a server: unknown fields, invalid values and misspelt kinds.
 
-The rules are the API server's own: a manifest that is rejected here is rejected by ``tinykube up``.
+The API server's own rules apply: a manifest that is rejected here is rejected by ``tinykube up``.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ _SIMILAR = 0.75
 
 
 def check_manifests(manifests: Sequence[Manifest], default_namespace: str) -> None:
-    """Raise :class:`ManifestError` with a line for every manifest that the API server would reject.
+    """Raise :class:`ManifestError` with one line per manifest that the API server would reject.
 
-    Fields that the server sets or allocates are ignored, so the output of ``kubectl get -o yaml`` passes. Kinds that
-    the server does not serve are skipped, unless they look like a misspelt known kind.
+    Fields that the server sets or allocates are ignored, so the output of ``kubectl get -o yaml`` passes.
+    Kinds that the server does not serve are skipped, unless they look like a misspelt known kind.
     """
     problems = asyncio.run(_problems(manifests, default_namespace))
     if problems:
@@ -92,7 +92,7 @@ def _unknown_kind(manifest: Manifest, known: Sequence[str], versions: Sequence[s
     if manifest.kind in known:
         return ""
     close = difflib.get_close_matches(manifest.kind, known, n=1, cutoff=_SIMILAR)
-    return f"there is no such kind; did you mean {close[0]}?" if close else ""
+    return f"unknown kind; did you mean {close[0]}?" if close else ""
 
 
 async def _refusal(backend: Backend, definition: Any, manifest: Manifest, default_namespace: str) -> str:
@@ -130,7 +130,7 @@ async def _create_namespace(backend: Backend, name: str) -> None:
 
 
 def _plain(message: str) -> str:
-    """Return a message without the prefix that repeats the object's name."""
+    """Strip the prefix that repeats the object's name."""
     for words in ("strict decoding error: ", "is invalid: "):
         _, found, rest = message.partition(words)
         if found:

@@ -1,4 +1,4 @@
-"""pytest fixtures: a Kubernetes API for one test, or for the whole session.
+"""Pytest fixtures: a Kubernetes API server per test, or one per session.
 
 Nothing is imported or started until a test uses a fixture.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def api_server() -> "Iterator[ThreadApiServer]":
-    """Provide a new API server for this test: in this process, on loopback, stopped after the test."""
+    """Provide a new in-process API server on loopback, stopped after the test."""
     from tinykube.testing.api_server import running_api_server
 
     with running_api_server() as server:
@@ -23,7 +23,7 @@ def api_server() -> "Iterator[ThreadApiServer]":
 
 @pytest.fixture(scope="session")
 def api_server_session() -> "Iterator[ThreadApiServer]":
-    """Provide one API server for the whole session: work in a namespace of your own (``new_namespace()``)."""
+    """Provide one API server for the whole session. Isolate tests with ``new_namespace()``."""
     from tinykube.testing.api_server import running_api_server
 
     with running_api_server() as server:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from aiokube.api.apps import Deployment, ReplicaSet
 from tinykube.simulate.annotations import AnnotationOverrides
-from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, look, start
-from tinykube.simulate.deployment_plan import REVISION, Counted, plan_deployment, set_document
+from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, advance, start
+from tinykube.simulate.deployment_plan import REVISION, ReplicaSetState, plan_deployment, set_document
 from tinykube.simulate.int_or_percent import surge_and_unavailable
 from tinykube.simulate.pods import Container, Probe
 from tinykube.simulate.proportional_scaling import proportional_shares
@@ -31,10 +31,10 @@ class Set:
         wanted: int = self.document["spec"]["replicas"]
         return wanted
 
-    def counted(self) -> Counted:
+    def counted(self) -> ReplicaSetState:
         status = {"replicas": self.pods, "readyReplicas": self.available, "availableReplicas": self.available}
         item = msgspec.convert({**self.document, "status": status}, ReplicaSet)
-        return Counted(item, present=self.pods, active=self.pods, available=self.available)
+        return ReplicaSetState(item, present=self.pods, active=self.pods, available=self.available)
 
     def act(self) -> bool:
         """Make or delete one pod: the ones that are not available go first."""
@@ -190,10 +190,10 @@ def test_what_is_foreseen_of_a_probe_is_what_asking_it_again_and_again_would_giv
         end = now + stay
         at = now + 0.5 if now else 0.0  # a container is looked at as it starts
         while at < end:
-            outcome = look(container, run, AnnotationOverrides(ready=says), at)
-            run = outcome.run
-            at = min(max(outcome.look_again, at), end) if outcome.look_again < end else end
-        run = look(container, run, AnnotationOverrides(ready=says), end).run
+            next_step = advance(container, run, AnnotationOverrides(ready=says), at)
+            run = next_step.run
+            at = min(max(next_step.next_change, at), end) if next_step.next_change < end else end
+        run = advance(container, run, AnnotationOverrides(ready=says), end).run
         asked.until(end, says)
         assert run.ready == asked.ready, f"at {end}, saying {says}"
         now, says = end, not says

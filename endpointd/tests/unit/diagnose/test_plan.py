@@ -208,7 +208,7 @@ SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: "
         (SERVICE + "{ports: [{port: 99999}]}", "spec.ports[0].port: Invalid value: 99999"),
         (
             "apiVersion: v1\nkind: Servise\nmetadata: {name: web}\n",
-            "there is no such kind; did you mean Service?",
+            "unknown kind; did you mean Service?",
         ),
         (
             "apiVersion: v1\nkind: Deployment\nmetadata: {name: web}\n",

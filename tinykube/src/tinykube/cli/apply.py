@@ -1,7 +1,7 @@
-"""Applies manifests to a server: all of them, or an error for each that was refused.
+"""Apply manifests to a server: all of them, or an error for each one that was rejected.
 
-Everything is tried as a dry run first. What a dry run cannot know (a namespace or a kind that these manifests are about
-to create) is left to the real one; whatever that refuses is named, with what has been applied and what has not.
+Every manifest is sent as a dry run first. A dry run cannot cover namespaces and kinds that the same manifests
+create; if the real request is rejected, the error lists the applied and the remaining manifests.
 """
 
 from collections import Counter
@@ -24,26 +24,26 @@ Outcome = Literal["created", "configured", "skipped"]
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What became of one manifest."""
+    """The result of applying one manifest."""
 
     manifest: Manifest
     outcome: Outcome
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why one manifest could not be applied."""
+    """The reason why one manifest was rejected."""
 
     manifest: Manifest
     problem: str
     unknown_kind: bool = False
 
     def __str__(self) -> str:
-        """Return a line that names place, object and problem."""
+        """Return a line with the place, object and problem."""
         return f"{self.manifest.place}: {self.manifest.kind} {self.manifest.name}: {self.problem}"
 
 
 class RefusedError(Exception):
-    """Some manifests were refused. ``applied`` are on the server all the same; it is empty after a dry run."""
+    """Some manifests were rejected. ``applied`` lists those already on the server; it is empty after a failed dry run."""
 
     def __init__(
         self, refusals: Sequence[Refusal], applied: Sequence[Applied], left: Sequence[Manifest]
@@ -59,7 +59,7 @@ class _Target(msgspec.Struct, frozen=True):
     resource: ApiResource
     namespace: str
     is_defined_here: bool = False
-    """Whether a CustomResourceDefinition of the same manifests defines the kind: no dry run can know it."""
+    """Whether a CustomResourceDefinition of the same manifests defines the kind; no dry run is possible then."""
 
     def path(self, *, with_name: bool) -> str:
         name = self.manifest.name if with_name else ""
@@ -73,19 +73,21 @@ async def apply_manifests(
     default_namespace: str = "default",
     skip_unknown: bool = False,
 ) -> tuple[Applied, ...]:
-    """Create what is not there, and merge the rest into what is.
+    """Create missing objects and merge the others into the existing ones.
 
-    Namespaces come first, then CustomResourceDefinitions, then the rest in its order. An object that is there gets
-    every field the manifest sets and keeps all others; lists replace lists. With ``skip_unknown``, objects of kinds
-    that the server does not serve are left out. The server names the field manager after the client's user agent.
-    Raises :class:`RefusedError` with every refusal of the dry run (nothing is applied then), or with the first
-    refusal of the real run, and :class:`aiokube.client.errors.TransportError` where the server cannot be
+    Namespaces come first, then CustomResourceDefinitions, then the rest in the given order. In an existing
+    object, the fields of the manifest are overwritten and all other fields are kept; lists are replaced. With
+    ``skip_unknown``, objects of kinds that the server does not serve are skipped. The server derives the
+    field manager from the client's user agent.
+
+    Raises :class:`RefusedError` with every rejection of the dry run (nothing is applied then), or with the
+    first rejection of the real run, and :class:`aiokube.client.errors.TransportError` if the server cannot be
     reached.
     """
     targets, unknown = await _targets(client, manifests, default_namespace)
     if unknown and not skip_unknown:
         raise RefusedError(unknown, (), [target.manifest for target in targets])
-    await _rehearse(client, targets)
+    await _dry_run(client, targets)
     applied = [Applied(refusal.manifest, "skipped") for refusal in unknown]
     for number, target in enumerate(targets):
         try:
@@ -100,7 +102,7 @@ async def apply_manifests(
 async def _targets(
     client: Client, manifests: Sequence[Manifest], default_namespace: str
 ) -> tuple[list[_Target], list[Refusal]]:
-    """Return where each manifest goes, and those of kinds that the server does not serve."""
+    """Return the target of each manifest, and a refusal for each kind that the server does not serve."""
     discovery = Discovery(client)
     defined = {
         key: resource
@@ -122,7 +124,9 @@ async def _targets(
                 continue
             resource, is_defined_here = found, True
         if manifest.namespace and not resource.namespaced:
-            refusals.append(Refusal(manifest, f"a {manifest.kind} belongs to no namespace"))
+            refusals.append(
+                Refusal(manifest, f"{manifest.kind} is cluster-scoped: remove metadata.namespace")
+            )
         namespace = (manifest.namespace or default_namespace) if resource.namespaced else ""
         targets.append(_Target(manifest, resource, namespace, is_defined_here))
     if refusals:
@@ -131,7 +135,7 @@ async def _targets(
 
 
 def _defined_kinds(spec: Any) -> Iterator[tuple[tuple[str, str], ApiResource]]:
-    """Return the kinds that a CustomResourceDefinition defines; the server judges whether it is a valid one."""
+    """Yield the kinds that a CustomResourceDefinition defines; invalid definitions are left to the server."""
     try:
         names = spec["names"]
         resource = ApiResource(str(names["plural"]), str(names["kind"]), spec.get("scope") != "Cluster")
@@ -141,7 +145,7 @@ def _defined_kinds(spec: Any) -> Iterator[tuple[tuple[str, str], ApiResource]]:
         return
 
 
-async def _rehearse(client: Client, targets: Sequence[_Target]) -> None:
+async def _dry_run(client: Client, targets: Sequence[_Target]) -> None:
     coming = {target.manifest.name for target in targets if target.manifest.kind == "Namespace"}
     refusals = []
     for target in targets:
@@ -171,7 +175,7 @@ async def _apply(client: Client, target: _Target, *, dry_run: bool) -> Outcome:
 
 
 def summary_lines(applied: Sequence[Applied]) -> Iterator[str]:
-    """Say what was done, and what has no effect here."""
+    """Summarise the applied manifests, and list kinds that no controller here acts on."""
     counts = Counter(one.outcome for one in applied)
     yield ", ".join(
         f"{count} {'object' if count == 1 else 'objects'} {outcome}" for outcome, count in counts.items()
@@ -184,12 +188,12 @@ def summary_lines(applied: Sequence[Applied]) -> Iterator[str]:
         one.manifest.kind for one in applied if (one.manifest.kind, one.manifest.api_version) in stored
     )
     if idle:
-        yield f"stored, but nothing here acts on them: {', '.join(f'{count} {kind}' for kind, count in idle.items())}"
+        yield f"stored, but no controller here acts on: {', '.join(f'{count} {kind}' for kind, count in idle.items())}"
 
 
 def refusal_text(error: RefusedError) -> str:
-    """Return the lines that name each refusal and what was applied before."""
-    lines = ["the manifests are refused:", *(f"  {refusal}" for refusal in error.refusals)]
+    """Return one line per refusal, followed by the applied and the remaining manifests."""
+    lines = ["the manifests were rejected:", *(f"  {refusal}" for refusal in error.refusals)]
     if error.applied:
         done: Sequence[Applied] = error.applied
         lines.append(f"applied before that: {', '.join(str(one.manifest) for one in done)}")
@@ -197,5 +201,5 @@ def refusal_text(error: RefusedError) -> str:
     else:
         lines.append("nothing was applied")
     if any(refusal.unknown_kind for refusal in error.refusals):
-        lines.append("Add --skip-unknown to leave out the kinds that the server does not know.")
+        lines.append("Add --skip-unknown to skip kinds that the server does not serve.")
     return "\n".join(lines)

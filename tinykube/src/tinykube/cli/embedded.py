@@ -1,4 +1,4 @@
-"""The API server as part of a command: checked settings, a kubeconfig, one-line errors."""
+"""The API server inside a command: checked settings, a kubeconfig, one-line errors."""
 
 import asyncio
 import contextlib
@@ -36,8 +36,8 @@ def check_settings(settings: ServerSettings) -> None:
     try:
         if not settings.allow_remote and not is_loopback(settings.host):
             raise SettingsError(
-                f"--bind-address {settings.host} can be reached from other machines, and whoever has the token may do "
-                "everything: choose a loopback address such as 127.0.0.1, or add --allow-remote"
+                f"--bind-address {settings.host} is reachable from other machines, and the token grants full access: "
+                "choose a loopback address such as 127.0.0.1, or add --allow-remote"
             )
         settings.check()
     except SettingsError as error:
@@ -46,10 +46,10 @@ def check_settings(settings: ServerSettings) -> None:
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Turn errors that prevent a start into one line and exit code 2."""
+    """Convert errors that prevent the start to one line and exit code 2."""
     try:
         yield
-    except* (CannotServeError, KubeconfigTakenError) as group:  # unwrapped from the task groups
+    except* (CannotServeError, KubeconfigTakenError) as group:  # task groups wrap them
         raise first_of(group) from None
     except* StorageOpenError as group:
         raise CannotServeError(f"--data-dir: {first_of(group)}") from group
@@ -69,7 +69,7 @@ async def embedded_server(
 ) -> AsyncIterator[tuple[ApiServer, Path]]:
     """Run a server for a block; yield it and the path of its kubeconfig (mode 0600).
 
-    ``kubeconfig`` None chooses a file. The file is removed at the end of the block.
+    If ``kubeconfig`` is None, a free file name is chosen. The file is removed at the end of the block.
     """
     _allow_open_files()
     settings = replace(settings, user=f"{program}-admin", cluster_name=program)
@@ -84,7 +84,7 @@ async def embedded_server(
 
 
 def _allow_open_files() -> None:
-    """Raise the soft limit of open files to the hard limit, as Go programs do: each client needs one."""
+    """Raise the soft limit of open files to the hard limit, as Go programs do: each client needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -110,16 +110,16 @@ def _address_problem(error: OSError, settings: ServerSettings) -> str:
     if error.errno == errno.EADDRNOTAVAIL:
         return f"cannot serve on {where}: this machine has no such address; choose another --bind-address"
     if error.errno == errno.EACCES:
-        return f"cannot serve on {where}: ports below 1024 need more rights; choose another --port"
+        return f"cannot serve on {where}: ports below 1024 require privileges; choose another --port"
     return (
-        f"cannot serve on {where}: the port is in use; choose another --port (0 takes a free one), or stop what "
-        "listens there"
+        f"cannot serve on {where}: the port is in use; choose another --port (0 picks a free one), or stop the "
+        "process that listens there"
     )
 
 
 @contextlib.asynccontextmanager
 async def _few_collections() -> AsyncIterator[None]:
-    """Collect garbage rarely, and never among the objects of the start: few objects here form cycles."""
+    """Run the garbage collector rarely, and exclude objects created at start-up: few objects here form cycles."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
@@ -130,14 +130,14 @@ async def _few_collections() -> AsyncIterator[None]:
         gc.unfreeze()
 
 
-async def serve_until_told(
+async def serve_until_signal(
     settings: ServerSettings,
     kubeconfig: Path | None,
     *,
     program: str = "tinykube",
     prepare: Callable[[ApiServer], None] = lambda server: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; print the URL and how to reach it. ``prepare`` is called before that."""
+    """Call ``prepare``, serve until SIGTERM or SIGINT; print the URL and the kubeconfig to export."""
     stop = asyncio.Event()
     with stop_on_signals(stop):
         async with embedded_server(settings, kubeconfig, program=program) as (server, written):
@@ -148,12 +148,12 @@ async def serve_until_told(
 
 
 def how_to_reach(kubeconfig: Path) -> str:
-    """Return the line that points kubectl at the server."""
+    """Return the shell command that points kubectl at the server."""
     return f"export KUBECONFIG={kubeconfig.absolute()}"
 
 
 def first_of(error: BaseException) -> BaseException:
-    """Return the first error of a group, however deep."""
+    """Return the first leaf error of a (nested) exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

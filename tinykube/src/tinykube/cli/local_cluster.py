@@ -1,4 +1,4 @@
-"""What ``up`` runs: the server, simulated nodes and workloads, and the user's manifests."""
+"""The local cluster of ``up``: server, simulated nodes and workloads, and the user's manifests."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tinykube.simulate.simulation import run_simulation
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A server on this machine with its contents. ``simulation`` None runs no pods; ``kubeconfig`` None chooses a file."""
+    """A server on this machine and its contents. No ``simulation``: no pods run; no ``kubeconfig``: a free name is chosen."""
 
     program: str
     user_agent: str
@@ -34,21 +34,24 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalCluster(msgspec.Struct, frozen=True):
-    """A running server and a client of it."""
+    """A running server and a client connected to it."""
 
     settings: ClusterSettings
     client: Client
     clock: Clock
     notes: tuple[str, ...]
-    """Two lines for the user: the URL of the API, and how kubectl reaches it."""
+    """Two lines for the user: the URL of the API, and the kubeconfig to export."""
 
     async def simulate(self, stop: asyncio.Event) -> None:
-        """Run nodes, workloads and pods until ``stop`` is set; return at once without a simulation."""
+        """Simulate nodes, workloads and pods until ``stop`` is set; return immediately if simulation is off."""
         if self.settings.simulation is not None:
             await run_simulation(self.client, self.settings.simulation, stop, clock=self.clock)
 
     async def apply(self, *, to_stderr: bool = False) -> None:
-        """Apply the manifests and print a summary. Raises :class:`~tinykube.cli.embedded.CannotServeError` on refusals."""
+        """Apply the manifests and print a summary.
+
+        Raises :class:`~tinykube.cli.embedded.CannotServeError` if any manifest is rejected.
+        """
         if not self.settings.manifests:
             return
         try:
@@ -63,7 +66,7 @@ class LocalCluster(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def local_cluster(settings: ClusterSettings, clock: Clock) -> AsyncIterator[LocalCluster]:
-    """Run the server while the block runs; nothing is simulated or applied yet."""
+    """Run the server for a block; the caller starts the simulation and applies the manifests."""
     pod_logs = simulated_log if settings.simulation is not None else None
     async with embedded_server(settings.server, settings.kubeconfig, pod_logs, program=settings.program) as (
         server,
@@ -78,10 +81,10 @@ async def local_cluster(settings: ClusterSettings, clock: Clock) -> AsyncIterato
 def settings_from(
     values: dict[str, Any], *, program: str, user_agent: str, settles: bool = False
 ) -> ClusterSettings:
-    """Return the settings that the options of :func:`tinykube.cli.up.cluster_options` ask for.
+    """Return the settings for the options of :func:`tinykube.cli.up.cluster_options`.
 
-    ``settles`` leaves out the restarts that never end. Raises ``click.UsageError`` for values that make no sense and
-    manifests that cannot be read.
+    ``settles`` disables the periodic restarts, so that the cluster can become quiet. Raises
+    ``click.UsageError`` for invalid values and unreadable manifests.
     """
     try:
         manifests: Sequence[Manifest] = read_manifests(values["filenames"])

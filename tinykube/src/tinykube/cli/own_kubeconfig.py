@@ -1,4 +1,4 @@
-"""The kubeconfig of an embedded server: claimed by one process, removed when the process ends."""
+"""The kubeconfig of an embedded server: claimed by one process and removed when the process ends."""
 
 import contextlib
 import fcntl
@@ -15,20 +15,20 @@ _MAX_INSTANCES = 1000
 
 
 class KubeconfigTakenError(click.ClickException):
-    """The kubeconfig cannot be written there: one line, exit code 2."""
+    """The kubeconfig cannot be written to this path: one line, exit code 2."""
 
     exit_code = 2
 
 
 class OwnKubeconfig:
-    """A kubeconfig that this process alone writes, from :func:`claim_kubeconfig` on."""
+    """A kubeconfig that only this process writes; created by :func:`claim_kubeconfig`."""
 
     def __init__(self, path: Path, program: str) -> None:
         self.path = path
         self._program = program
 
     def write(self, text: str) -> None:
-        """Write it whole or not at all, readable by its owner alone."""
+        """Write the file atomically, readable only by its owner."""
         from tinykube.server.certificates.files import write_private
 
         marker = f"# Written by {self._program}, and removed when it ends.\n"
@@ -36,38 +36,39 @@ class OwnKubeconfig:
 
 
 def default_kubeconfig(program: str) -> Path:
-    """Return the path of the kubeconfig of a program, relative to the working directory."""
+    """Return the default kubeconfig path of a program, relative to the working directory."""
     return Path(f".{program}") / "kubeconfig"
 
 
 @contextlib.contextmanager
 def claim_kubeconfig(
-    asked: Path | None, program: str = "tinykube", folder: Path = Path()
+    requested: Path | None, program: str = "tinykube", folder: Path = Path()
 ) -> Iterator[OwnKubeconfig]:
     """Claim the requested file, or the first free one of ``.tinykube/kubeconfig``, ``.tinykube/kubeconfig-2``, ...
 
-    The default lies in ``folder`` and is named after ``program``.
+    The default is in ``folder`` and named after ``program``. The claim ends with the process, even after a
+    crash; leaving the block removes the file.
 
-    The claim ends with the process, however it ends; leaving the block removes the file. Raises
-    :class:`KubeconfigTakenError` if another process has claimed the requested file, or if neither tinykube nor endpointd
-    wrote it: a user's own kubeconfig is neither overwritten nor removed. Raises OSError where the folder cannot be written.
+    Raises :class:`KubeconfigTakenError` if another process has claimed the requested file, or if neither
+    tinykube nor endpointd wrote it: a user's own kubeconfig is neither overwritten nor removed. Raises
+    OSError if the folder is not writable.
     """
-    first = asked or folder / default_kubeconfig(program)
+    first = requested or folder / default_kubeconfig(program)
     is_new_folder = not first.parent.exists()
     first.parent.mkdir(parents=True, exist_ok=True)
-    for number in range(1, 2 if asked else _MAX_INSTANCES):
+    for number in range(1, 2 if requested else _MAX_INSTANCES):
         path = first if number == 1 else first.with_name(f"{first.name}-{number}")
         lock = _try_lock(_lock_path(path))
         if lock is not None:
             break
     else:
         raise KubeconfigTakenError(
-            f"{first} is in use by another {program}: choose another file with --kubeconfig-out, or stop that one"
+            f"{first} is in use by another {program}: choose another file with --kubeconfig-out, or stop that process"
         )
     try:
-        if asked and path.exists() and not _is_ours(path):
+        if requested and path.exists() and not _is_ours(path):
             raise KubeconfigTakenError(
-                f"{path} was not written by {program} and is left as it is: choose another file with "
+                f"{path} was not written by {program} and is not overwritten: choose another file with "
                 "--kubeconfig-out, or remove this one"
             )
         try:
@@ -79,7 +80,7 @@ def claim_kubeconfig(
         _lock_path(path).unlink(missing_ok=True)
         os.close(lock)
         if is_new_folder:
-            with contextlib.suppress(OSError):  # somebody has put something there
+            with contextlib.suppress(OSError):  # not empty: it contains other files
                 path.parent.rmdir()
 
 
@@ -88,7 +89,7 @@ def _lock_path(path: Path) -> Path:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Return an open, locked file; None where another process holds it."""
+    """Return an open, locked file, or None if another process holds the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -99,7 +100,7 @@ def _try_lock(path: Path) -> int | None:
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_ino == os.fstat(descriptor).st_ino:
                 return descriptor
-        os.close(descriptor)  # its last owner removed it just now: what we have locked is no longer the file
+        os.close(descriptor)  # the previous owner has just removed the file: the lock is on an unlinked inode
 
 
 def _is_ours(path: Path) -> bool:

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def server_options(program: str) -> Callable[[F], F]:
-    """Return a decorator that adds the options of every command with a server: data, port and kubeconfig."""
+    """Return a decorator with the options of every command that runs a server: data, port and kubeconfig."""
     options = (
         click.option(
             "--kubeconfig-out",
@@ -93,7 +93,7 @@ def serve_command(program: str) -> click.Command:
 
         import_aiohttp()
         from aiokube.process import logs
-        from tinykube.cli.embedded import check_settings, serve_until_told, starting
+        from tinykube.cli.embedded import check_settings, serve_until_signal, starting
         from tinykube.server.api_server import ApiServer
         from tinykube.server.settings import ServerSettings
 
@@ -111,7 +111,7 @@ def serve_command(program: str) -> click.Command:
             add_faults(server.faults, faults, fault_rate, fault_seed)
 
         with starting():
-            asyncio.run(serve_until_told(settings, kubeconfig_out, program=program, prepare=prepare))
+            asyncio.run(serve_until_signal(settings, kubeconfig_out, program=program, prepare=prepare))
 
     return serve
 

@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cluster_options(program: str) -> Callable[[F], F]:
-    """Return a decorator that adds the options of every command that runs a simulated cluster."""
+    """Return a decorator with the options of every command that runs a simulated cluster."""
     options = (
         click.option(
             "-f",

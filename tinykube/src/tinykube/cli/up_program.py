@@ -12,7 +12,7 @@ from tinykube.cli.local_cluster import ClusterSettings, local_cluster
 async def run_up(settings: ClusterSettings) -> None:
     """Serve, simulate and apply the manifests; return after SIGTERM or SIGINT.
 
-    Raises :class:`~tinykube.cli.embedded.CannotServeError` if the server refuses manifests.
+    Raises :class:`~tinykube.cli.embedded.CannotServeError` if the server rejects manifests.
     """
     stop = asyncio.Event()
     with stop_on_signals(stop):

@@ -1,11 +1,11 @@
-"""The embedded API server: the Kubernetes API on loopback, kept in memory and in a SQLite log.
+"""The embedded API server: the Kubernetes API on loopback, in memory, with a SQLite log for durability.
 
-* ``schema``: one description of each type; ``patch``: what the patch types make of two documents.
-* ``storage``: objects, revisions and their history; durable, and the only state there is.
-* ``registry``: one module a resource: its names, its rules, its columns.
-* ``verbs``: create, get, list, watch, update, patch, delete, on any resource; knows no HTTP.
-* ``http``: what comes over the wire: routes, negotiation, identity, discovery, errors.
-* ``lifecycle``: what a control plane does by itself: namespaces that go, owned objects, events that expire.
+* ``schema``: one description of each type; ``patch``: the patch types.
+* ``storage``: objects, revisions and their history; durable, and the server's only state.
+* ``registry``: one module per resource: names, validation, printer columns.
+* ``verbs``: create, get, list, watch, update, patch and delete, on any resource, independent of HTTP.
+* ``http``: the wire protocol: routes, content negotiation, authentication, discovery, errors.
+* ``lifecycle``: background controllers: namespace deletion, garbage collection, event expiry.
 
-Objects are plain dicts (:data:`tinykube.server.objects.JsonObject`): a server keeps what it is given, whole.
+Objects are plain dicts (:data:`tinykube.server.objects.JsonObject`): a server stores objects completely.
 """

@@ -1,4 +1,4 @@
-"""The embedded API server, composed: storage, verbs and HTTP, from start to an orderly end."""
+"""The embedded API server, assembled from storage, verbs and HTTP: start, serve, graceful shutdown."""
 
 import asyncio
 import base64
@@ -55,10 +55,10 @@ from tinykube.server.verbs.reviews import REVIEWS
 _LOG = logging.getLogger(__name__)
 
 KUBERNETES_VERSION = "v1.36.3"
-"""The release whose API this is: clients that look at versions see it."""
+"""The Kubernetes release whose API is served, as reported to clients."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
-"""As Go calls them."""
+"""Go's names of architectures."""
 _TOKEN_FILE = "token"  # noqa: S105 - the name of the file
 _TOKEN_BYTES = 32
 _START = Caller(UserInfo("system:apiserver"))
@@ -74,11 +74,11 @@ _SERVICE_NAMES = (
 class ApiServer:
     """A Kubernetes API server in this process: ``async with ApiServer(settings, registry) as server``.
 
-    Inside of the block it answers on :attr:`url`, over TLS, whoever bears the token of :meth:`kubeconfig`; everything it
-    has confirmed is on disk where it has a data directory. Leaving the block is orderly: no new connections, the watches
-    end, requests under way are waited for, the log is closed. Raises :class:`~.settings.SettingsError`, OSError where the
-    address is taken, StorageOpenError where the data cannot be read. ``pod_logs`` makes up what `kubectl logs` shows;
-    without it there are no logs.
+    Inside the block it serves :attr:`url` over TLS to clients with the token of :meth:`kubeconfig`. With a
+    data directory, every confirmed write is on disk. Leaving the block shuts down gracefully: no new
+    connections, watches end, open requests finish, the log is closed. ``pod_logs`` provides the output of
+    `kubectl logs`; without it there are no logs. Raises :class:`~.settings.SettingsError`, OSError if the
+    address is in use, and StorageOpenError if the data cannot be read.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class ApiServer:
         self._identity: Identity
         self._listener: Listener | None = None
 
-    # ------------------------------------------------------------------------------------------- its life
+    # ------------------------------------------------------------------------------------- start and stop
 
     async def __aenter__(self) -> Self:
-        """Start; return when it answers."""
+        """Start the server; return when it is ready."""
         try:
             await self._start()
         except BaseException:
@@ -129,7 +129,7 @@ class ApiServer:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Stop, in order."""
+        """Stop the server's components in reverse order."""
         await self._closing.aclose()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -145,10 +145,10 @@ class ApiServer:
         self._closing.push_async_callback(storage.aclose)
         self._certificate = self._serving_certificate()
         self._token = self._known_token()
-        backend = self._backend = self._composed(storage)
+        backend = self._backend = self._new_backend(storage)
         self._identity = Identity(self._token, settings.user, partial(self._service_account, backend))
         self._custom.attach(storage)
-        self._note_stored(backend)
+        self._load_strategies(backend)
         await self._start_lifecycle(backend)
         listener = self._listener = Listener(
             self._dispatcher(backend).handle, self._certificate.context(), settings.connections
@@ -163,7 +163,7 @@ class ApiServer:
         _LOG.info("the API server is ready at %s", self.url)
 
     async def _start_lifecycle(self, backend: Backend) -> None:
-        """Start the server's own loops; should one of them fail, whoever runs the server is cancelled with its error."""
+        """Start the background controllers; if one fails, the task that runs the server is cancelled with its error."""
         verbs = LoopbackClient(backend)
         group = await self._closing.enter_async_context(asyncio.TaskGroup())
         definitions = CrdController(
@@ -195,7 +195,7 @@ class ApiServer:
         self._streams.close()
         await listener.aclose(self._settings.shutdown_seconds)
 
-    def _composed(self, storage: ObjectStorage) -> Backend:
+    def _new_backend(self, storage: ObjectStorage) -> Backend:
         return Backend(
             storage=storage,
             registry=self._registry,
@@ -223,8 +223,8 @@ class ApiServer:
             storage_problem=lambda: backend.storage.problem,
         )
 
-    def _note_stored(self, backend: Backend) -> None:
-        """Have the rules of each resource note what is stored (the addresses in use, say), before anything else."""
+    def _load_strategies(self, backend: Backend) -> None:
+        """Report all stored objects to the strategies (for example, addresses in use) before serving."""
         for definition in self._registry.all():
             strategy = definition.strategy
             if definition.view is not None or type(strategy).after_create is Strategy.after_create:
@@ -271,39 +271,39 @@ class ApiServer:
             token = path.read_text("ascii", errors="replace").strip()
         except FileNotFoundError:
             token = ""
-        if not is_token(token):  # missing, or damaged
+        if not is_token(token):  # missing or damaged
             token = secrets.token_hex(_TOKEN_BYTES)
             write_private(path, token.encode())
         return token
 
-    # ------------------------------------------------------------------------------------- how it is reached
+    # ------------------------------------------------------------------------------------- access
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before it has started."""
+        """The port it listens on; 0 before the start."""
         return self._port
 
     @property
     def url(self) -> str:
-        """Where it is, for clients on this machine."""
+        """The URL for clients on this machine."""
         host = self._settings.host
         host = _WILDCARDS.get(host, host)
         return f"https://[{host}]:{self._port}" if ":" in host else f"https://{host}:{self._port}"
 
     @property
     def authority(self) -> bytes:
-        """The certificate (PEM) that its own is checked by."""
+        """The CA certificate (PEM) of its serving certificate."""
         return self._started().authority.encode()
 
     @property
     def backend(self) -> Backend:
-        """What it is made of below HTTP, for what runs within the server: the lifecycle's loops. Not before the start."""
+        """The layers below HTTP, for the server's own controllers. Only after the start."""
         if self._backend is None:
-            raise RuntimeError("the server has not been started: enter it first")
+            raise RuntimeError("the server is not running: enter its context first")
         return self._backend
 
     def kubeconfig(self) -> str:
-        """Return the text of a kubeconfig. It holds the token: write it by :meth:`write_kubeconfig`, or as 0600."""
+        """Return a kubeconfig as text. It contains the token: use :meth:`write_kubeconfig`, or write it with mode 0600."""
         name = self._settings.cluster_name
         authority = base64.b64encode(self.authority).decode()
         document: JsonObject = {
@@ -319,12 +319,12 @@ class ApiServer:
         return encode_yaml(document).decode()
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Write the kubeconfig to a file that only its owner may read, whole or not at all."""
+        """Write the kubeconfig atomically, readable only by its owner."""
         write_private(path, self.kubeconfig().encode())
 
     def _started(self) -> ServingCertificate:
         if self._certificate is None:
-            raise RuntimeError("the server has not been started: enter it first")
+            raise RuntimeError("the server is not running: enter its context first")
         return self._certificate
 
 

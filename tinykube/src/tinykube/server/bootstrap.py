@@ -1,4 +1,4 @@
-"""What a cluster has from its first moment: four namespaces, and the service ``kubernetes`` that leads to the server."""
+"""The initial contents of a cluster: four namespaces, and the service ``kubernetes`` with the server's address."""
 
 import ipaddress
 
@@ -17,10 +17,10 @@ _SKIP_MIRROR = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 
 
 async def bootstrap(backend: Backend, *, host: str, port: int, service_ip: str) -> None:
-    """Create what is missing; bring the addresses of the service ``kubernetes`` up to date. Idempotent.
+    """Create missing objects, and update the addresses of the service ``kubernetes``. Idempotent.
 
-    Kinds that the registry does not have are left out, and so is the service where there is no address for it. Loopback
-    addresses may be no endpoints: the service of a server that only listens there has none.
+    Kinds that are not registered are skipped, and so is the service without a service IP. Endpoints must not
+    be loopback addresses: on a server that only listens on loopback, the service has no endpoints.
     """
     for name in NAMESPACES:
         await _create(backend, "", "namespaces", {"metadata": {"name": name}})

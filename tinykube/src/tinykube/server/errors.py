@@ -1,6 +1,6 @@
-"""How the server says no: one exception, which knows the Status that clients parse.
+"""API errors: one exception with the Status that clients parse.
 
-The texts are those of a real API server wherever clients read them (``docs`` of client-go, kubectl, controllers).
+Messages that clients read (client-go, kubectl, controllers) are kube-apiserver's.
 """
 
 from collections.abc import Sequence
@@ -13,29 +13,29 @@ _MAX_ERRORS = 1_000
 
 
 class FieldError(msgspec.Struct, frozen=True, gc=False):
-    """One thing that is wrong with one field. ``reason`` is machine-readable, ``message`` what follows the path."""
+    """One error of one field. ``reason`` is machine-readable, ``message`` follows the path."""
 
     reason: str
     field: str
     message: str
 
     def __str__(self) -> str:
-        """Return the line as it stands in a Status' message."""
+        """Return the error as a line of a Status message."""
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """Return the error of a field that has to be there."""
+    """Return the error of a missing required field."""
     return FieldError("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
 
 
 def invalid_value(field: str, value: object, detail: str) -> FieldError:
-    """Return the error of a value that cannot be."""
+    """Return the error of an invalid value."""
     return FieldError("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
 
 
 def not_supported(field: str, value: object, supported: Sequence[str]) -> FieldError:
-    """Return the error of a value that is none of the known ones."""
+    """Return the error of a value outside an enumeration."""
     known = _cut(", ".join(f'"{one}"' for one in supported))
     return FieldError(
         "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}"
@@ -43,17 +43,17 @@ def not_supported(field: str, value: object, supported: Sequence[str]) -> FieldE
 
 
 def duplicate(field: str, value: object) -> FieldError:
-    """Return the error of a value that is there already."""
+    """Return the error of a duplicate value."""
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
-    """Return the error of a field that may not be set, or not changed."""
+    """Return the error of a field that must not be set or changed."""
     return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    """Return the error of a text that is too long."""
+    """Return the error of a string that is too long."""
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
@@ -63,11 +63,11 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 
 _MAX_QUOTED_CHARACTERS = 8 * 1024
-"""A body of 3 MiB may be quoted a thousand times: without a limit an answer has gigabytes."""
+"""A body of 3 MiB may be quoted a thousand times: unlimited, a response would have gigabytes."""
 
 
 def quoted(value: object) -> str:
-    """Return a value as the server prints it in an error: strings in quotes, others as JSON, long ones cut."""
+    """Return a value as errors print it: strings quoted, others as JSON, long ones truncated."""
     return _cut(msgspec.json.encode(value).decode() if not isinstance(value, bytes) else repr(value))
 
 
@@ -77,7 +77,7 @@ def _cut(text: str) -> str:
 
 
 class StatusError(Exception):
-    """A request that ends with a Status. ``headers`` go out with it (``Retry-After``, ``Allow``)."""
+    """An error response with a Status. ``headers`` are sent with it (``Retry-After``, ``Allow``)."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class StatusError(Exception):
         self.headers = headers or {}
 
     def to_status(self) -> JsonObject:
-        """Return the Status object of the answer."""
+        """Return the Status object of the response."""
         status: JsonObject = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -126,7 +126,7 @@ def _details(resource: GroupResource, name: str) -> JsonObject:
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request cannot be understood."""
+    """400: malformed request."""
     return StatusError(400, "BadRequest", message)
 
 
@@ -136,14 +136,14 @@ def not_found(resource: GroupResource, name: str) -> StatusError:
 
 
 def already_exists(resource: GroupResource, name: str) -> StatusError:
-    """409: there is one of that name."""
+    """409: the name is taken."""
     return StatusError(
         409, "AlreadyExists", f'{resource} "{name}" already exists', details=_details(resource, name)
     )
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> StatusError:
-    """409: it has changed meanwhile, or is another one."""
+    """409: the object has changed, or was replaced."""
     return StatusError(
         409,
         "Conflict",
@@ -164,7 +164,7 @@ def stale(resource: GroupResource, name: str) -> StatusError:
 def forbidden(
     resource: GroupResource, name: str, why: str, *, causes: Sequence[JsonObject] = ()
 ) -> StatusError:
-    """403: not that, not now."""
+    """403: the operation is not allowed."""
     details = _details(resource, name)
     if causes:
         details["causes"] = list(causes)
@@ -173,7 +173,7 @@ def forbidden(
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the object breaks rules; the first thousand errors are in the answer."""
+    """422: the object is invalid; the response lists the first thousand errors."""
     errors = errors[:_MAX_ERRORS]
     details: JsonObject = {}
     if name:
@@ -181,7 +181,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     if group:
         details["group"] = group
     details["kind"] = kind
-    # The causes carry the message without its field; the text carries both.
+    # Causes have the message without the field; the text has both.
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in errors
     ]
@@ -192,20 +192,20 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def expired(message: str, *, continue_token: str = "") -> StatusError:
-    """410: the history that was asked for is gone."""
+    """410: the requested history was compacted."""
     metadata: JsonObject = {"continue": continue_token} if continue_token else {}
     return StatusError(410, "Expired", message, metadata=metadata)
 
 
 def method_not_allowed(resource: GroupResource) -> StatusError:
-    """405: the resource does not know the verb."""
+    """405: the resource does not support the verb."""
     return StatusError(
         405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={}
     )
 
 
 def internal(message: str) -> StatusError:
-    """500: what should not happen; the cause is in the server's log."""
+    """500: an unexpected error; the cause is in the server's log."""
     return StatusError(
         500,
         "InternalError",

@@ -1,4 +1,4 @@
-"""Reading members of JSON documents whose types are settled: what is absent (or null) reads as its empty value."""
+"""Access members of validated JSON documents: absent and null members read as empty values."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,31 +10,31 @@ from tinykube.server.objects import JsonObject
 
 
 def get_object(obj: Mapping[str, Any], name: str) -> JsonObject:
-    """Return an object member; a fresh empty document, which is not put in, where there is none."""
+    """Return an object member; a new empty object, which is not inserted, if it is absent."""
     value = obj.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def get_list(obj: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a list member; a fresh empty list where there is none."""
+    """Return a list member; a new empty list if it is absent."""
     value = obj.get(name)
     return value if isinstance(value, list) else []
 
 
 def get_str(obj: Mapping[str, Any], name: str) -> str:
-    """Return a text member, ``""`` where there is none."""
+    """Return a string member; ``""`` if it is absent."""
     value = obj.get(name)
     return value if isinstance(value, str) else ""
 
 
 def get_int(obj: Mapping[str, Any], name: str) -> int:
-    """Return a whole number, 0 where there is none."""
+    """Return an integer member; 0 if it is absent."""
     value = obj.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def ensure_object(obj: JsonObject, name: str) -> JsonObject:
-    """Return an object member, and put an empty one in where there is none."""
+    """Return an object member, inserted if it is absent."""
     value = obj.get(name)
     if not isinstance(value, dict):
         value = obj[name] = {}
@@ -42,13 +42,13 @@ def ensure_object(obj: JsonObject, name: str) -> JsonObject:
 
 
 def set_if_empty(obj: JsonObject, name: str, value: Any) -> None:
-    """Set a member that is absent, null or the empty text; 0 and false stand."""
+    """Set a member that is absent, null or the empty string; 0 and false are kept."""
     if obj.get(name) in (None, ""):
         obj[name] = value
 
 
 def set_or_remove(obj: JsonObject, name: str, value: Any) -> None:
-    """Set a member, or take it out where the value is None."""
+    """Set a member, or remove it if the value is None."""
     if value is None:
         obj.pop(name, None)
     else:
@@ -56,10 +56,10 @@ def set_or_remove(obj: JsonObject, name: str, value: Any) -> None:
 
 
 def align_list_with_field(holder: JsonObject, one: str, many: str, key: str = "") -> None:
-    """Let a member of old, and the list that has followed it, say the same: the first of the list is the old one.
+    """Align a legacy field with the list that replaced it: the field equals the first list entry.
 
-    Where they differ, the old one is right: who writes it may not know of the list. ``key`` names the text within the
-    list's entries, where these are objects.
+    If they differ, the legacy field wins: its writer may not know the list. ``key`` names the string in list
+    entries that are objects.
     """
     single, listed = get_str(holder, one), get_list(holder, many)
     first = (get_str(listed[0], key) if key else listed[0]) if listed else ""
@@ -70,9 +70,10 @@ def align_list_with_field(holder: JsonObject, one: str, many: str, key: str = ""
 
 
 def keep_only_status(obj: JsonObject, old: JsonObject) -> None:
-    """Make of an update one of the status alone: all but status and metadata become the old object's again.
+    """Reduce an update to the status: everything except status and metadata is restored from the old object.
 
-    Metadata may be written through that subresource, as it may on a real server; who forbids it does so afterwards.
+    The status subresource may change metadata, as on kube-apiserver; strategies that forbid it check
+    afterwards.
     """
     status = obj.get("status")
     metadata = obj.get("metadata", {})
@@ -83,15 +84,15 @@ def keep_only_status(obj: JsonObject, old: JsonObject) -> None:
 
 
 def raw_json(value: Any) -> msgspec.Raw:
-    """Return a value that errors print as this JSON, keys in the given order (Go structs print theirs so)."""
+    """Return a value that errors print as this JSON, with keys in the given order, as Go prints structs."""
     return msgspec.Raw(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def sorted_map(values: Mapping[str, str] | None) -> msgspec.Raw:
-    """Return a map as errors print it: keys sorted, ``null`` for none."""
+    """Return a map as errors print it: sorted keys, ``null`` if empty."""
     return raw_json(dict(sorted(values.items())) if values else None)
 
 
 def string_list(values: Sequence[str]) -> msgspec.Raw:
-    """Return a list of texts as errors print it: ``null`` for none."""
+    """Return a list of strings as errors print it: ``null`` if empty."""
     return raw_json(list(values) if values else None)

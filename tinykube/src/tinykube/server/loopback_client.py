@@ -10,11 +10,11 @@ from tinykube.server.verbs.options import DeleteOptions, WriteOptions
 from tinykube.server.verbs.subresources import modify_subresource
 from tinykube.server.verbs.write import create, modify
 
-_LOOPS = Caller(UserInfo("system:kube-controller-manager", groups=("system:masters",)), "tinykube-lifecycle")
+_CALLER = Caller(UserInfo("system:kube-controller-manager", groups=("system:masters",)), "tinykube-lifecycle")
 
 
 class LoopbackClient:
-    """The :mod:`~tinykube.server.lifecycle.interfaces` of the lifecycle controllers, without HTTP."""
+    """The :mod:`~tinykube.server.lifecycle.interfaces` for the lifecycle controllers, without HTTP."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -23,7 +23,7 @@ class LoopbackClient:
         """Create an object with this key's name and namespace. Raises a StatusError."""
         target = Target(self._target(key).definition, key.namespace)
         metadata = {**metadata_of(body), "name": key.name, "namespace": key.namespace}
-        request = new_request(self._backend, _LOOPS, dry_run=False)
+        request = new_request(self._backend, _CALLER, dry_run=False)
         await create(self._backend, target, request, WriteOptions(), {**body, "metadata": metadata})
 
     async def delete(
@@ -34,19 +34,19 @@ class LoopbackClient:
         grace_period_seconds: int | None = None,
         propagation_policy: PropagationPolicy | None = None,
     ) -> None:
-        """Delete the object with this uid. Raises a StatusError: 404, 409 where it is another object now."""
+        """Delete the object with this uid. Raises a StatusError: 404, or 409 if the object was replaced."""
         options = DeleteOptions(
             grace_period_seconds=grace_period_seconds,
             propagation_policy=propagation_policy,
             precondition_uid=uid,
         )
-        request = new_request(self._backend, _LOOPS, dry_run=False)
+        request = new_request(self._backend, _CALLER, dry_run=False)
         await delete(self._backend, self._target(key), request, options)
 
     async def update(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
         """Update an object or subresource with ``make(current)``."""
         target = self._target(key, subresource)
-        request = new_request(self._backend, _LOOPS, dry_run=False)
+        request = new_request(self._backend, _CALLER, dry_run=False)
         if target.subresource is not None and target.subresource.handler is not None:
             await modify_subresource(self._backend, target, request, target.subresource, make)
         else:

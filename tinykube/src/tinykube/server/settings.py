@@ -1,4 +1,4 @@
-"""How a server is to run."""
+"""The settings of a server."""
 
 import ipaddress
 from pathlib import Path
@@ -11,27 +11,28 @@ _SHORTEST_TOKEN = 16
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be; one line that says which, and what to do."""
+    """Invalid settings; one line that names the setting and the fix."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection may take before it is closed, and how many there may be."""
+    """Timeouts of a connection, and the maximum number of connections."""
 
     head_seconds: float = 30.0
-    """For the TLS handshake, and for the first request's head to arrive."""
+    """Timeout of the TLS handshake, and of the first request's headers."""
     idle_seconds: float = 120.0
-    """Between two requests of a connection, the head of the second included."""
+    """Timeout between two requests of a connection, including the second one's headers."""
     write_seconds: float = 60.0
-    """For a client to take what was written to it: one that does not read holds memory."""
+    """Timeout of a write to a client: slow readers hold memory."""
     max_connections: int | None = None
-    """None: as many as the process may have open files, less a reserve."""
+    """None: the process's limit of open files, less a reserve."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server listens, where it keeps its data, and what it is called.
+    """The address, storage and names of a server.
 
-    ``data_dir`` None keeps everything in memory. ``token`` None draws one (kept in the data directory). Port 0 takes a free
-    one. Anything but loopback needs ``allow_remote``: whoever has the token may do everything.
+    If ``data_dir`` is None, all data is in memory. If ``token`` is None, one is generated (and kept in the
+    data directory). Port 0 picks a free one. Any address except loopback needs ``allow_remote``: the token
+    grants full access.
     """
 
     host: str = "127.0.0.1"
@@ -42,44 +43,44 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     user: str = "tinykube-admin"
     cluster_name: str = "tinykube"
     service_ip: str = "10.96.0.1"
-    """The cluster IP of the service ``kubernetes``: the first of the registry's service addresses. ``""``: no service."""
+    """The cluster IP of the service ``kubernetes``: the first address of the registry's service range. ``""``: no service."""
     storage: StorageSettings = StorageSettings()
-    """How much history is kept for those who watch and page."""
+    """How much history is kept for watches and paging."""
     lifecycle: bool = True
-    """Whether the server does what a control plane does by itself: namespaces that go, owned objects, events that expire."""
+    """Whether the background controllers run: namespace deletion, garbage collection, event expiry."""
     namespace_defaults: bool = False
-    """Whether every namespace gets the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt``, as in a cluster. A
-    kube-apiserver alone does not create them. Needs ``lifecycle``."""
+    """Whether every namespace gets the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt``, as in a
+    cluster with kube-controller-manager. Needs ``lifecycle``."""
     finish_graceful_deletions: bool = False
-    """Whether pods that are being deleted are removed after their grace period, though their node is there."""
+    """Whether terminating pods are removed after their grace period although their node exists."""
     connections: ConnectionLimits = ConnectionLimits()
     shutdown_seconds: float = 5.0
-    """For how long requests under way are waited for at the end."""
+    """How long shutdown waits for open requests."""
 
     def __repr__(self) -> str:
-        """Return what may be printed: no token."""
+        """Return a text without the token."""
         return f"ServerSettings(host={self.host!r}, port={self.port}, data_dir={self.data_dir})"
 
     def check(self) -> None:
-        """Raise :class:`SettingsError` for what cannot be."""
+        """Raise :class:`SettingsError` for invalid settings."""
         if not 0 <= self.port <= 65535:
-            raise SettingsError(f"the port is {self.port}: 0 (any free one) to 65535 is right")
+            raise SettingsError(f"the port is {self.port}, but must be 0 (any free port) to 65535")
         if not self.allow_remote and not is_loopback(self.host):
             raise SettingsError(
-                f"the server would listen on {self.host}, for others than this machine: "
-                "use 127.0.0.1, or allow it explicitly"
+                f"the server would listen on {self.host}, reachable from other machines: "
+                "use 127.0.0.1, or set allow_remote"
             )
         if self.token is not None and not is_token(self.token):
             raise SettingsError("the token must be at least 16 letters and digits")
 
 
 def is_token(text: str) -> bool:
-    """Return whether a text can be a token."""
+    """Return whether a text is a valid token."""
     return len(text) >= _SHORTEST_TOKEN and text.isalnum()
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine alone. A name other than localhost is not."""
+    """Return whether a host is a loopback address or localhost."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The addresses of pods: out of their node's networks, one of each family, not given again soon."""
+"""Pod addresses: one per family from the node's networks, with the longest possible time before reuse."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -7,13 +7,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AddressesExhaustedError(Exception):
-    """A network has no address left; the text names it."""
+    """A network has no free address left; the text names the network."""
 
 
 class Addresses:
-    """Who has which address. An address has one holder, keeps it until released, and rests as long as others do.
+    """The assigned addresses by holder. A holder keeps its addresses until it releases them.
 
-    Addresses come in order, each network in turn from the last one given; the same requests give the same addresses.
+    Each network is searched upwards from the last assigned address, so released addresses are reused as late
+    as possible. The same requests give the same addresses.
     """
 
     def __init__(self) -> None:
@@ -22,16 +23,16 @@ class Addresses:
         self._last: dict[str, int] = {}  # by network
 
     def of(self, holder: str) -> tuple[str, ...] | None:
-        """Return what a holder has, None where it has nothing."""
+        """Return the addresses of a holder, or None."""
         return self._held.get(holder)
 
     def keep(self, holder: str, addresses: Sequence[str]) -> None:
-        """Take note of addresses that somebody has already."""
+        """Record addresses that are already in use."""
         self._held[holder] = tuple(addresses)
         self._taken.update(addresses)
 
     def assign(self, holder: str, networks: Sequence[str]) -> tuple[str, ...]:
-        """Return the holder's addresses, from each network one; the same again when asked again.
+        """Return the holder's addresses, one per network; repeated calls return the same addresses.
 
         Raises :class:`AddressesExhaustedError`.
         """
@@ -42,13 +43,13 @@ class Addresses:
         return held
 
     def release(self, holder: str) -> None:
-        """Give back what a holder has, if anything."""
+        """Release the addresses of a holder, if any."""
         self._taken.difference_update(self._held.pop(holder, ()))
 
     def _next(self, text: str) -> str:
         network: Network = ipaddress.ip_network(text, strict=False)
         first = int(network.network_address)
-        # Neither the network's own address, nor the gateway's, nor (of IPv4) the broadcast address.
+        # Skip the network address, the gateway and (for IPv4) the broadcast address.
         most = network.num_addresses - (3 if network.version == 4 else 2)
         last = self._last.get(text, -1)
         for step in range(1, min(most, len(self._taken) + 1) + 1):
@@ -57,4 +58,4 @@ class Addresses:
             if address not in self._taken:
                 self._last[text] = number
                 return address
-        raise AddressesExhaustedError(f"no address is left in {text}")
+        raise AddressesExhaustedError(f"no free address in {text}")

@@ -1,4 +1,4 @@
-"""What the simulation asks of an API server, and the few requests that all of its controllers send."""
+"""The part of the API client that the simulation uses, and the requests that its controllers share."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class Api(Protocol):
-    """The part of :class:`aiokube.client.rest.Client` that is used; its promises and errors hold."""
+    """The subset of :class:`aiokube.client.rest.Client` in use, with the same guarantees and errors."""
 
     def source(
         self,
@@ -23,7 +23,7 @@ class Api(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> Source[T]:
-        """Return something to watch."""
+        """Return a source to list and watch."""
         ...
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
@@ -41,7 +41,7 @@ class Api(Protocol):
         field_manager: str = "",
         force: bool = False,
     ) -> T:
-        """Change a part of an object."""
+        """Patch an object or subresource."""
         ...
 
     async def delete(
@@ -57,12 +57,12 @@ class Api(Protocol):
         ...
 
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
-        """Send anything."""
+        """Send a raw request."""
         ...
 
 
 async def create(api: Api, resource: Resource[T], document: dict[str, Any], namespace: str = "") -> T:
-    """Create an object of its JSON and return it as stored."""
+    """Create an object from JSON and return it as stored."""
     answer = await api.request("POST", resource.path(namespace), body=msgspec.json.encode(document))
     return resource.decode(answer)
 
@@ -77,7 +77,10 @@ async def merge(
     resource_version: str = "",
     subresource: str = "",
 ) -> T:
-    """Merge a change into an object and return it; ConflictError where it is another, or of another version, by now."""
+    """Merge-patch an object and return it.
+
+    Raises ConflictError if the object was replaced (``uid``) or has another ``resource_version``.
+    """
     metadata = dict(change.get("metadata") or {})
     if uid:
         metadata["uid"] = uid

@@ -1,6 +1,6 @@
-"""One container: start, probes, crashes and restarts. Pure; time is simulated seconds.
+"""The state machine of one container: start, probes, crashes and restarts. Pure; time is simulated seconds.
 
-Probes are not polled. The container's answers are known, so the time at which enough equal answers have been given is
+Probes are not polled. The probe results are known in advance, so the time at which a threshold is reached is
 computed. Between these times a container costs nothing.
 """
 
@@ -29,13 +29,13 @@ class StartPlan(msgspec.Struct, frozen=True):
     pull_seconds: float = 0.0
     """Infinite: the image cannot be pulled."""
     startup_seconds: float = 0.0
-    """How long after the start it begins to answer."""
+    """The time after its start until probes succeed."""
     crash_after_seconds: float | None = None
     complete_after_seconds: float | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a container ended; ``started`` and ``finished`` are times of day."""
+    """The last termination of a container; ``started`` and ``finished`` are wall-clock times."""
 
     exit_code: int
     reason: str
@@ -44,45 +44,45 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class ContainerRun(msgspec.Struct, frozen=True):
-    """Where a container stands."""
+    """The state of a container."""
 
     phase: Literal["waiting", "running", "ended"] = "waiting"
     reason: str = "PodInitializing"
-    """Why it waits."""
+    """The reason for waiting."""
     since: float = 0.0
-    """When this phase began."""
+    """The start of this phase."""
     until: float = math.inf
-    """When its wait is over."""
+    """The end of the wait."""
     started_at: str = ""
-    """The time of day of its start."""
+    """The wall-clock time of its start."""
     restarts: int = 0
     backoffs: int = 0
-    """Starts since it last ran for long: what the wait before the next one grows with."""
+    """Starts since it last ran for long; the restart backoff doubles with each."""
     ended: Ended | None = None
-    """How it ended last."""
+    """The last termination."""
     ran_seconds: float = 0.0
-    """How long it had run then."""
+    """The duration of the last run."""
     passed: bool = False
-    """Whether its startup probe is content, or it has none."""
+    """Whether the startup probe has succeeded, or there is no startup probe."""
     passed_at: float = 0.0
     ready: bool = False
     answer: bool = False
-    """What it answers its readiness probe."""
+    """The current result of the readiness probe."""
     answer_since: float = 0.0
     live: bool = True
     live_since: float = 0.0
     crash_seen: str = ""
-    """The crash that was asked for last, which has happened."""
+    """The last value of the crash annotation that was acted on."""
     start_plan: StartPlan = StartPlan()
 
 
 def crossing(first: float, period_seconds: float, changed: float, threshold: int) -> float:
-    """Return when a probe has got the same answer so often, where the answer changed at ``changed``.
+    """Return when a probe reaches its threshold, if its result changed at ``changed``.
 
-    The probe asks at ``first`` and every period after it.
+    The probe runs at ``first`` and every period after it.
     """
-    asked = max(0, math.ceil((changed - first) / period_seconds - 1e-9))
-    return first + (asked + max(threshold, 1) - 1) * period_seconds
+    earlier_probes = max(0, math.ceil((changed - first) / period_seconds - 1e-9))
+    return first + (earlier_probes + max(threshold, 1) - 1) * period_seconds
 
 
 def has_no_image(image: str) -> bool:
@@ -91,7 +91,7 @@ def has_no_image(image: str) -> bool:
 
 
 def begin(run: ContainerRun, now: float, start_plan: StartPlan) -> ContainerRun:
-    """Return a container that is being created: its image is pulled first."""
+    """Return a container in creation: its image is pulled first."""
     return msgspec.structs.replace(
         run,
         phase="waiting",
@@ -103,7 +103,7 @@ def begin(run: ContainerRun, now: float, start_plan: StartPlan) -> ContainerRun:
 
 
 def start(run: ContainerRun, now: float, moment: str, *, again: bool = False) -> ContainerRun:
-    """Return the container running, from now on."""
+    """Return the container running from ``now`` on."""
     return msgspec.structs.replace(
         run,
         phase="running",
@@ -122,15 +122,15 @@ def start(run: ContainerRun, now: float, moment: str, *, again: bool = False) ->
 
 
 def end(run: ContainerRun, now: float, moment: str, exit_code: int, reason: str = "") -> ContainerRun:
-    """Return the container ended."""
-    said = reason or ("Completed" if exit_code == 0 else "Error")
+    """Return the container terminated."""
+    shown_reason = reason or ("Completed" if exit_code == 0 else "Error")
     return msgspec.structs.replace(
         run,
         phase="ended",
         reason="",
         since=now,
         until=math.inf,
-        ended=Ended(exit_code, said, run.started_at or moment, moment),
+        ended=Ended(exit_code, shown_reason, run.started_at or moment, moment),
         ran_seconds=now - run.since if run.phase == "running" else 0.0,
         passed=False,
         ready=False,
@@ -139,7 +139,7 @@ def end(run: ContainerRun, now: float, moment: str, exit_code: int, reason: str 
 
 
 def backoff(run: ContainerRun, now: float) -> ContainerRun:
-    """Return an ended container waiting to start again: not at all at first, then twice as long each time."""
+    """Return a terminated container waiting for its restart: immediately at first, then with doubling backoff."""
     backoffs = 0 if run.ran_seconds >= _FORGIVEN_AFTER_SECONDS else run.backoffs
     delay = 0.0
     if backoffs:
@@ -149,19 +149,21 @@ def backoff(run: ContainerRun, now: float) -> ContainerRun:
     )
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """A container after a look at it, when to look again, and with what code it has to end now, if it has to."""
+class ContainerStep(msgspec.Struct, frozen=True):
+    """The next state of a container, the time of its next change, and the exit code if it terminates now."""
 
     run: ContainerRun
-    look_again: float = math.inf
+    next_change: float = math.inf
     exit_code: int | None = None
 
 
-def look(container: Container, run: ContainerRun, overrides: AnnotationOverrides, now: float) -> Outcome:
-    """Let a running container become what it should be by now."""
+def advance(
+    container: Container, run: ContainerRun, overrides: AnnotationOverrides, now: float
+) -> ContainerStep:
+    """Advance a running container to ``now``."""
     code, ends_at = _end(run, overrides, now)
     if code is not None:
-        return Outcome(run, exit_code=code)
+        return ContainerStep(run, exit_code=code)
     good_at = run.since + (
         run.start_plan.startup_seconds
         if overrides.ready_after_seconds is None
@@ -171,19 +173,19 @@ def look(container: Container, run: ContainerRun, overrides: AnnotationOverrides
     if not run.passed:
         passes_at, fails_at = _startup(container.startup_probe, run.since, good_at)
         if fails_at <= now < passes_at:
-            return Outcome(run, exit_code=_KILLED_CODE)
+            return ContainerStep(run, exit_code=_KILLED_CODE)
         if passes_at > now:
-            return Outcome(run, min(passes_at, fails_at, *times))
+            return ContainerStep(run, min(passes_at, fails_at, *times))
         run = msgspec.structs.replace(run, passed=True, passed_at=passes_at)
     run, dies_at = _liveness(container.liveness_probe, run, overrides.live, now)
     if dies_at <= now:
-        return Outcome(run, exit_code=_KILLED_CODE)
+        return ContainerStep(run, exit_code=_KILLED_CODE)
     run, changes_at = _readiness(container.readiness_probe, run, overrides.ready, good_at, now)
-    return Outcome(run, min(dies_at, changes_at, *times))
+    return ContainerStep(run, min(dies_at, changes_at, *times))
 
 
 def _end(run: ContainerRun, overrides: AnnotationOverrides, now: float) -> tuple[int | None, float]:
-    """Return with what code it ends by now, if it does, and when it will."""
+    """Return the exit code if the container has exited by ``now``, and the time of its exit."""
     if overrides.crash and overrides.crash not in (CRASH_LOOP, run.crash_seen):
         return _CRASH_CODE, now
     complete = run.start_plan.complete_after_seconds
@@ -202,7 +204,7 @@ def _end(run: ContainerRun, overrides: AnnotationOverrides, now: float) -> tuple
 
 
 def _startup(probe: Probe | None, since: float, good_at: float) -> tuple[float, float]:
-    """Return when the startup probe will be content, and when it will have given up."""
+    """Return when the startup probe will succeed, and when it will have failed."""
     if probe is None:
         return since, math.inf
     first, period = since + probe.initial_delay_seconds, max(probe.period_seconds, 1)
@@ -223,9 +225,9 @@ def _liveness(probe: Probe | None, run: ContainerRun, live: bool, now: float) ->
 def _readiness(
     probe: Probe | None, run: ContainerRun, wanted: bool, good_at: float, now: float
 ) -> tuple[ContainerRun, float]:
-    """Let what the container answers, and then what the probe makes of it, become what it should be by now.
+    """Advance the probe result, and then the readiness that follows from it, to ``now``.
 
-    An answer that comes and goes between two questions begins the count of the other anew, though nobody heard it.
+    A result that changes twice between two probes still resets the threshold count, although no probe saw it.
     """
     answer = wanted and now >= good_at
     if answer != run.answer:

@@ -1,4 +1,4 @@
-"""Keeps one pod of each DaemonSet on each node that suits."""
+"""Keep one pod of each DaemonSet on each eligible node."""
 
 from functools import partial
 
@@ -16,10 +16,10 @@ from tinykube.simulate.revisions import Revisions
 from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.workloads import (
     PodNames,
-    at_once,
-    make_pod,
+    create_pod,
+    enqueue_owners,
     owner_reference,
-    wake_owners,
+    run_batched,
     write_status,
 )
 
@@ -27,14 +27,14 @@ NAME = "simulate-daemonsets"
 
 
 class DaemonSetController:
-    """Keys are DaemonSets. Their pods name their node from the start, so the scheduler has no say."""
+    """Reconcile DaemonSets. Their pods are created with a node name, so the scheduler ignores them."""
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state
         self._queue = queue
         self._revisions = Revisions(state)
         self._names = PodNames(state)
-        wake_owners(state, "DaemonSet", state.daemon_sets.store, queue)
+        enqueue_owners(state, "DaemonSet", state.daemon_sets.store, queue)
         state.nodes.store.subscribe(self._on_node)
 
     def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
@@ -43,7 +43,7 @@ class DaemonSetController:
                 self._queue.add_after(key_of(item), 0.05)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Bring one set nearer to what it asks for. Raises what the client raises."""
+        """Take the next step towards the desired state of one DaemonSet. Raises the client's errors."""
         state = self._state
         item = state.daemon_sets.store.get(key)
         if item is None or item.spec.selector is None or item.metadata.deletion_timestamp is not None:
@@ -68,15 +68,15 @@ class DaemonSetController:
             pods,
             state.clock.wall(),
             hashed=revision.hash,
-            going=state.going,
+            deleting=state.deleting,
             min_ready_seconds=state.settings.real_seconds(item.spec.min_ready_seconds),
         )
-        await at_once([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
-        await at_once(
+        await run_batched([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
+        await run_batched(
             [partial(self._create, item, node, revision.hash) for node in plan.create], f"{NAME}-create"
         )
         await write_status(state, DAEMON_SETS, state.daemon_sets.store, item, plan.status)
-        return None if plan.look_again_seconds is None else RequeueAfter(plan.look_again_seconds)
+        return None if plan.requeue_after_seconds is None else RequeueAfter(plan.requeue_after_seconds)
 
     async def _create(self, item: DaemonSet, node: str, hashed: str) -> None:
         owner = owner_reference(DAEMON_SETS, item.metadata)
@@ -87,7 +87,7 @@ class DaemonSetController:
         spec["nodeName"] = node
         said = spec.get("tolerations") or []
         spec["tolerations"] = [*said, *(_plain(msgspec.to_builtins(each)) for each in TOLERATIONS)]
-        if not await make_pod(self._state, document, item.metadata.namespace):
+        if not await create_pod(self._state, document, item.metadata.namespace):
             self._queue.add_after(item.metadata.key, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""On which nodes a DaemonSet makes and deletes pods. Pure."""
+"""Decide on which nodes a DaemonSet creates and deletes pods. Pure."""
 
 from collections.abc import Container, Sequence
 from datetime import datetime
@@ -28,27 +28,27 @@ TOLERATIONS = (
     Toleration("node.kubernetes.io/pid-pressure", "Exists", "", "NoSchedule"),
     Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
 )
-"""What every pod of a DaemonSet puts up with, besides what its template says."""
+"""Tolerations that every DaemonSet pod gets in addition to those of its template."""
 
 
 class DaemonSetPlan(msgspec.Struct, frozen=True):
-    """What to write. ``look_again_seconds`` is when the next pod becomes available by time alone."""
+    """The writes, in order. ``requeue_after_seconds`` is the time until the next pod becomes available."""
 
     create: tuple[str, ...] = ()
-    """Names of the nodes that get a pod."""
+    """Names of the nodes that need a pod."""
     delete: tuple[SimulatedPod, ...] = ()
     status: DaemonSetStatus = DaemonSetStatus()
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """One node, and the pods there that stay."""
+    """One node, and its pods that are not being deleted."""
 
     node: str
     old: tuple[SimulatedPod, ...]
     new: tuple[SimulatedPod, ...]
     busy: bool
-    """Whether a pod is still on its way out."""
+    """Whether a pod on the node is still terminating."""
     old_available: bool
     new_available: bool
 
@@ -60,13 +60,14 @@ def plan_daemon_set(
     now: datetime,
     *,
     hashed: str,
-    going: Container[str] = (),
+    deleting: Container[str] = (),
     min_ready_seconds: float | None = None,
 ) -> DaemonSetPlan:
-    """Return what is to be done, and the status as of now.
+    """Return the next writes and the current status.
 
-    ``pods`` are those that it owns; ``hashed`` is the label of those of the present template. Each node that suits gets
-    one pod. An update goes from node to node and keeps to ``maxUnavailable`` (1, where nothing is said) or ``maxSurge``.
+    ``pods`` are the DaemonSet's own; ``hashed`` is the revision label of the current template. Each eligible
+    node gets one pod. A rolling update replaces pods node by node within ``maxUnavailable`` (default 1) or
+    ``maxSurge``.
     """
     wait = item.spec.min_ready_seconds if min_ready_seconds is None else min_ready_seconds
     left = {pod.metadata.uid: available_in(pod, wait, now) for pod in pods}
@@ -78,7 +79,7 @@ def plan_daemon_set(
         if not node.is_real and node.metadata.deletion_timestamp is None and unfit(spec, node) is None
     }
     places = [
-        _place(name, [pod for pod in pods if pod.spec.node_name == name], hashed, left, going)
+        _place(name, [pod for pod in pods if pod.spec.node_name == name], hashed, left, deleting)
         for name in sorted(suiting)
     ]
     create: list[str] = []
@@ -87,7 +88,7 @@ def plan_daemon_set(
         delete = [
             pod
             for pod in pods
-            if not _is_going(pod, going) and (is_finished(pod) or pod.spec.node_name not in suiting)
+            if not _is_deleting(pod, deleting) and (is_finished(pod) or pod.spec.node_name not in suiting)
         ]
         create = [place.node for place in places if not (place.old or place.new or place.busy)]
         delete += [pod for place in places for pod in (*place.old[1:], *place.new[1:])]
@@ -100,8 +101,8 @@ def plan_daemon_set(
     return DaemonSetPlan(tuple(create), tuple(delete), status, min(waits, default=None))
 
 
-def _is_going(pod: SimulatedPod, going: Container[str]) -> bool:
-    return is_terminating(pod) or pod.metadata.uid in going
+def _is_deleting(pod: SimulatedPod, deleting: Container[str]) -> bool:
+    return is_terminating(pod) or pod.metadata.uid in deleting
 
 
 def _place(
@@ -109,14 +110,14 @@ def _place(
     pods: Sequence[SimulatedPod],
     hashed: str,
     left: dict[str, float | None],
-    going: Container[str],
+    deleting: Container[str],
 ) -> _Place:
     def is_available(pod: SimulatedPod) -> bool:
         seconds = left[pod.metadata.uid]
         return seconds is not None and seconds <= 0
 
-    staying = [pod for pod in pods if not _is_going(pod, going) and not is_finished(pod)]
-    # The one to keep comes first: the available one, then the oldest.
+    staying = [pod for pod in pods if not _is_deleting(pod, deleting) and not is_finished(pod)]
+    # Keep the first: an available pod, else the oldest.
     staying.sort(
         key=lambda pod: (not is_available(pod), pod.metadata.creation_timestamp or "", pod.metadata.name)
     )
@@ -133,7 +134,7 @@ def _place(
 
 
 def _update(item: DaemonSet, places: Sequence[_Place]) -> tuple[list[str], list[SimulatedPod]]:
-    """Return where the next pods of the present template are made, and which old ones go."""
+    """Return the nodes that need a pod of the current template, and the old pods to delete."""
     rolling = item.spec.update_strategy.rolling_update
     surge = scaled_value(rolling.max_surge if rolling is not None else None, 0, len(places), round_up=True)
     allowed = scaled_value(

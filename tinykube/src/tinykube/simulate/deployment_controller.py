@@ -1,4 +1,4 @@
-"""Rolls Deployments out, one step at a time."""
+"""Roll out Deployments, one step at a time."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,9 @@ from aiokube.work_queue import WorkQueue
 from tinykube.simulate.api import create, merge
 from tinykube.simulate.deployment_plan import (
     REVISION,
-    Counted,
     DeploymentPlan,
     NewSet,
+    ReplicaSetState,
     SetChange,
     is_set_of,
     plan_deployment,
@@ -40,7 +40,7 @@ _NO_DEADLINE_SECONDS = 2**31 - 1
 
 
 class DeploymentController:
-    """Keys are Deployments."""
+    """Reconcile Deployments."""
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state
@@ -82,7 +82,7 @@ class DeploymentController:
             self._queue.add(ObjectKey(item.metadata.namespace, owner.name))
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
-        """Take note of pods that end: Recreate waits for the last one."""
+        """Watch for pods that terminate: the Recreate strategy waits for the last one."""
         if old is None or (new is not None and is_finished(new) == is_finished(old)):
             return
         owner = controller_of(old.metadata)
@@ -94,7 +94,7 @@ class DeploymentController:
             self._queue.add(ObjectKey(old.metadata.namespace, above.name))
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Take the next step of one rollout. Raises what the client raises."""
+        """Take the next step of one rollout. Raises the client's errors."""
         state = self._state
         deployment = state.deployments.store.get(key)
         if deployment is None or deployment.spec.selector is None:
@@ -114,12 +114,12 @@ class DeploymentController:
             deadline_seconds=deadline,
         )
         await self._apply(deployment, plan)
-        if plan.look_again_seconds is None:
+        if plan.requeue_after_seconds is None:
             return None
-        return RequeueAfter(plan.look_again_seconds + 1.0)  # times of day are whole seconds
+        return RequeueAfter(plan.requeue_after_seconds + 1.0)  # timestamps have whole seconds
 
     async def _adopt(self, deployment: Deployment) -> None:
-        """Take over the ReplicaSets without an owner that the selector matches, as `kubectl delete --cascade=orphan` leaves."""
+        """Adopt orphaned ReplicaSets that the selector matches, as left by `kubectl delete --cascade=orphan`."""
         store = self._state.replica_sets.store
         fits = selector_of(deployment.spec.selector).matches
         owners = {"ownerReferences": [owner_reference(DEPLOYMENTS, deployment.metadata)]}
@@ -129,16 +129,16 @@ class DeploymentController:
                 continue
             await self._change(SetChange(item), metadata=owners)
 
-    def _counted(self, item: ReplicaSet) -> Counted:
+    def _counted(self, item: ReplicaSet) -> ReplicaSetState:
         state = self._state
         now, wait = state.clock.wall(), state.settings.real_seconds(item.spec.min_ready_seconds)
         pods = [pod for pod in state.pods_of(item.metadata.uid) if not is_finished(pod)]
-        active = [pod for pod in pods if not is_terminating(pod) and pod.metadata.uid not in state.going]
+        active = [pod for pod in pods if not is_terminating(pod) and pod.metadata.uid not in state.deleting]
         available = sum((left := available_in(pod, wait, now)) is not None and left <= 0 for pod in active)
-        return Counted(
+        return ReplicaSetState(
             item,
             present=len(pods),
-            active=len(active) + state.making.get(item.metadata.uid, 0),
+            active=len(active) + state.creating.get(item.metadata.uid, 0),
             available=available,
         )
 
@@ -203,5 +203,5 @@ class DeploymentController:
                 resource_version=change.item.metadata.resource_version,
             )
         except (ConflictError, NotFoundError):
-            return  # it has changed meanwhile: the watch will tell, and the step is planned anew
+            return  # the ReplicaSet has changed: its watch event triggers a new plan
         self._state.replica_sets.store.record_write(written)

@@ -1,6 +1,6 @@
-"""What a Deployment does next: one step of its rollout, from what there is to what it asks for.
+"""Plan the next step of a Deployment's rollout.
 
-Pure. A step is small (one set scaled, or made), and the next is planned from what came of it.
+Pure. A step is small (one ReplicaSet created or scaled); the next step is planned from its result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,34 +30,34 @@ _NOT_COPIED = (
 _MAX_NAME = 63
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """A ReplicaSet with what its pods are now, which its status may not tell yet."""
+class ReplicaSetState(msgspec.Struct, frozen=True):
+    """A ReplicaSet with the current counts of its pods, which its status may not show yet."""
 
     item: ReplicaSet
     present: int = 0
-    """Pods that have not ended, with those that are about to."""
+    """Pods that have not terminated, including pods being deleted."""
     active: int = 0
-    """Pods that are there to stay, with those that are just being made."""
+    """Pods that are not being deleted, including pods being created."""
     available: int = 0
 
     @property
     def wanted(self) -> int:
-        """How many it was told to have."""
+        """The desired number of pods."""
         return self.item.spec.replicas
 
     @property
     def held(self) -> int:
-        """How many pods there may be of it, at most, whatever it does next."""
+        """The highest number of pods that it may have before it is scaled again."""
         return max(self.wanted, self.active)
 
     @property
     def sure(self) -> int:
-        """How many available pods will be left when it has done what it was told."""
+        """The number of available pods that will remain once it has reached its desired size."""
         return min(self.wanted, self.available)
 
 
 class SetChange(msgspec.Struct, frozen=True):
-    """What to change of a ReplicaSet: its replicas where given, and these annotations."""
+    """A change of a ReplicaSet: its replicas, its annotations, or both."""
 
     item: ReplicaSet
     replicas: int | None = None
@@ -65,7 +65,7 @@ class SetChange(msgspec.Struct, frozen=True):
 
 
 class NewSet(msgspec.Struct, frozen=True):
-    """A ReplicaSet to make."""
+    """A ReplicaSet to create."""
 
     name: str
     hash: str
@@ -74,32 +74,33 @@ class NewSet(msgspec.Struct, frozen=True):
 
 
 class DeploymentPlan(msgspec.Struct, frozen=True):
-    """What to write, in this order. ``look_again_seconds`` is when time alone may change something."""
+    """The writes, in order. ``requeue_after_seconds`` is the time until the passing of time may change the plan."""
 
     create: NewSet | None = None
     changes: tuple[SetChange, ...] = ()
     deletes: tuple[ReplicaSet, ...] = ()
     revision: str | None = None
-    """The revision to be noted at the Deployment, where another one stands there."""
+    """The revision to record on the Deployment, if it differs from the recorded one."""
     status: DeploymentStatus = DeploymentStatus()
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 def plan_deployment(
     deployment: Deployment,
-    sets: Sequence[Counted],
+    sets: Sequence[ReplicaSetState],
     now: datetime,
     *,
     collisions: int = 0,
     deadline_seconds: float | None = None,
 ) -> DeploymentPlan:
-    """Return the next step, and the status as of now.
+    """Return the next step and the current status.
 
-    ``sets`` are the ReplicaSets that it owns. ``collisions`` is how many names for a new one turned out to be taken.
-    ``deadline_seconds`` stands in for the spec's progress deadline, where time runs at another speed.
+    ``sets`` are the Deployment's ReplicaSets. ``collisions`` counts generated names that were taken.
+    ``deadline_seconds`` replaces the spec's progress deadline when simulated time runs at another speed.
 
-    While no pod fails by itself, a rolling update never has more pods than ``replicas`` and surge, nor fewer available
-    ones than ``replicas`` less ``maxUnavailable`` once there were that many, whatever order the sets act in.
+    As long as no pod fails, a rolling update never has more pods than ``replicas`` plus surge, nor, once that
+    many were available, fewer available pods than ``replicas`` less ``maxUnavailable``, in any order the
+    ReplicaSets act.
     """
     spec = deployment.spec
     ordered = sorted(sets, key=_age)
@@ -110,13 +111,13 @@ def plan_deployment(
         if spec.paused or _is_rescaled(deployment, ordered):
             step = DeploymentPlan(changes=_rescaled(deployment, new, old))
         elif new is None:
-            step = _make(deployment, old, collisions)
+            step = _create_new_set(deployment, old, collisions)
         else:
-            step = _go_on(deployment, new, old)
+            step = _continue_rollout(deployment, new, old)
     revision = _revision_of(step, new)
     if spec.paused or revision == (deployment.metadata.annotations or {}).get(REVISION):
         revision = None
-    status, look_again = deployment_status(
+    status, next_change = deployment_status(
         deployment,
         [each.item for each in ordered],
         new.item if new is not None else None,
@@ -124,14 +125,14 @@ def plan_deployment(
         created=step.create.name if step.create is not None else None,
         deadline_seconds=spec.progress_deadline_seconds if deadline_seconds is None else deadline_seconds,
     )
-    deletes = _outlived(deployment, old) if _is_complete(deployment, status) else ()
+    deletes = _excess_history(deployment, old) if _is_complete(deployment, status) else ()
     return msgspec.structs.replace(
-        step, status=status, deletes=deletes, revision=revision, look_again_seconds=look_again
+        step, status=status, deletes=deletes, revision=revision, requeue_after_seconds=next_change
     )
 
 
 def is_set_of(item: ReplicaSet, template: Template) -> bool:
-    """Tell whether a ReplicaSet's template is this one, but for the hash that it carries."""
+    """Return whether a ReplicaSet has this template, ignoring its hash label."""
     return _without_hash(item.spec.template) == _without_hash(template)
 
 
@@ -143,15 +144,15 @@ def _without_hash(template: Template) -> Template:
     return {**template, "metadata": metadata}
 
 
-def _age(each: Counted) -> tuple[str, str]:
+def _age(each: ReplicaSetState) -> tuple[str, str]:
     return each.item.metadata.creation_timestamp or "", each.item.metadata.name
 
 
-# --------------------------------------------------------------------------------------------- one step
+# --------------------------------------------------------------------------------------------- rollout
 
 
 def _limits(deployment: Deployment) -> tuple[int, int]:
-    """Return the most pods there may be and the fewest that must be available."""
+    """Return the maximum number of pods and the minimum number of available pods."""
     replicas = deployment.spec.replicas
     rolling = deployment.spec.strategy.rolling_update
     surge, unavailable = surge_and_unavailable(
@@ -163,14 +164,16 @@ def _limits(deployment: Deployment) -> tuple[int, int]:
 
 
 def _most(deployment: Deployment) -> int:
-    """Return the most pods there may be, as it is noted at the sets."""
+    """Return the maximum number of pods, as recorded on the ReplicaSets."""
     if deployment.spec.strategy.type == "Recreate":
         return deployment.spec.replicas
     return _limits(deployment)[0]
 
 
-def _make(deployment: Deployment, old: Sequence[Counted], collisions: int) -> DeploymentPlan:
-    """Make the set of a new template; for Recreate, once nothing is left of the old ones."""
+def _create_new_set(
+    deployment: Deployment, old: Sequence[ReplicaSetState], collisions: int
+) -> DeploymentPlan:
+    """Create the ReplicaSet of a new template; with Recreate, after the last old pod has terminated."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         if any(each.wanted for each in old):
@@ -189,8 +192,10 @@ def _make(deployment: Deployment, old: Sequence[Counted], collisions: int) -> De
     return DeploymentPlan(create=NewSet(name, hashed, replicas, annotations))
 
 
-def _go_on(deployment: Deployment, new: Counted, old: Sequence[Counted]) -> DeploymentPlan:
-    described = _described(deployment, new, old)
+def _continue_rollout(
+    deployment: Deployment, new: ReplicaSetState, old: Sequence[ReplicaSetState]
+) -> DeploymentPlan:
+    described = _annotation_update(deployment, new, old)
     if described is not None:
         return DeploymentPlan(changes=(described,))
     if deployment.spec.strategy.type == "Recreate":
@@ -204,17 +209,19 @@ def _go_on(deployment: Deployment, new: Counted, old: Sequence[Counted]) -> Depl
         target = deployment.spec.replicas
     if target != new.wanted:
         return DeploymentPlan(changes=(_scale(deployment, new, target),))
-    return DeploymentPlan(changes=_less_of_the_old(deployment, new, old))
+    return DeploymentPlan(changes=_scale_down_old(deployment, new, old))
 
 
-def _room(deployment: Deployment, wanted: int, sets: Iterable[Counted]) -> int:
-    """Return by how many pods the new set may grow now."""
+def _room(deployment: Deployment, wanted: int, sets: Iterable[ReplicaSetState]) -> int:
+    """Return how many pods the new ReplicaSet may add now."""
     most, _ = _limits(deployment)
     return max(0, min(most - sum(each.held for each in sets), deployment.spec.replicas - wanted))
 
 
-def _less_of_the_old(deployment: Deployment, new: Counted, old: Sequence[Counted]) -> tuple[SetChange, ...]:
-    """Take away from the old sets what may be missed: first pods that are not available, then others."""
+def _scale_down_old(
+    deployment: Deployment, new: ReplicaSetState, old: Sequence[ReplicaSetState]
+) -> tuple[SetChange, ...]:
+    """Scale down the old ReplicaSets within the limits of availability, unavailable pods first."""
     _, fewest = _limits(deployment)
     told = sum(each.wanted for each in old)
     not_needed = told + new.wanted - fewest - (new.wanted - new.sure)
@@ -238,15 +245,15 @@ def _less_of_the_old(deployment: Deployment, new: Counted, old: Sequence[Counted
     )
 
 
-def _scale(deployment: Deployment, each: Counted, replicas: int) -> SetChange:
+def _scale(deployment: Deployment, each: ReplicaSetState, replicas: int) -> SetChange:
     return SetChange(each.item, replicas, _replica_annotations(deployment))
 
 
 # ---------------------------------------------------------------------------------------------- scaling
 
 
-def _is_rescaled(deployment: Deployment, sets: Sequence[Counted]) -> bool:
-    """Tell whether somebody changed the number of replicas since the sets were last scaled."""
+def _is_rescaled(deployment: Deployment, sets: Sequence[ReplicaSetState]) -> bool:
+    """Return whether the Deployment's replicas changed since the ReplicaSets were last scaled."""
     desired = str(deployment.spec.replicas)
     return any(
         (each.item.metadata.annotations or {}).get(DESIRED_REPLICAS, desired) != desired
@@ -255,8 +262,10 @@ def _is_rescaled(deployment: Deployment, sets: Sequence[Counted]) -> bool:
     )
 
 
-def _rescaled(deployment: Deployment, new: Counted | None, old: Sequence[Counted]) -> tuple[SetChange, ...]:
-    """Bring a new number of replicas to the sets: all to the only one, or to each its share in the midst of a rollout."""
+def _rescaled(
+    deployment: Deployment, new: ReplicaSetState | None, old: Sequence[ReplicaSetState]
+) -> tuple[SetChange, ...]:
+    """Apply a new number of replicas: to the only ReplicaSet, or proportionally to all during a rollout."""
     replicas = deployment.spec.replicas
     sets = [*old, *([new] if new is not None else [])]
     in_use = [each for each in sets if each.wanted]
@@ -275,7 +284,7 @@ def _rescaled(deployment: Deployment, new: Counted | None, old: Sequence[Counted
     return _changed(deployment, list(zip(in_use, shares, strict=True)))
 
 
-def _changed(deployment: Deployment, targets: Sequence[tuple[Counted, int]]) -> tuple[SetChange, ...]:
+def _changed(deployment: Deployment, targets: Sequence[tuple[ReplicaSetState, int]]) -> tuple[SetChange, ...]:
     noted = _replica_annotations(deployment)
     return tuple(
         _scale(deployment, each, target)
@@ -298,17 +307,19 @@ def _replica_annotations(deployment: Deployment) -> dict[str, str]:
 
 
 def revision_number(annotations: dict[str, str] | None) -> int:
-    """Return the revision that is noted, 0 where none is."""
+    """Return the recorded revision, or 0."""
     text = (annotations or {}).get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 
-def _newest_revision(sets: Iterable[Counted]) -> int:
+def _newest_revision(sets: Iterable[ReplicaSetState]) -> int:
     return max((revision_number(each.item.metadata.annotations) for each in sets), default=0)
 
 
-def _described(deployment: Deployment, new: Counted, old: Sequence[Counted]) -> SetChange | None:
-    """Return what the newest set's annotations lack; one that is used again gets the newest revision."""
+def _annotation_update(
+    deployment: Deployment, new: ReplicaSetState, old: Sequence[ReplicaSetState]
+) -> SetChange | None:
+    """Return the missing annotations of the newest ReplicaSet; a reused one gets the newest revision."""
     there = new.item.metadata.annotations or {}
     wanted = _copied(deployment)
     newest = _newest_revision(old) + 1
@@ -321,7 +332,7 @@ def _described(deployment: Deployment, new: Counted, old: Sequence[Counted]) -> 
     return SetChange(new.item, None, lacking) if lacking else None
 
 
-def _revision_of(step: DeploymentPlan, new: Counted | None) -> str | None:
+def _revision_of(step: DeploymentPlan, new: ReplicaSetState | None) -> str | None:
     if step.create is not None:
         return step.create.annotations[REVISION]
     if new is None:
@@ -337,8 +348,8 @@ def _is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     return status.updated_replicas == status.replicas == status.available_replicas == replicas
 
 
-def _outlived(deployment: Deployment, old: Sequence[Counted]) -> tuple[ReplicaSet, ...]:
-    """Return the old sets, without pods, that the history has no room for."""
+def _excess_history(deployment: Deployment, old: Sequence[ReplicaSetState]) -> tuple[ReplicaSet, ...]:
+    """Return the old, empty ReplicaSets beyond the revision history limit."""
     empty = [
         each.item
         for each in old

@@ -1,4 +1,4 @@
-"""The status of a Deployment, as ``kubectl rollout status`` and ``kubectl wait`` read it. Pure."""
+"""The status of a Deployment, for ``kubectl rollout status`` and ``kubectl wait``. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,9 +21,9 @@ def deployment_status(
     created: str | None,
     deadline_seconds: float,
 ) -> tuple[DeploymentStatus, float | None]:
-    """Return the status, and in how many seconds the progress deadline ends, where one runs.
+    """Return the status, and the seconds until the progress deadline if it is running.
 
-    ``created`` is the name of a ReplicaSet that is made in the same step.
+    ``created`` is the name of a ReplicaSet created in the same step.
     """
     spec = deployment.spec
     available = sum(item.status.available_replicas for item in sets)
@@ -55,15 +55,15 @@ def deployment_status(
             moment,
         )
     ]
-    look_again = None
+    next_change = None
     if deadline_seconds < _NO_DEADLINE_SECONDS:
-        progressing, look_again = _progressing(deployment, counts, new, now, created, deadline_seconds)
+        progressing, next_change = _progressing(deployment, counts, new, now, created, deadline_seconds)
         if progressing is not None:
             conditions.append(progressing)
     others = [
         each for each in deployment.status.conditions or () if each.type not in ("Available", "Progressing")
     ]
-    return msgspec.structs.replace(counts, conditions=(*conditions, *others)), look_again
+    return msgspec.structs.replace(counts, conditions=(*conditions, *others)), next_change
 
 
 def _progressing(
@@ -74,19 +74,19 @@ def _progressing(
     created: str | None,
     deadline_seconds: float,
 ) -> tuple[WorkloadCondition | None, float | None]:
-    """Return how the rollout goes, and when to look whether it has stopped."""
+    """Return the condition Progressing, and the seconds until the progress deadline."""
     before = _found(deployment, "Progressing")
     moment = format_time(now)
     name = new.metadata.name if new is not None else created or ""
 
-    def condition(status: str, reason: str, message: str, *, anew: bool = False) -> WorkloadCondition:
-        return _condition(deployment, "Progressing", status, reason, message, moment, anew=anew)
+    def condition(status: str, reason: str, message: str, *, renew: bool = False) -> WorkloadCondition:
+        return _condition(deployment, "Progressing", status, reason, message, moment, renew=renew)
 
     if deployment.spec.paused:
         return condition("Unknown", "DeploymentPaused", "Deployment is paused"), None
     if created is not None:
         text = f'Created new replica set "{created}"'
-        return condition("True", "NewReplicaSetCreated", text, anew=True), deadline_seconds
+        return condition("True", "NewReplicaSetCreated", text, renew=True), deadline_seconds
     if _is_complete(deployment, counts):
         text = f'ReplicaSet "{name}" has successfully progressed.'
         return condition("True", "NewReplicaSetAvailable", text), None
@@ -98,9 +98,9 @@ def _progressing(
     restarted = deployment.status.observed_generation < counts.observed_generation
     if restarted or _has_moved(deployment.status, counts):
         text = f'ReplicaSet "{name}" is progressing.'
-        return condition("True", "ReplicaSetUpdated", text, anew=True), deadline_seconds
+        return condition("True", "ReplicaSetUpdated", text, renew=True), deadline_seconds
     if before.reason == "NewReplicaSetAvailable":
-        return before, None  # it was complete once: pods that fail afterwards are no rollout that has stopped
+        return before, None  # the rollout was complete: pods that fail later do not make it a stalled one
     since = parse_time(before.last_update_time) or now
     left = deadline_seconds - (now - since).total_seconds()
     if before.reason == "ProgressDeadlineExceeded" or left <= 0:
@@ -136,12 +136,12 @@ def _condition(
     message: str,
     moment: str,
     *,
-    anew: bool = False,
+    renew: bool = False,
 ) -> WorkloadCondition:
-    """Return a condition; one that is as it was keeps its times, unless it is to count ``anew``."""
+    """Return a condition; an unchanged one keeps its timestamps unless ``renew`` is set."""
     before = _found(deployment, kind)
     if before is not None and before.status == status:
-        if before.reason == reason and before.message == message and not anew:
+        if before.reason == reason and before.message == message and not renew:
             return before
         since = before.last_transition_time
     else:

@@ -18,9 +18,10 @@ def scaled_value(value: IntOrPercent | None, default: IntOrPercent, total: int, 
 def surge_and_unavailable(
     max_surge: IntOrPercent | None, max_unavailable: IntOrPercent | None, replicas: int
 ) -> tuple[int, int]:
-    """Return how many pods a rolling update may add to, and remove from, ``replicas``: 25 % each by default.
+    """Return by how many pods a rolling update may exceed, and fall short of, ``replicas``: 25 % each by default.
 
-    Surge is rounded up, unavailability down. If both are 0, one pod may be unavailable, or the update could not proceed.
+    Surge is rounded up, unavailability down. If both are 0, one pod may be unavailable; otherwise the update
+    could not proceed.
     """
     surge = scaled_value(max_surge, "25%", replicas, round_up=True)
     unavailable = scaled_value(max_unavailable, "25%", replicas, round_up=False)

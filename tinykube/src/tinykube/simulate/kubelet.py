@@ -1,4 +1,4 @@
-"""Runs the pods of all nodes: what a kubelet does, without containers."""
+"""Run the pods of all nodes as a kubelet does, without containers."""
 
 import math
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from tinykube.simulate.pods import (
 from tinykube.simulate.simulation_state import SimulationState
 
 NAME = "simulate-kubelet"
-_ORPHAN_SECONDS = 40.0  # how long a pod may name a node that has never been there
-_LATE_SECONDS = 0.0005  # a timer that fires a rounding too early would fire twice
+_ORPHAN_SECONDS = 40.0  # grace period for a pod whose node has never existed
+_LATE_SECONDS = 0.0005  # a timer that fires early by a rounding error would fire twice
 
 
 class Kubelet:
-    """Keys are pods that are bound to a node. One status is written for each transition, and nothing in between.
+    """Reconcile pods that are bound to a node. Each state transition writes one status.
 
-    Pods of a node that is deleted are deleted at once; pods of nodes that a real kubelet runs are left alone.
+    Pods of a deleted node are deleted immediately; pods on nodes of a real kubelet are ignored.
     """
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
@@ -45,13 +45,13 @@ class Kubelet:
         self._queue = queue
         self._runs: dict[str, PodRun] = {}  # by uid
         self._addresses = Addresses()
-        self._pulled: dict[tuple[str, str], float] = {}  # node, image: when it is there
-        self._homeless: dict[str, float] = {}  # uid: since when
+        self._pulled: dict[tuple[str, str], float] = {}  # node, image: when the pull finishes
+        self._node_missing_since: dict[str, float] = {}  # uid: when the missing node was first noticed
         self._gone_nodes: set[str] = set()
-        self._told_killing: set[str] = set()  # uids
+        self._killing_reported: set[str] = set()  # uids
         self._written: dict[
             str, tuple[PodStatus, str]
-        ] = {}  # uid: what was written, and the version that made
+        ] = {}  # uid: the written status and the resulting resource version
         state.pods.store.subscribe(self._on_pod)
         state.nodes.store.subscribe(self._on_node)
 
@@ -66,12 +66,12 @@ class Kubelet:
         elif new is None and old is not None:
             uid = old.metadata.uid
             self._addresses.release(uid)
-            for memory in (self._runs, self._homeless, self._written):
+            for memory in (self._runs, self._node_missing_since, self._written):
                 memory.pop(uid, None)
-            self._told_killing.discard(uid)
+            self._killing_reported.discard(uid)
 
     def _is_echo(self, old: SimulatedPod, new: SimulatedPod) -> bool:
-        """Tell whether a change is what was just written here, and nothing else with it."""
+        """Return whether an update contains only the status written here."""
         _, version = self._written.get(new.metadata.uid, (None, ""))
         meta = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
         return (
@@ -94,7 +94,7 @@ class Kubelet:
     # ---------------------------------------------------------------------------------------------- work
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Let one pod become what it should be by now. Raises what the client raises."""
+        """Advance one pod to the current time. Raises the client's errors."""
         state = self._state
         pod = state.pods.store.get(key)
         if pod is None or not pod.spec.node_name:
@@ -109,7 +109,7 @@ class Kubelet:
             return None
         uid = pod.metadata.uid
         now, moment = state.now(), state.moment()
-        run, look_again = step(
+        run, next_change = step(
             pod, self._run(pod, now, moment), now, moment, lambda *start: self._plan_start(pod, now, *start),
             self._stop_seconds(pod),
         )  # fmt: skip
@@ -123,20 +123,20 @@ class Kubelet:
             node_ready=node.is_ready,
             ready_while_terminating=state.settings.ready_while_terminating,
         )
-        if is_terminating(pod) and uid not in self._told_killing:
-            self._told_killing.add(uid)
+        if is_terminating(pod) and uid not in self._killing_reported:
+            self._killing_reported.add(uid)
             for event in killing_events(pod):
                 state.record_event("kubelet", pod, event)
         try:
             await self._write(pod, wanted)
         except (ConflictError, NotFoundError):
-            return None  # it is gone, or another: the watch will tell
+            return None  # deleted or changed: the watch event requeues it
         if is_terminating(pod) and run.has_ended:
             await state.delete_pod(pod, grace_period_seconds=0)
             return None
-        if math.isinf(look_again):
+        if math.isinf(next_change):
             return None
-        return RequeueAfter(state.settings.real_seconds(max(look_again - now, 0.0)) + _LATE_SECONDS)
+        return RequeueAfter(state.settings.real_seconds(max(next_change - now, 0.0)) + _LATE_SECONDS)
 
     def _run(self, pod: SimulatedPod, now: float, moment: str) -> PodRun:
         run = self._runs.get(pod.metadata.uid)
@@ -148,8 +148,8 @@ class Kubelet:
         return new_run(pod, now, moment)
 
     async def _without_node(self, pod: SimulatedPod) -> RequeueAfter | None:
-        """Delete a pod whose node was deleted, or has not come up in time."""
-        since = self._homeless.setdefault(pod.metadata.uid, self._state.now())
+        """Delete a pod whose node was deleted, or did not appear in time."""
+        since = self._node_missing_since.setdefault(pod.metadata.uid, self._state.now())
         left = since + _ORPHAN_SECONDS - self._state.now()
         if pod.spec.node_name not in self._gone_nodes and left > 0:
             return RequeueAfter(self._state.settings.real_seconds(left) + _LATE_SECONDS)
@@ -163,7 +163,7 @@ class Kubelet:
             raise ReconcileError(f"node {node.metadata.name}: {error}", retry_after_seconds=5.0) from None
 
     def _plan_start(self, pod: SimulatedPod, now: float, container: Container, starts: int) -> StartPlan:
-        """Draw what the next start of a container has in store."""
+        """Draw the random course of a container's next start."""
         state = self._state
         settings, seeded_random = state.settings, state.seeded_random
         inits = pod.spec.init_containers or ()
@@ -190,7 +190,7 @@ class Kubelet:
         )
 
     async def _write(self, pod: SimulatedPod, wanted: PodStatus) -> None:
-        """Write a status, unless it stands there, or has been written to this very version of the pod."""
+        """Write a status unless the pod already has it, or it was already written to this version of the pod."""
         uid, version = pod.metadata.uid, pod.metadata.resource_version
         if self._written.get(uid) == (wanted, version) or _own(pod.status) == _own(wanted):
             return
@@ -210,11 +210,11 @@ class Kubelet:
 
 
 def _own(status: PodStatus) -> tuple[object, ...]:
-    """Return the part of a status that is a kubelet's own, in an order of its own."""
+    """Return the kubelet's part of a status, independent of the order of conditions."""
     conditions = {each.type: each for each in status.conditions or () if each.type in OWN_CONDITIONS}
     return msgspec.structs.replace(status, conditions=None), conditions
 
 
 def _foreign(status: PodStatus) -> list[PodCondition]:
-    """Return the conditions that others have set."""
+    """Return the conditions set by other writers."""
     return [each for each in status.conditions or () if each.type not in OWN_CONDITIONS]

@@ -1,4 +1,4 @@
-"""Makes the nodes at the start, and keeps what a kubelet keeps of each: status, networks, readiness."""
+"""Create the initial nodes, and maintain each node's status, networks and readiness as a kubelet does."""
 
 import msgspec
 
@@ -25,10 +25,10 @@ NAME = "simulate-nodes"
 
 
 class NodeController:
-    """Keys are names of nodes. A node that was there and is deleted is not made again while the simulation runs.
+    """Reconcile nodes by name. A node that a user deletes is not recreated while the simulation runs.
 
-    A node that somebody else creates is given networks, addresses and readiness where it has none, unless a real
-    kubelet runs it.
+    A node that a user creates gets the networks, addresses and readiness that it lacks, unless a real kubelet
+    runs it.
     """
 
     def __init__(self, state: SimulationState, queue: WorkQueue[str]) -> None:
@@ -39,7 +39,7 @@ class NodeController:
         state.nodes.store.subscribe(self._on_node)
 
     def start(self) -> None:
-        """Have all nodes looked at; call it once the caches are filled."""
+        """Enqueue all nodes; call this once the caches have synced."""
         for name in (*self._numbers, *(node.metadata.name for node in self._state.nodes.store.values())):
             self._queue.add(name)
 
@@ -48,7 +48,7 @@ class NodeController:
             self._queue.add(new.metadata.name)
 
     async def reconcile(self, name: str) -> None:
-        """Make one node what it should be. Raises what the client raises."""
+        """Reconcile one node. Raises the client's errors."""
         state, store = self._state, self._state.nodes.store
         node = store.get(ObjectKey("", name))
         if node is None:
@@ -60,7 +60,7 @@ class NodeController:
             try:
                 node = await create(state.api, SIMULATED_NODES, document)
             except AlreadyExistsError:
-                return  # the watch will tell of it
+                return  # the watch event requeues it
             store.record_write(node)
         self._seen.add(name)
         if not state.nodes_created and self._seen.issuperset(self._numbers):

@@ -1,4 +1,4 @@
-"""Nodes as the simulation reads them, and those it makes. Pure."""
+"""The simulation's type of a node, and the nodes that it creates. Pure."""
 
 import ipaddress
 import itertools
@@ -28,7 +28,7 @@ _MAX_NODES = 2048
 
 
 class Taint(msgspec.Struct, frozen=True, rename="camel"):
-    """What keeps pods away from a node."""
+    """A taint of a node."""
 
     key: str = ""
     value: str = ""
@@ -36,7 +36,7 @@ class Taint(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What decides who may be placed on a node, and with which addresses."""
+    """The scheduling and address fields of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = None
@@ -60,13 +60,13 @@ class NodeAddress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What runs the node."""
+    """The version of the kubelet."""
 
     kubelet_version: str = ""
 
 
 class NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What has become of a node."""
+    """The status of a node."""
 
     conditions: tuple[NodeCondition, ...] | None = None
     addresses: tuple[NodeAddress, ...] | None = None
@@ -75,7 +75,7 @@ class NodeStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SimulatedNode(msgspec.Struct, frozen=True, rename="camel"):
-    """A node, as far as the simulation reads it."""
+    """The fields of a node that the simulation reads."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
@@ -83,29 +83,29 @@ class SimulatedNode(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_real(self) -> bool:
-        """Tell whether a real kubelet runs it: then it, and its pods, are left alone."""
+        """Whether a real kubelet runs the node: the node and its pods are then ignored."""
         info = self.status.node_info
         version = info.kubelet_version if info is not None else ""
         return version != "" and not version.endswith(_REAL_VERSION_SUFFIX)
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether its condition Ready is true."""
+        """Whether the condition Ready is true."""
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions or ())
 
     @property
     def zone(self) -> str:
-        """The zone, ``""`` where it is in none."""
+        """The zone, or ``""``."""
         return (self.metadata.labels or {}).get(ZONE_LABEL, "")
 
     @property
     def host_ips(self) -> tuple[str, ...]:
-        """Its own addresses, of both families where it has both."""
+        """The internal IP addresses, at most one per family."""
         return tuple(each.address for each in self.status.addresses or () if each.type == "InternalIP")
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """Where the addresses of its pods come from."""
+        """The CIDRs of its pods."""
         return self.spec.pod_cidrs or ((self.spec.pod_cidr,) if self.spec.pod_cidr else ())
 
 
@@ -115,33 +115,33 @@ SIMULATED_NODES: Resource[SimulatedNode] = Resource(
 
 
 def node_name(index: int) -> str:
-    """Return the name of the ``index``-th node that is made, from 0."""
+    """Return the name of the initial node at ``index`` (from 0)."""
     return f"node-{index + 1}"
 
 
 def zone_of(index: int, settings: SimulateSettings) -> str:
-    """Return the zone of the ``index``-th node."""
+    """Return the zone of the initial node at ``index``."""
     return settings.zones[index % len(settings.zones)]
 
 
 def pod_networks(index: int) -> list[str]:
-    """Return where the ``index``-th node's pods have their addresses, both families."""
+    """Return the pod CIDRs at ``index``, one per family."""
     four = int(_POD_NETWORK_4.network_address) + (index << (32 - _POD_BITS_4))
     six = int(_POD_NETWORK_6.network_address) + (index << (128 - _POD_BITS_6))
     return [f"{ipaddress.IPv4Address(four)}/{_POD_BITS_4}", f"{ipaddress.IPv6Address(six)}/{_POD_BITS_6}"]
 
 
 def free_index(nodes: Iterable[SimulatedNode], preferred: int = 0) -> int:
-    """Return the first number, from the preferred one on, whose pod networks no node has."""
+    """Return the first index, starting at ``preferred``, whose pod networks are unused."""
     taken = {network for node in nodes for network in node.pod_networks}
     for index in itertools.chain(range(preferred, _MAX_NODES), range(preferred)):
         if not taken.intersection(pod_networks(index)):
             return index
-    raise ValueError(f"all {_MAX_NODES} pod networks are taken")
+    raise ValueError(f"all {_MAX_NODES} pod networks are in use")
 
 
 def node_document(index: int, networks: int, settings: SimulateSettings, moment: str) -> dict[str, Any]:
-    """Return the JSON of a node that is ready; ``networks`` is the number of its pod networks."""
+    """Return the JSON of a ready node; ``networks`` is the index of its pod networks."""
     name = node_name(index)
     cidrs = pod_networks(networks)
     return {
@@ -163,7 +163,7 @@ def node_document(index: int, networks: int, settings: SimulateSettings, moment:
 
 
 def node_status(name: str, networks: int, settings: SimulateSettings, moment: str) -> dict[str, Any]:
-    """Return the JSON of the status of a ready node: addresses, room, conditions, what it runs."""
+    """Return the JSON of a ready node's status: addresses, capacity, conditions, versions."""
     resources = {
         "cpu": "16",
         "memory": "64Gi",
@@ -216,5 +216,5 @@ def conditions(*, ready: bool, moment: str) -> list[dict[str, str]]:
 
 
 def should_be_ready(node: SimulatedNode) -> bool:
-    """Tell whether a node should be ready: unless its annotation says ``false``."""
+    """Return whether a node should be ready: always, unless its annotation is ``false``."""
     return truth(annotation(node.metadata.annotations, READY)) is not False

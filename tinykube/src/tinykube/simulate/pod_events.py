@@ -1,4 +1,4 @@
-"""The Events that a kubelet writes about a pod: from what its status was and what it is now. Pure."""
+"""The Events that a kubelet records about a pod, from the old and new status. Pure."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -18,7 +18,7 @@ class PodEvent(msgspec.Struct, frozen=True):
 
 
 def pod_events(pod: SimulatedPod, after: PodStatus) -> Iterator[PodEvent]:
-    """Return what a step from the pod's status to ``after`` is worth telling, in order."""
+    """Yield the Events for the transition from the pod's status to ``after``, in order."""
     kinds = (
         (
             "initContainers",
@@ -41,7 +41,7 @@ def pod_events(pod: SimulatedPod, after: PodStatus) -> Iterator[PodEvent]:
 
 
 def killing_events(pod: SimulatedPod) -> Iterator[PodEvent]:
-    """Return what is told of the running containers of a pod that has just been deleted."""
+    """Yield the Events about the running containers of a pod that has just been deleted."""
     for status in pod.status.container_statuses or ():
         if status.state.running is not None:
             path = f"spec.containers{{{status.name}}}"
@@ -69,11 +69,11 @@ def _container_events(
         yield PodEvent("Warning", "BackOff", text, path)
     is_same_run = new.state.running is not None and new.state.running == old.state.running
     if is_same_run and old.ready and not new.ready and container.readiness_probe is not None:
-        yield PodEvent("Warning", "Unhealthy", "Readiness probe failed: the simulated answer is no", path)
+        yield PodEvent("Warning", "Unhealthy", "Readiness probe failed: the simulated probe fails", path)
 
 
 def _last_start(status: ContainerStatus) -> str | None:
-    """Return when the container was started last, whatever has become of it."""
+    """Return the last start time of a container, in any state."""
     state = status.state
     if state.running is not None:
         return state.running.started_at

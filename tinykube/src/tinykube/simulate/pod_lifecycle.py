@@ -1,4 +1,4 @@
-"""One pod on its node: its containers in their order, its restarts and its end. Pure; time is simulated seconds."""
+"""The state machine of one pod: container order, restarts and termination. Pure; time is simulated seconds."""
 
 import math
 from collections.abc import Callable
@@ -6,34 +6,34 @@ from collections.abc import Callable
 import msgspec
 
 from tinykube.simulate.annotations import AnnotationOverrides, annotation_overrides
-from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, backoff, begin, end, look, start
+from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, advance, backoff, begin, end, start
 from tinykube.simulate.pods import Container, SimulatedPod, is_terminating
 
 StartPlanner = Callable[[Container, int], StartPlan]
-"""Draws the course of a container's next start; the number is that of its earlier starts."""
+"""Draws the course of a container's next start; the number counts its earlier starts."""
 
 _CREATED = "ContainerCreating"
 _MOST_STEPS = 1000
 
 
 class PodRun(msgspec.Struct, frozen=True):
-    """Where a pod's containers stand."""
+    """The state of a pod's containers."""
 
     inits: tuple[ContainerRun, ...]
     containers: tuple[ContainerRun, ...]
     started: str
-    """The time of day at which its node took it."""
+    """The wall-clock time at which the node accepted the pod."""
     stops_at: float | None = None
-    """When its containers will have ended, once it is deleted."""
+    """The time at which the containers of a deleted pod will have stopped."""
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether none of its containers runs, or is going to."""
+        """Whether all containers have terminated."""
         return all(each.phase == "ended" for each in (*self.containers, *self.inits))
 
 
 def new_run(pod: SimulatedPod, now: float, moment: str) -> PodRun:
-    """Return the beginning of a pod's life: nothing runs."""
+    """Return the initial state of a pod, with no container running."""
     fresh = ContainerRun(since=now)
     return PodRun(
         inits=(fresh,) * len(pod.spec.init_containers or ()),
@@ -45,31 +45,31 @@ def new_run(pod: SimulatedPod, now: float, moment: str) -> PodRun:
 def step(
     pod: SimulatedPod, run: PodRun, now: float, moment: str, plan_start: StartPlanner, stop_seconds: float
 ) -> tuple[PodRun, float]:
-    """Return the pod as it is by now, and when to look again (infinity: not before something happens to it).
+    """Return the pod's state at ``now``, and the time of its next change (infinity if it depends on external events).
 
-    ``moment`` is the time of day; ``stop_seconds`` is how long the containers would take to end.
+    ``moment`` is the wall-clock time; ``stop_seconds`` is how long the containers take to stop.
     """
     overrides = annotation_overrides(pod.metadata.annotations)
     if is_terminating(pod):
         run = _stopping(pod, run, now, overrides, stop_seconds)
         if run.stops_at is not None and run.stops_at <= now:
             return _stopped(run, now, moment), math.inf
-    look_again = math.inf
+    next_change = math.inf
     for _ in range(_MOST_STEPS):
         if is_over(pod, run):
-            run, look_again = _without_sidecars(run, now, moment), math.inf
+            run, next_change = _without_sidecars(run, now, moment), math.inf
             break
-        after, look_again = _advance(pod, run, overrides, now, moment, plan_start)
+        after, next_change = _advance(pod, run, overrides, now, moment, plan_start)
         if after == run:
             break
         run = after
     if run.stops_at is not None:
-        look_again = min(look_again, run.stops_at)
-    return run, look_again
+        next_change = min(next_change, run.stops_at)
+    return run, next_change
 
 
 def restarts(pod: SimulatedPod, container: Container, exit_code: int, *, init: bool) -> bool:
-    """Tell whether a container that ended is started again."""
+    """Return whether a terminated container is restarted."""
     if init and container.restart_policy == "Always":
         return True
     policy = pod.spec.restart_policy
@@ -79,7 +79,7 @@ def restarts(pod: SimulatedPod, container: Container, exit_code: int, *, init: b
 
 
 def is_over(pod: SimulatedPod, run: PodRun) -> bool:
-    """Tell whether all containers have ended and none will start again, or an init container has failed for good."""
+    """Return whether no container will run again: all have terminated, or an init container has failed permanently."""
     if failed_init(pod, run):
         return True
     return bool(run.containers) and all(
@@ -91,7 +91,7 @@ def is_over(pod: SimulatedPod, run: PodRun) -> bool:
 
 
 def failed_init(pod: SimulatedPod, run: PodRun) -> bool:
-    """Tell whether an init container has failed and is not tried again."""
+    """Return whether an init container has failed and is not retried."""
     return any(
         each.phase == "ended"
         and each.ended is not None
@@ -102,7 +102,7 @@ def failed_init(pod: SimulatedPod, run: PodRun) -> bool:
 
 
 def is_initialized(pod: SimulatedPod, run: PodRun) -> bool:
-    """Tell whether all init containers are done, and all sidecars up."""
+    """Return whether all init containers have completed and all sidecars have started."""
     return all(
         _is_up(each) if container.restart_policy == "Always" else _is_done(each)
         for container, each in zip(pod.spec.init_containers or (), run.inits, strict=True)
@@ -110,7 +110,7 @@ def is_initialized(pod: SimulatedPod, run: PodRun) -> bool:
 
 
 def _is_up(run: ContainerRun) -> bool:
-    """Tell whether a sidecar is up, or was: one that crashes later holds up nobody."""
+    """Return whether a sidecar has started; one that crashes later does not block other containers."""
     return run.passed or run.restarts > 0
 
 
@@ -121,7 +121,7 @@ def _is_done(run: ContainerRun) -> bool:
 def _stopping(
     pod: SimulatedPod, run: PodRun, now: float, overrides: AnnotationOverrides, stop_seconds: float
 ) -> PodRun:
-    """Begin the end; a shorter grace period than before shortens it."""
+    """Start the termination; a grace period shorter than before shortens it."""
     grace = pod.metadata.deletion_grace_period_seconds
     limit = float(pod.spec.termination_grace_period_seconds if grace is None else grace)
     wanted = stop_seconds if overrides.stop_after_seconds is None else overrides.stop_after_seconds
@@ -148,7 +148,7 @@ def _advance(
     moment: str,
     plan_start: StartPlanner,
 ) -> tuple[PodRun, float]:
-    """Let each container go one step, the init containers one after the other before the rest."""
+    """Advance each container by one step; init containers run in order before the others."""
     times = [math.inf]
     inits: list[ContainerRun] = []
     blocked = False
@@ -177,7 +177,7 @@ def _advance(
 
 
 def _without_sidecars(run: PodRun, now: float, moment: str) -> PodRun:
-    """Return a pod that is over: the sidecars go when the last container has gone; what never began stays as it is."""
+    """Stop the sidecars of a finished pod; containers that never started keep their state."""
     inits = tuple(end(each, now, moment, 0) if each.phase == "running" else each for each in run.inits)
     return msgspec.structs.replace(run, inits=inits)
 
@@ -193,7 +193,7 @@ def _one(
     *,
     init: bool,
 ) -> tuple[ContainerRun, float]:
-    """Let one container go one step; return when to look at it again."""
+    """Advance one container by one step; return the time of its next change."""
     starts = run.restarts + (1 if run.ended is not None else 0)
     match run.phase:
         case "waiting":
@@ -209,11 +209,13 @@ def _one(
             again = start(run, now, moment, again=True)
             return msgspec.structs.replace(again, start_plan=start_plan), now
         case "running":
-            outcome = look(container, run, overrides, now)
-            if outcome.exit_code is None:
-                return outcome.run, outcome.look_again
-            seen = msgspec.structs.replace(outcome.run, crash_seen=overrides.crash or outcome.run.crash_seen)
-            return end(seen, now, moment, outcome.exit_code), now
+            next_step = advance(container, run, overrides, now)
+            if next_step.exit_code is None:
+                return next_step.run, next_step.next_change
+            seen = msgspec.structs.replace(
+                next_step.run, crash_seen=overrides.crash or next_step.run.crash_seen
+            )
+            return end(seen, now, moment, next_step.exit_code), now
         case "ended":
             code = run.ended.exit_code if run.ended is not None else 0
             if is_terminating(pod) or not restarts(pod, container, code, init=init):

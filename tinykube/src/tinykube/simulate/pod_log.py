@@ -1,4 +1,4 @@
-"""What a simulated container logs: made up from the pod's status, so that `kubectl logs` has something to show. Pure."""
+"""Invented logs of simulated containers, derived from the pod's status, so that `kubectl logs` prints something. Pure."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -11,16 +11,16 @@ _PROBE_PERIOD_SECONDS = 10
 
 
 class Line(NamedTuple):
-    """One line, and when it was written."""
+    """One line and its timestamp."""
 
     at: datetime
     text: str
 
 
 def simulated_log(pod: dict[str, Any], container: str, previous: bool, now: datetime) -> Sequence[Line]:
-    """Return what a container of a pod (JSON) has logged until ``now``: in its last run where ``previous`` is set.
+    """Return the log of a container of a pod (JSON) until ``now``; ``previous`` selects its previous run.
 
-    Lines only ever follow those returned for an earlier moment of the same run, up to a limit of old probe lines.
+    Repeated calls for the same run only append lines, up to a limit of old probe lines.
     """
     spec: dict[str, Any] = next(
         (
@@ -33,7 +33,7 @@ def simulated_log(pod: dict[str, Any], container: str, previous: bool, now: date
     status = _status(pod, container)
     run = status.get("lastState") if previous else status.get("state")
     if not previous and not (run or {}).keys() & {"running", "terminated"}:
-        run = status.get("lastState")  # it waits for its next start: as on a kubelet, the last run is shown
+        run = status.get("lastState")  # it waits for its restart: like a kubelet, show the last run
     running, ended = (run or {}).get("running") or {}, (run or {}).get("terminated") or {}
     started = parse_time(running.get("startedAt") or ended.get("startedAt"))
     if started is None:
@@ -61,13 +61,13 @@ def _lines(
         period = timedelta(seconds=probe.get("periodSeconds") or _PROBE_PERIOD_SECONDS)
         count = max(int((until - started) / period), 0)
         for number in range(max(1, count - _MAX_PROBE_LINES), count + 1):
-            yield Line(started + number * period, f"readiness probe: {_asked(probe)}")
+            yield Line(started + number * period, f"readiness probe: {_probe_target(probe)}")
     if finished is not None:
         reason = ended.get("reason") or "Error"
         yield Line(finished, f"exiting with code {ended.get('exitCode', 0)} ({reason})")
 
 
-def _asked(probe: dict[str, Any]) -> str:
+def _probe_target(probe: dict[str, Any]) -> str:
     if http := probe.get("httpGet"):
         return f"GET {http.get('path', '/')} on port {http.get('port')}"
     if tcp := probe.get("tcpSocket"):

@@ -1,4 +1,4 @@
-"""The status that a kubelet writes for a pod, made from where its containers stand. Pure."""
+"""The status that a kubelet writes for a pod, derived from the state of its containers. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -34,7 +34,7 @@ def pod_status(
     node_ready: bool = True,
     ready_while_terminating: bool = True,
 ) -> PodStatus:
-    """Return the whole status; of the conditions only a kubelet's own. Times of what has not changed are kept."""
+    """Return the whole status, with only the kubelet's own conditions. Unchanged conditions keep their timestamps."""
     phase = _phase(pod, run)
     quiet = is_terminating(pod) and not ready_while_terminating
     inits = tuple(
@@ -184,16 +184,16 @@ def _terminated(ended: Ended) -> Terminated:
     return Terminated(ended.exit_code, ended.reason, ended.started or None, ended.finished or None)
 
 
-# --------------------------------------------------------------------------------------------- and back
+# --------------------------------------------------------------------------------------------- from status
 
 
 def run_of_status(
     pod: SimulatedPod, now: float, elapsed: Callable[[str | None], float], crash_seen: str
 ) -> PodRun:
-    """Return where the containers of a pod stand whose life began before the simulation did.
+    """Return the container states of a pod that started before the simulation, reconstructed from its status.
 
-    What runs goes on running, as ready as it is; an init container that runs is done. ``elapsed`` gives the simulated
-    seconds since a time of day.
+    Running containers keep running and keep their readiness; running init containers count as completed.
+    ``elapsed`` returns the simulated seconds since a timestamp.
     """
 
     def runs(

@@ -1,4 +1,4 @@
-"""Pods as those see them that make, place and run them; and what is true of one."""
+"""The simulation's type of a pod, and predicates on it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ from aiokube.api.times import parse_time
 
 
 class Probe(msgspec.Struct, frozen=True, rename="camel"):
-    """When a container is asked, and how many equal answers count; what is asked does not matter here."""
+    """The timing and thresholds of a probe; its action is irrelevant here."""
 
     initial_delay_seconds: int = 0
     period_seconds: int = 10
@@ -21,7 +21,7 @@ class Probe(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """A container, or init container, of a pod. One with ``restart_policy`` Always among the latter is a sidecar."""
+    """A container or init container. An init container with ``restart_policy`` Always is a sidecar."""
 
     name: str = ""
     image: str = ""
@@ -32,7 +32,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Toleration(msgspec.Struct, frozen=True, rename="camel"):
-    """What taints a pod puts up with."""
+    """A toleration of a pod."""
 
     key: str = ""
     operator: str = "Equal"
@@ -41,13 +41,13 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReadinessGate(msgspec.Struct, frozen=True, rename="camel"):
-    """A condition that somebody else sets, and without which the pod is not ready."""
+    """A condition set by another controller; the pod is not ready without it."""
 
     condition_type: str = ""
 
 
 class NodeRequirement(msgspec.Struct, frozen=True, rename="camel"):
-    """One condition on a label, or on the name, of a node."""
+    """A requirement on a node's labels or name."""
 
     key: str = ""
     operator: str = ""
@@ -55,20 +55,20 @@ class NodeRequirement(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel"):
-    """Conditions that all hold."""
+    """Requirements that must all match."""
 
     match_expressions: tuple[NodeRequirement, ...] | None = None
     match_fields: tuple[NodeRequirement, ...] | None = None
 
 
 class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
-    """Terms of which one holds."""
+    """Terms of which at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a pod must be placed; what it would only like is not read."""
+    """Required node affinity; preferred terms are not read."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
@@ -80,7 +80,7 @@ class Affinity(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What decides where and how a pod lives."""
+    """The fields of a pod's spec that the simulation reads."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
@@ -105,20 +105,20 @@ class PodCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class Waiting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A container that does not run yet, or not again yet."""
+    """The state of a container that waits for its start or restart."""
 
     reason: str = ""
     message: str = ""
 
 
 class Running(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A container that runs."""
+    """The state of a running container."""
 
     started_at: str | None = None
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
-    """A container that has ended."""
+    """The state of a terminated container."""
 
     exit_code: int = 0
     reason: str = ""
@@ -127,7 +127,7 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One of three."""
+    """The state of a container; exactly one field is set."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -135,7 +135,7 @@ class ContainerState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What has become of a container."""
+    """The status of a container."""
 
     name: str = ""
     image: str = ""
@@ -155,7 +155,7 @@ class PodAddress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What has become of a pod: the fields that a kubelet writes."""
+    """The status of a pod: the fields that a kubelet writes."""
 
     phase: str = "Pending"
     conditions: tuple[PodCondition, ...] | None = None
@@ -169,7 +169,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SimulatedPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod, as far as the simulation reads it."""
+    """The fields of a pod that the simulation reads."""
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
@@ -184,12 +184,12 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 def is_terminating(pod: SimulatedPod) -> bool:
-    """Tell whether somebody has deleted it."""
+    """Return whether the pod is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_finished(pod: SimulatedPod) -> bool:
-    """Tell whether all its containers have ended for good."""
+    """Return whether all containers have terminated permanently."""
     return pod.status.phase in FINISHED_PHASES
 
 
@@ -202,13 +202,13 @@ def condition_of(pod: SimulatedPod, kind: str) -> PodCondition | None:
 
 
 def is_ready(pod: SimulatedPod) -> bool:
-    """Tell whether its condition Ready is true."""
+    """Return whether the condition Ready is true."""
     condition = condition_of(pod, "Ready")
     return condition is not None and condition.status == "True"
 
 
 def available_in(pod: SimulatedPod, min_ready_seconds: float, now: datetime) -> float | None:
-    """Return in how many seconds a pod will have been ready for so long: 0 or less is now, None where it is not ready."""
+    """Return the seconds until a pod counts as available: 0 or less if it does now, None if it is not ready."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition.status != "True":
         return None
@@ -219,7 +219,7 @@ def available_in(pod: SimulatedPod, min_ready_seconds: float, now: datetime) -> 
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """Return the one owner that is in charge."""
+    """Return the controlling owner reference, if any."""
     for owner in metadata.owner_references or ():
         if owner.controller:
             return owner
@@ -227,10 +227,10 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
 
 
 def deletion_order(pod: SimulatedPod) -> tuple[Any, ...]:
-    """Return what pods are sorted by when some of them have to go: those that are missed the least come first.
+    """Return a sort key that puts the pods to delete first at the start.
 
-    Not placed before placed, pending before running, not ready before ready, ready for a shorter time, more restarts,
-    younger.
+    Unscheduled before scheduled, pending before running, not ready before ready, ready for a shorter time,
+    more restarts, younger.
     """
     ready = condition_of(pod, "Ready")
     ready_since = (ready.last_transition_time or "") if ready is not None and ready.status == "True" else ""
@@ -247,7 +247,7 @@ def deletion_order(pod: SimulatedPod) -> tuple[Any, ...]:
 
 
 class _Descending(msgspec.Struct, frozen=True):
-    """A text that sorts from the last to the first."""
+    """A text that sorts in descending order."""
 
     text: str
 
@@ -258,7 +258,7 @@ class _Descending(msgspec.Struct, frozen=True):
 def pod_of_template(
     template: Mapping[str, Any], name: str, owner: Mapping[str, Any], labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the JSON of a pod of a template, owned, with further labels. The template is left as it is."""
+    """Return the JSON of a pod with an owner and additional labels; the template is not modified."""
     metadata = template.get("metadata") or {}
     meta = {
         "name": name,

@@ -1,13 +1,13 @@
-"""Divides a new number of replicas among ReplicaSets in proportion to their size."""
+"""Divide a new number of replicas among ReplicaSets in proportion to their size."""
 
 from collections.abc import Sequence
 
 
 def proportional_shares(total: int, weights: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the shares of ``total``; ``weights`` are pairs of (current size, total at which it got that size).
+    """Return the shares of ``total``; ``weights`` are pairs of (current size, total at the time of that size).
 
-    Shares are rounded, and the remainder goes to the largest (the last of equal ones). No share is below 0, and their
-    sum is ``total``.
+    Shares are rounded, and the remainder goes to the largest (the last of equal ones). No share is negative,
+    and their sum is ``total``.
     """
     had = sum(has for has, _ in weights)
     change = total - had

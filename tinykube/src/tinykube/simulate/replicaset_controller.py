@@ -1,4 +1,4 @@
-"""Keeps as many pods as each ReplicaSet asks for."""
+"""Keep the desired number of pods of each ReplicaSet."""
 
 from functools import partial
 
@@ -11,29 +11,29 @@ from tinykube.simulate.replicaset_plan import ReplicaSetPlan, plan_replica_set
 from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.workloads import (
     PodNames,
-    at_once,
-    make_pod,
-    own_pod,
+    create_pod,
+    enqueue_owners,
     owner_reference,
-    wake_owners,
+    run_batched,
+    set_controller,
     write_status,
 )
 
 NAME = "simulate-replicasets"
-_MOST_AT_ONCE = 500
+_MAX_CREATES_PER_STEP = 500
 
 
 class ReplicaSetController:
-    """Keys are ReplicaSets. Names of pods come from the seed: the n-th pod of a set is called the same in each run."""
+    """Reconcile ReplicaSets. Pod names derive from the seed: the n-th pod of a set has the same name in each run."""
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state
         self._queue = queue
         self._names = PodNames(state)
-        wake_owners(state, "ReplicaSet", state.replica_sets.store, queue)
+        enqueue_owners(state, "ReplicaSet", state.replica_sets.store, queue)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Bring one set nearer to what it asks for. Raises what the client raises."""
+        """Take the next step towards the desired state of one ReplicaSet. Raises the client's errors."""
         state = self._state
         item = state.replica_sets.store.get(key)
         if item is None:
@@ -44,30 +44,30 @@ class ReplicaSetController:
             item,
             pods,
             state.clock.wall(),
-            going=state.going,
+            deleting=state.deleting,
             min_ready_seconds=state.settings.real_seconds(item.spec.min_ready_seconds),
         )
         await self._apply(item, plan)
         await write_status(state, REPLICA_SETS, state.replica_sets.store, item, plan.status)
-        if plan.create > _MOST_AT_ONCE:
+        if plan.create > _MAX_CREATES_PER_STEP:
             return RequeueAfter(0.0)
-        return None if plan.look_again_seconds is None else RequeueAfter(plan.look_again_seconds)
+        return None if plan.requeue_after_seconds is None else RequeueAfter(plan.requeue_after_seconds)
 
     async def _apply(self, item: ReplicaSet, plan: ReplicaSetPlan) -> None:
         state = self._state
         for pod in plan.release:
-            await own_pod(state, pod, None)
+            await set_controller(state, pod, None)
         for pod in plan.adopt:
-            await own_pod(state, pod, owner_reference(REPLICA_SETS, item.metadata))
-        await at_once([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
-        count = min(plan.create, _MOST_AT_ONCE)
+            await set_controller(state, pod, owner_reference(REPLICA_SETS, item.metadata))
+        await run_batched([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
+        count = min(plan.create, _MAX_CREATES_PER_STEP)
         if not count:
             return
-        state.making[item.metadata.uid] = count  # a rollout counts them, though nobody has seen them yet
+        state.creating[item.metadata.uid] = count  # a rollout counts pods that are not in the cache yet
         try:
-            await at_once([partial(self._create, item) for _ in range(count)], f"{NAME}-create")
+            await run_batched([partial(self._create, item) for _ in range(count)], f"{NAME}-create")
         finally:
-            del state.making[item.metadata.uid]
+            del state.creating[item.metadata.uid]
 
     async def _create(self, item: ReplicaSet) -> None:
         state, uid = self._state, item.metadata.uid
@@ -75,6 +75,6 @@ class ReplicaSetController:
         name = self._names.draw(item.metadata.key)
         document = pod_of_template(item.spec.template, name, owner, {})
         document["metadata"]["generateName"] = f"{item.metadata.name}-"
-        if not await make_pod(state, document, item.metadata.namespace):
+        if not await create_pod(state, document, item.metadata.namespace):
             self._queue.add_after(item.metadata.key, 1.0)
-        state.making[uid] -= 1
+        state.creating[uid] -= 1

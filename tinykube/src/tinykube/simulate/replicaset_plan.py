@@ -1,4 +1,4 @@
-"""Which pods a ReplicaSet adopts, lets go, makes and deletes. Pure."""
+"""Decide which pods a ReplicaSet adopts, releases, creates and deletes. Pure."""
 
 from collections.abc import Container, Sequence
 from datetime import datetime
@@ -18,14 +18,14 @@ from tinykube.simulate.pods import (
 
 
 class ReplicaSetPlan(msgspec.Struct, frozen=True):
-    """What to write. ``look_again_seconds`` is when the next pod becomes available by time alone."""
+    """The writes, in order. ``requeue_after_seconds`` is the time until the next pod becomes available."""
 
     adopt: tuple[SimulatedPod, ...] = ()
     release: tuple[SimulatedPod, ...] = ()
     create: int = 0
     delete: tuple[SimulatedPod, ...] = ()
     status: ReplicaSetStatus = ReplicaSetStatus()
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 def plan_replica_set(
@@ -33,13 +33,14 @@ def plan_replica_set(
     pods: Sequence[SimulatedPod],
     now: datetime,
     *,
-    going: Container[str] = (),
+    deleting: Container[str] = (),
     min_ready_seconds: float | None = None,
 ) -> ReplicaSetPlan:
-    """Return what is to be done, and the status as of now.
+    """Return the next writes and the current status.
 
-    ``pods`` are those of its namespace that it owns, and those without an owner; ``going`` holds the uids of pods whose
-    deletion was accepted already. One that has ended, or is about to, counts no more and is replaced.
+    ``pods`` are the ReplicaSet's own and those of its namespace without a controller; ``deleting`` holds the
+    uids of pods whose deletion the server has accepted. Terminated and terminating pods do not count and are
+    replaced.
     """
     selector = selector_of(replica_set.spec.selector)
     ours: list[SimulatedPod] = []
@@ -49,7 +50,7 @@ def plan_replica_set(
     for pod in pods:
         owner = controller_of(pod.metadata)
         fits = selector.matches(pod.metadata.labels or {})
-        active = not is_terminating(pod) and not is_finished(pod) and pod.metadata.uid not in going
+        active = not is_terminating(pod) and not is_finished(pod) and pod.metadata.uid not in deleting
         if owner is None:
             if fits and active and not deleted:
                 adopt.append(pod)
@@ -61,14 +62,14 @@ def plan_replica_set(
                 ours.append(pod)
     missing = 0 if deleted else replica_set.spec.replicas - len(ours)
     doomed = sorted(ours, key=deletion_order)[:-missing] if missing < 0 else []
-    status, look_again = _status(replica_set, ours, now, min_ready_seconds)
+    status, next_change = _status(replica_set, ours, now, min_ready_seconds)
     return ReplicaSetPlan(
         adopt=tuple(adopt),
         release=tuple(release),
         create=max(missing, 0),
         delete=tuple(doomed),
         status=status,
-        look_again_seconds=look_again,
+        requeue_after_seconds=next_change,
     )
 
 

@@ -1,4 +1,4 @@
-"""Restarts annotated Deployments at an interval, so that a demo shows rolling updates."""
+"""Restart annotated Deployments periodically, so that a demo shows rolling updates."""
 
 from aiokube.api.apps import DEPLOYMENTS, Deployment
 from aiokube.api.meta import ObjectKey, key_of
@@ -19,7 +19,7 @@ def restart_period(deployment: Deployment) -> float | None:
 
 
 def is_rolled_out(deployment: Deployment) -> bool:
-    """Tell whether all pods have the latest template and are available."""
+    """Return whether all pods have the latest template and are available."""
     spec, status = deployment.spec, deployment.status
     return (
         status.observed_generation >= (deployment.metadata.generation or 0)
@@ -28,7 +28,7 @@ def is_rolled_out(deployment: Deployment) -> bool:
 
 
 class Restarts:
-    """Keys are Deployments. An update begins one interval after the last, and never before that one has finished."""
+    """Reconcile Deployments. An update starts one interval after the last one, but only once that one has finished."""
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""The states that the template of a StatefulSet or DaemonSet has had, as ``kubectl rollout`` reads them. Pure."""
+"""The template history of a StatefulSet or DaemonSet, for ``kubectl rollout``. Pure."""
 
 from collections.abc import Container, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ _MAX_NAME = 223
 
 
 class RevisionPlan(msgspec.Struct, frozen=True):
-    """What to write, and under which name the present template stands then."""
+    """The writes, and the name and hash of the current template's revision."""
 
     name: str
     hash: str
     create: dict[str, Any] | None = None
     renumber: tuple[ControllerRevision, int] | None = None
-    """The revision that the template has gone back to, and its new number: the newest."""
+    """The revision of a template that was rolled back to, and its new number: the highest."""
     deletes: tuple[ControllerRevision, ...] = ()
 
 
@@ -36,9 +36,9 @@ def plan_revisions(
     collisions: int = 0,
     label: str = HASH_LABEL,
 ) -> RevisionPlan:
-    """Return how the history of an owner's template goes on; ``in_use`` holds names and hashes that pods carry.
+    """Return the changes of an owner's template history.
 
-    ``label`` is where a revision carries its hash.
+    ``in_use`` holds revision names and hashes that pods refer to; ``label`` is the label with a revision's hash.
     """
     ordered = sorted(revisions, key=lambda each: (each.revision, each.metadata.name))
     newest = ordered[-1].revision if ordered else 0
@@ -73,13 +73,13 @@ def plan_revisions(
 
 
 def template_of(revision: ControllerRevision) -> Template:
-    """Return the template that a revision stands for."""
+    """Return the template of a revision."""
     spec = (revision.data or {}).get("spec") or {}
     return {key: value for key, value in (spec.get("template") or {}).items() if key != "$patch"}
 
 
 def hash_of(revision: ControllerRevision, label: str = HASH_LABEL) -> str:
-    """Return the hash that a revision is labelled with."""
+    """Return the hash label of a revision."""
     return (revision.metadata.labels or {}).get(label, "")
 
 
@@ -88,7 +88,7 @@ def _is_used(revision: ControllerRevision, in_use: Container[str], label: str) -
 
 
 def _sorted(value: Any) -> Any:
-    """Return JSON with sorted keys, at all levels: clients compare revisions by their bytes."""
+    """Return JSON with keys sorted at all levels: clients compare revisions byte by byte."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value

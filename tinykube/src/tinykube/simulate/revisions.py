@@ -1,4 +1,4 @@
-"""Keeps the history of templates in ControllerRevisions."""
+"""Maintain template history as ControllerRevisions."""
 
 from collections.abc import Container
 
@@ -13,14 +13,14 @@ from tinykube.simulate.simulation_state import SimulationState
 
 
 class Revisions:
-    """The revisions of one kind of owner."""
+    """The ControllerRevisions of one kind of owner."""
 
     def __init__(self, state: SimulationState) -> None:
         self._state = state
         self._collisions: dict[str, int] = {}  # by uid
 
     def of(self, owner: ObjectMeta) -> list[ControllerRevision]:
-        """Return what an owner's template has been."""
+        """Return the revisions of an owner's template."""
         found = self._state.revisions.store.in_namespace(owner.namespace)
         return [
             each
@@ -38,9 +38,9 @@ class Revisions:
         in_use: Container[str],
         label: str = HASH_LABEL,
     ) -> RevisionPlan:
-        """Note the present template, and return the plan that was carried out, with its name and hash.
+        """Record the current template; return the executed plan, with the revision's name and hash.
 
-        Raises what the client raises, and ReconcileError where a name is taken by another content: the next try uses
+        Raises the client's errors, and ReconcileError if the name is taken by another content: the retry uses
         another name.
         """
         state, store = self._state, self._state.revisions.store

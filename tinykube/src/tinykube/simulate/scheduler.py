@@ -1,4 +1,4 @@
-"""Places pods on nodes, through the binding subresource, as a scheduler does."""
+"""Place pods on nodes through the binding subresource, as a scheduler does."""
 
 import msgspec
 
@@ -23,21 +23,24 @@ NAME = "simulate-scheduler"
 
 
 class Scheduler:
-    """Keys are pods. One that no node will have is told so, and tried again when a node changes or a pod goes.
+    """Reconcile unscheduled pods. An unschedulable pod gets a condition and is retried when a node changes or a pod ends.
 
-    Each placement sees those before it, though the server may not have answered, and the watch not told of them.
+    Each decision takes earlier ones into account, even before the server has confirmed them or the watch has
+    reported them.
     """
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state
         self._queue = queue
         self._pending: dict[ObjectKey, None] = {}
-        self._assumed: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of what was bound just now
+        self._assumed: dict[
+            ObjectKey, tuple[str, str]
+        ] = {}  # uid and node of bindings that the watch has not confirmed
         self._pods: dict[str, int] = {}  # by node
         self._groups: dict[str, dict[str, int]] = {}  # by group and node
         state.pods.store.subscribe(self._on_pod)
         state.nodes.store.subscribe(self._on_node)
-        state.on_nodes_created.append(self._wake)
+        state.on_nodes_created.append(self._enqueue_pending)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
@@ -50,12 +53,12 @@ class Scheduler:
             self._count(old, before, -1)
             self._count(new, now, 1)
             if before is not None:
-                self._wake()
+                self._enqueue_pending()
         if new is not None and old is None and not new.spec.node_name:
             self._queue.add(key)
 
     def _place(self, pod: SimulatedPod | None, key: ObjectKey) -> str | None:
-        """Return the node that a pod counts for."""
+        """Return the node that a pod counts towards."""
         if pod is None or not _counts(pod):
             return None
         assumed = self._assumed.get(key)
@@ -76,14 +79,14 @@ class Scheduler:
 
     def _on_node(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is None or new is None or _matters(old) != _matters(new):
-            self._wake()
+            self._enqueue_pending()
 
-    def _wake(self) -> None:
+    def _enqueue_pending(self) -> None:
         for key in self._pending:
             self._queue.add_after(key, 0.05)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Place one pod. Raises what the client raises."""
+        """Schedule one pod. Raises the client's errors."""
         state = self._state
         pod = state.pods.store.get(key)
         if pod is None or pod.spec.node_name or key in self._assumed or is_terminating(pod):
@@ -96,7 +99,7 @@ class Scheduler:
         node = choose_node(pod, nodes, load)
         if node is None:
             self._pending[key] = None
-            await self._tell(pod, explain(pod, nodes, load))
+            await self._mark_unschedulable(pod, explain(pod, nodes, load))
             return
         self._pending.pop(key, None)
         binding = {
@@ -114,17 +117,19 @@ class Scheduler:
                 "scheduler", pod, PodEvent("Normal", "Scheduled", f"Successfully assigned {key} to {node}")
             )
         except (ConflictError, NotFoundError):
-            self._give_up(key, pod, node)  # it is bound, or gone: the watch will tell
+            self._forget_assumed(
+                key, pod, node
+            )  # bound by another client, or deleted: the watch event requeues it
         except BaseException:
-            self._give_up(key, pod, node)
+            self._forget_assumed(key, pod, node)
             raise
 
-    def _give_up(self, key: ObjectKey, pod: SimulatedPod, node: str) -> None:
+    def _forget_assumed(self, key: ObjectKey, pod: SimulatedPod, node: str) -> None:
         if self._assumed.get(key) == (pod.metadata.uid, node):
             del self._assumed[key]
             self._count(pod, node, -1)
 
-    async def _tell(self, pod: SimulatedPod, message: str) -> None:
+    async def _mark_unschedulable(self, pod: SimulatedPod, message: str) -> None:
         before = condition_of(pod, "PodScheduled")
         if before is not None and before.message == message:
             return
@@ -147,7 +152,7 @@ class Scheduler:
                 subresource="status",
             )
         except (ConflictError, NotFoundError):
-            return  # it is gone, or another: the watch will tell
+            return  # deleted or changed: the watch event requeues it
         self._state.pods.store.record_write(written)
 
 
@@ -156,7 +161,7 @@ def _counts(pod: SimulatedPod) -> bool:
 
 
 def _group(pod: SimulatedPod) -> str:
-    """Return what pods have in common that are to be spread: their owner, or else their namespace."""
+    """Return the group that a pod is spread within: its owner, else its namespace."""
     owner = controller_of(pod.metadata)
     return owner.uid if owner is not None else pod.metadata.namespace
 

@@ -1,4 +1,4 @@
-"""On which node a pod is placed. Pure."""
+"""Choose the node of a pod. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,21 +13,21 @@ from tinykube.simulate.nodes import (
 )
 from tinykube.simulate.pods import NodeRequirement, PodSpec, SimulatedPod, Toleration
 
-_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+_UNSCHEDULABLE_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What is placed already: pods by node, and those of the same group by node."""
+    """The scheduled pods by node, in total and of the pod's group."""
 
     pods: Mapping[str, int]
     group: Mapping[str, int]
 
 
 def choose_node(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> str | None:
-    """Return the name of the node for a pod, None where none will have it.
+    """Return the name of the best node for a pod, or None if none fits.
 
-    Of those that may: in the zone with the fewest pods of its group, then on the node with the fewest of its group,
-    then with the fewest of all, then the first by name.
+    Preference among fitting nodes: the zone with the fewest pods of the group, then the node with the fewest
+    of the group, then the node with the fewest pods, then the first by name.
     """
     fitting = [node for node in nodes if why_not(pod.spec, node, load) is None]
     if not fitting:
@@ -48,7 +48,7 @@ def choose_node(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -
 
 
 def explain(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> str:
-    """Return why no node will have it, in the words of a scheduler."""
+    """Return why no node fits, in kube-scheduler's wording."""
     reasons: dict[str, int] = {}
     for node in nodes:
         reason = why_not(pod.spec, node, load)
@@ -59,7 +59,7 @@ def explain(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> st
 
 
 def why_not(spec: PodSpec, node: SimulatedNode, load: Load) -> str | None:
-    """Return what keeps a pod from a node, None where nothing does."""
+    """Return the reason why a pod cannot run on a node, or None."""
     if node.is_real or node.metadata.deletion_timestamp is not None:
         return "node(s) were not simulated"
     if not node.is_ready:
@@ -74,7 +74,7 @@ def why_not(spec: PodSpec, node: SimulatedNode, load: Load) -> str | None:
 
 
 def unfit(spec: PodSpec, node: SimulatedNode) -> str | None:
-    """Return what of the pod's wishes or the node's taints is in the way; how full the node is does not count."""
+    """Return the mismatch between the pod's constraints and the node, ignoring the node's load."""
     labels = node.metadata.labels or {}
     if not matches(spec.node_selector or {}, labels) or not _affinity_met(spec, node):
         return "node(s) didn't match Pod's node affinity/selector"
@@ -83,8 +83,12 @@ def unfit(spec: PodSpec, node: SimulatedNode) -> str | None:
     ):
         return "node(s) were unschedulable"
     for taint in node.spec.taints or ():
-        told_otherwise = taint.key in (NOT_READY_TAINT, UNSCHEDULABLE_TAINT)
-        if taint.effect in _KEEPS_AWAY and not told_otherwise and not _tolerated(taint, spec.tolerations):
+        checked_above = taint.key in (NOT_READY_TAINT, UNSCHEDULABLE_TAINT)
+        if (
+            taint.effect in _UNSCHEDULABLE_EFFECTS
+            and not checked_above
+            and not _tolerated(taint, spec.tolerations)
+        ):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return None
 
@@ -119,4 +123,4 @@ def _holds(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
         operator = Operator(requirement.operator)
         return Requirement.of(requirement.key, operator, requirement.values or ()).matches(labels)
     except (ValueError, SelectorError):
-        return False  # what cannot be read is met by nobody
+        return False  # an invalid requirement matches no node

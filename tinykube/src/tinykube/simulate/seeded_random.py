@@ -1,4 +1,4 @@
-"""Random numbers that do not depend on order: each is drawn from the seed and its purpose."""
+"""Random numbers that do not depend on call order: each is drawn from the seed and its purpose."""
 
 import json
 import random
@@ -10,13 +10,13 @@ _FNV32_OFFSET, _FNV32_PRIME = 0x811C9DC5, 0x01000193
 
 
 class SeededRandom:
-    """Draws that are equal for equal seeds and purposes, in any order."""
+    """Random draws that are equal for equal seeds and purposes, in any order."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def draw(self, *purpose: object) -> random.Random:
-        """Return a random source for one purpose."""
+        """Return a random generator for one purpose."""
         return random.Random("\0".join(map(str, (self._seed, *purpose))))  # noqa: S311 - no secrets
 
     def around(self, mean: float, *purpose: object) -> float:
@@ -41,9 +41,9 @@ def fnv1a_32(data: bytes) -> int:
 
 
 def template_hash(template: Any, collisions: int = 0) -> str:
-    """Return a short hash of a template, independent of the order of its keys.
+    """Return a short hash of a template, independent of key order.
 
-    Another number of ``collisions`` gives another hash, for a name that another template has taken.
+    ``collisions`` varies the hash when another template has taken the name.
     """
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     if collisions:

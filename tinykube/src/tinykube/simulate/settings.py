@@ -11,7 +11,7 @@ class SimulateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     nodes: int = 3
-    """Nodes created at the start; 0 creates none. A node that a user deletes stays deleted."""
+    """Nodes created at the start. A node that a user deletes stays deleted."""
     zones: tuple[str, ...] = ("zone-a", "zone-b", "zone-c")
     """Zones of the nodes, in turn."""
     region: str = "region-1"
@@ -19,13 +19,13 @@ class SimulateSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     pods_per_node: int = 1000
     image_pull_seconds: float = 2.0
-    """Duration of the first pull of an image on a node, plus or minus a half; later pulls take no time."""
+    """Duration of the first pull of an image on a node, plus or minus 50 %; later pulls take no time."""
     init_seconds: float = 1.0
-    """How long an init container runs, plus or minus a half."""
+    """Run time of an init container, plus or minus 50 %."""
     startup_seconds: float = 0.0
-    """How long after its start a container begins to pass its probes, plus or minus a half."""
+    """Time from a container's start until its probes succeed, plus or minus 50 %."""
     stop_seconds: float = 2.0
-    """How long containers take to stop, plus or minus a half, within the pod's grace period."""
+    """Time that containers take to stop, plus or minus 50 %, within the pod's grace period."""
     ready_while_terminating: bool = True
     """Whether a deleted pod stays ready until its containers have stopped, as with a real kubelet."""
     crash_rate: float = 0.0

@@ -1,4 +1,4 @@
-"""Runs the simulation: on its own, or as runnables of a larger program."""
+"""Run the simulation: alone, or as runnables of a larger program."""
 
 import asyncio
 import random
@@ -40,14 +40,14 @@ class SimulationRunnables(NamedTuple):
 
 
 class Simulation:
-    """Simulates nodes, workloads and pods on one API server.
+    """Simulate nodes, workloads and pods on one API server.
 
-    It only uses the verbs of :class:`aiokube.client.rest.Client`, and writes nothing before its caches have synced. Run
-    one simulation per server. Nodes and pods of a real kubelet are left alone.
+    Only the verbs of :class:`aiokube.client.rest.Client` are used, and nothing is written before the caches
+    have synced. Run one simulation per server. Nodes of a real kubelet, and their pods, are ignored.
 
-    ``events`` writes Events about pods; without it there are none. ``rng`` is for the jitter of watches; everything
-    simulated depends on ``settings.seed``. With a virtual clock and a deterministic server, the same seed gives the same
-    sequence of writes.
+    ``events`` records Events about pods; without it none are written. ``rng`` is for the jitter of watches;
+    all simulated behaviour depends on ``settings.seed``. With a virtual clock and a deterministic server, the
+    same seed gives the same sequence of writes.
     """
 
     def __init__(
@@ -68,24 +68,26 @@ class Simulation:
         nodes = node_controller.NodeController(state, nodes_queue)
         controllers: list[Runnable] = [
             _Starting(self._controller(nodes_queue, nodes.reconcile, 1), nodes.start),
-            self._made(scheduler.NAME, lambda queue: scheduler.Scheduler(state, queue).reconcile, 8),
-            self._made(kubelet.NAME, lambda queue: kubelet.Kubelet(state, queue).reconcile, 8),
-            self._made(
+            self._new_controller(
+                scheduler.NAME, lambda queue: scheduler.Scheduler(state, queue).reconcile, 8
+            ),
+            self._new_controller(kubelet.NAME, lambda queue: kubelet.Kubelet(state, queue).reconcile, 8),
+            self._new_controller(
                 replicaset_controller.NAME,
                 lambda queue: replicaset_controller.ReplicaSetController(state, queue).reconcile,
                 4,
             ),
-            self._made(
+            self._new_controller(
                 deployment_controller.NAME,
                 lambda queue: deployment_controller.DeploymentController(state, queue).reconcile,
                 4,
             ),
-            self._made(
+            self._new_controller(
                 statefulset_controller.NAME,
                 lambda queue: statefulset_controller.StatefulSetController(state, queue).reconcile,
                 2,
             ),
-            self._made(
+            self._new_controller(
                 daemonset_controller.NAME,
                 lambda queue: daemonset_controller.DaemonSetController(state, queue).reconcile,
                 2,
@@ -93,11 +95,13 @@ class Simulation:
         ]
         if state.settings.restarts:
             controllers.append(
-                self._made(restarts.NAME, lambda queue: restarts.Restarts(state, queue).reconcile, 1)
+                self._new_controller(
+                    restarts.NAME, lambda queue: restarts.Restarts(state, queue).reconcile, 1
+                )
             )
         return SimulationRunnables(state.informers(), controllers)
 
-    def _made(
+    def _new_controller(
         self,
         name: str,
         make: Callable[[WorkQueue[Any]], Callable[[Any], Awaitable[RequeueAfter | None]]],
@@ -139,7 +143,7 @@ async def run_simulation(
 ) -> ManagerReport:
     """Run a simulation until ``stop`` is set.
 
-    Raises :class:`aiokube.runtime.manager.PartFailedError` if one of its tasks ends by itself.
+    Raises :class:`aiokube.runtime.manager.PartFailedError` if one of its tasks ends unexpectedly.
     """
     used = clock or SystemClock()
     rng = random.Random(settings.seed)  # noqa: S311 - for jitter, no secrets

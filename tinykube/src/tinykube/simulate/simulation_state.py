@@ -42,9 +42,9 @@ class PodEventRecorders(NamedTuple):
 
 
 class SimulationState:
-    """One server as a simulation sees it. Only :meth:`delete_pod` writes.
+    """The shared state of a simulation on one server. Only :meth:`delete_pod` writes.
 
-    ``rng`` is for the jitter of watches; the simulation's own random values come from the settings' seed.
+    ``rng`` is for the jitter of watches; simulated randomness comes from the settings' seed.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class SimulationState:
         )
         self._owned: dict[str, dict[ObjectKey, None]] = {}  # pods by the uid of their controller, "" for none
         self._by_node: dict[str, dict[ObjectKey, None]] = {}
-        self.going: set[str] = set()
+        self.deleting: set[str] = set()
         """Uids of pods whose deletion the server has accepted and the watch has not reported."""
-        self.making: dict[str, int] = {}
+        self.creating: dict[str, int] = {}
         """Pods being created, counted by the uid of their owner."""
         self.nodes_created = settings.nodes == 0
-        """Whether the initial nodes exist; until then, all pods would be placed on the first."""
+        """Whether all initial nodes exist; earlier scheduling would place all pods on the first."""
         self.on_nodes_created: list[Callable[[], None]] = []
         self.pods.store.subscribe(self._on_pod)
 
@@ -156,8 +156,8 @@ class SimulationState:
     def mark_nodes_created(self) -> None:
         """Record that the initial nodes exist, and call the subscribers."""
         self.nodes_created = True
-        for told in self.on_nodes_created:
-            told()
+        for callback in self.on_nodes_created:
+            callback()
 
     # ---------------------------------------------------------------------------------------------- pods
 
@@ -177,13 +177,13 @@ class SimulationState:
         return [pod for pod in found if pod is not None]
 
     async def delete_pod(self, pod: SimulatedPod, grace_period_seconds: int | None = None) -> None:
-        """Delete a pod; ignore that it no longer exists or was replaced."""
+        """Delete a pod; no-op if it no longer exists or was replaced."""
         uid, key = pod.metadata.uid, key_of(pod)
         with contextlib.suppress(NotFoundError, ConflictError):
             await self.api.delete(SIMULATED_PODS, key, uid=uid, grace_period_seconds=grace_period_seconds)
         there = self.pods.store.get(key)
         if there is not None and there.metadata.uid == uid and not is_terminating(there):
-            self.going.add(uid)
+            self.deleting.add(uid)
 
     def _on_pod(self, old: SimulatedPod | None, new: SimulatedPod | None) -> None:
         key = key_of(new or old)  # type: ignore[arg-type]  # one of them there is
@@ -200,7 +200,7 @@ class SimulationState:
                 if place is not None:
                     index.setdefault(place, {})[key] = None
         if old is not None and (new is None or is_terminating(new)):
-            self.going.discard(old.metadata.uid)
+            self.deleting.discard(old.metadata.uid)
 
 
 def _places(pod: SimulatedPod | None) -> tuple[str | None, str | None]:

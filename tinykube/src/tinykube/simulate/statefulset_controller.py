@@ -1,4 +1,4 @@
-"""Keeps the numbered pods of StatefulSets, in their order."""
+"""Keep the ordered pods of StatefulSets."""
 
 from functools import partial
 
@@ -13,12 +13,12 @@ from tinykube.simulate.revisions import Revisions
 from tinykube.simulate.simulation_state import SimulationState
 from tinykube.simulate.statefulset_plan import NewPod, plan_stateful_set, pod_document, revision_of
 from tinykube.simulate.workloads import (
-    at_once,
-    make_pod,
-    own_pod,
+    create_pod,
+    enqueue_owners,
     owner_reference,
+    run_batched,
+    set_controller,
     suits,
-    wake_owners,
     write_status,
 )
 
@@ -26,16 +26,16 @@ NAME = "simulate-statefulsets"
 
 
 class StatefulSetController:
-    """Keys are StatefulSets."""
+    """Reconcile StatefulSets."""
 
     def __init__(self, state: SimulationState, queue: WorkQueue[ObjectKey]) -> None:
         self._state = state
         self._queue = queue
         self._revisions = Revisions(state)
-        wake_owners(state, "StatefulSet", state.stateful_sets.store, queue)
+        enqueue_owners(state, "StatefulSet", state.stateful_sets.store, queue)
 
     async def reconcile(self, key: ObjectKey) -> RequeueAfter | None:
-        """Take the next step of one set. Raises what the client raises."""
+        """Take the next step of one StatefulSet. Raises the client's errors."""
         state = self._state
         item = state.stateful_sets.store.get(key)
         if item is None or item.spec.selector is None or item.metadata.deletion_timestamp is not None:
@@ -61,24 +61,24 @@ class StatefulSetController:
             state.clock.wall(),
             update=revision.name,
             current=current,
-            going=state.going,
+            deleting=state.deleting,
             min_ready_seconds=state.settings.real_seconds(item.spec.min_ready_seconds),
         )
-        await at_once([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
-        await at_once([partial(self._create, item, new) for new in plan.create], f"{NAME}-create")
+        await run_batched([partial(state.delete_pod, pod) for pod in plan.delete], f"{NAME}-delete")
+        await run_batched([partial(self._create, item, new) for new in plan.create], f"{NAME}-create")
         await write_status(state, STATEFUL_SETS, state.stateful_sets.store, item, plan.status)
-        return None if plan.look_again_seconds is None else RequeueAfter(plan.look_again_seconds)
+        return None if plan.requeue_after_seconds is None else RequeueAfter(plan.requeue_after_seconds)
 
     async def _create(self, item: StatefulSet, new: NewPod) -> None:
-        """Make a pod, or adopt the one of this name that nobody owns."""
+        """Create a pod, or adopt an existing one of this name without a controller."""
         state = self._state
         owner = owner_reference(STATEFUL_SETS, item.metadata)
         document = pod_document(item, new, self._template(item, new.revision), owner)
         namespace = item.metadata.namespace
         there: SimulatedPod | None = state.pods.store.get(ObjectKey(namespace, document["metadata"]["name"]))
         if there is not None and suits(item, there):
-            await own_pod(state, there, owner)
-        elif not await make_pod(state, document, namespace):
+            await set_controller(state, there, owner)
+        elif not await create_pod(state, document, namespace):
             self._queue.add_after(item.metadata.key, 1.0)
 
     def _template(self, item: StatefulSet, revision: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Which pod of a StatefulSet is made or deleted next. Pure."""
+"""Decide which pod of a StatefulSet is created or deleted next. Pure."""
 
 import re
 from collections.abc import Container, Sequence
@@ -24,23 +24,23 @@ _NUMBER = re.compile(r"(.*)-([0-9]+)")
 
 
 class NewPod(msgspec.Struct, frozen=True):
-    """A pod to make, at one of the two revisions."""
+    """A pod to create, with its revision."""
 
     ordinal: int
     revision: str
 
 
 class StatefulSetPlan(msgspec.Struct, frozen=True):
-    """What to write. ``look_again_seconds`` is when the next pod becomes available by time alone."""
+    """The writes, in order. ``requeue_after_seconds`` is the time until the next pod becomes available."""
 
     create: tuple[NewPod, ...] = ()
     delete: tuple[SimulatedPod, ...] = ()
     status: StatefulSetStatus = StatefulSetStatus()
-    look_again_seconds: float | None = None
+    requeue_after_seconds: float | None = None
 
 
 def ordinal_of(stateful_set: str, pod: str) -> int | None:
-    """Return the number in a pod's name, None where it is not a name of this set."""
+    """Return the ordinal in a pod's name, or None if it is not a pod name of this StatefulSet."""
     found = _NUMBER.fullmatch(pod)
     return int(found[2]) if found is not None and found[1] == stateful_set else None
 
@@ -52,14 +52,14 @@ def plan_stateful_set(
     *,
     update: str,
     current: str,
-    going: Container[str] = (),
+    deleting: Container[str] = (),
     min_ready_seconds: float | None = None,
 ) -> StatefulSetPlan:
-    """Return the next step, and the status as of now.
+    """Return the next step and the current status.
 
-    ``pods`` are those that it owns; ``update`` and ``current`` are names of revisions: of the present template, and of
-    the one before as long as not all pods have the present one. ``OrderedReady`` goes on only once the pods before are
-    available; an update takes one pod after the other, from the highest number down to the partition.
+    ``pods`` are the StatefulSet's own; ``update`` is the revision name of the current template, ``current``
+    that of the previous one until all pods have been updated. ``OrderedReady`` waits until all earlier pods
+    are available; an update replaces pods one by one, from the highest ordinal down to the partition.
     """
     spec = item.spec
     wait = spec.min_ready_seconds if min_ready_seconds is None else min_ready_seconds
@@ -71,26 +71,26 @@ def plan_stateful_set(
     left = {number: available_in(pod, wait, now) for number, pod in numbered.items()}
     available = {
         number for number, seconds in left.items() if seconds is not None and seconds <= 0
-        and not _is_going(numbered[number], going)
+        and not _is_deleting(numbered[number], deleting)
     }  # fmt: skip
     create: tuple[NewPod, ...] = ()
     delete: tuple[SimulatedPod, ...] = ()
     if item.metadata.deletion_timestamp is None:
-        create, delete = _step(item, numbered, available, going, update, current)
-    status = _status(item, numbered, available, going, update, current)
+        create, delete = _step(item, numbered, available, deleting, update, current)
+    status = _status(item, numbered, available, deleting, update, current)
     waits = [seconds for seconds in left.values() if seconds is not None and seconds > 0]
     return StatefulSetPlan(create, delete, status, min(waits, default=None))
 
 
-def _is_going(pod: SimulatedPod, going: Container[str]) -> bool:
-    return is_terminating(pod) or pod.metadata.uid in going
+def _is_deleting(pod: SimulatedPod, deleting: Container[str]) -> bool:
+    return is_terminating(pod) or pod.metadata.uid in deleting
 
 
 def _step(
     item: StatefulSet,
     pods: dict[int, SimulatedPod],
     available: Container[int],
-    going: Container[str],
+    deleting: Container[str],
     update: str,
     current: str,
 ) -> tuple[tuple[NewPod, ...], tuple[SimulatedPod, ...]]:
@@ -108,7 +108,7 @@ def _step(
         if pod is None:
             old = keeps_old and number - first < partition
             create.append(NewPod(number, current if old else update))
-        elif _is_going(pod, going):
+        elif _is_deleting(pod, deleting):
             pass
         elif is_finished(pod):
             delete.append(pod)
@@ -118,14 +118,14 @@ def _step(
             return tuple(create), tuple(delete)
     condemned = [pods[number] for number in sorted(pods, reverse=True) if number not in wanted]
     if condemned and ordered:
-        gone = [pod for pod in condemned if _is_going(pod, going)]
+        gone = [pod for pod in condemned if _is_deleting(pod, deleting)]
         return tuple(create), (*delete, *([] if gone else condemned[:1]))
-    delete += [pod for pod in condemned if not _is_going(pod, going)]
+    delete += [pod for pod in condemned if not _is_deleting(pod, deleting)]
     if spec.update_strategy.type != "RollingUpdate" or condemned:
         return tuple(create), tuple(delete)
     for number in reversed(wanted[partition:] if partition else wanted):
         pod = pods.get(number)
-        if pod is None or _is_going(pod, going) or pod in delete:
+        if pod is None or _is_deleting(pod, deleting) or pod in delete:
             break
         if revision_of(pod) != update:
             delete.append(pod)
@@ -136,7 +136,7 @@ def _step(
 
 
 def revision_of(pod: SimulatedPod) -> str:
-    """Return the revision that a pod was made of."""
+    """Return the revision label of a pod."""
     return (pod.metadata.labels or {}).get(REVISION_LABEL, "")
 
 
@@ -144,12 +144,12 @@ def _status(
     item: StatefulSet,
     pods: dict[int, SimulatedPod],
     available: Sequence[int] | set[int],
-    going: Container[str],
+    deleting: Container[str],
     update: str,
     current: str,
 ) -> StatefulSetStatus:
     there = [pod for pod in pods.values() if not is_finished(pod)]
-    staying = [pod for pod in there if not _is_going(pod, going)]
+    staying = [pod for pod in there if not _is_deleting(pod, deleting)]
     updated = sum(revision_of(pod) == update for pod in staying)
     ready = sum(map(is_ready, staying))
     done = updated == len(there) == ready == item.spec.replicas
@@ -168,7 +168,7 @@ def _status(
 def pod_document(
     item: StatefulSet, new: NewPod, template: Template, owner: dict[str, object]
 ) -> dict[str, Any]:
-    """Return the JSON of a pod: its name is its host name, in the domain of the set's service."""
+    """Return the JSON of a pod: its name is its host name, its subdomain the StatefulSet's service."""
     name = f"{item.metadata.name}-{new.ordinal}"
     labels = {REVISION_LABEL: new.revision, POD_NAME_LABEL: name, POD_INDEX_LABEL: str(new.ordinal)}
     document = pod_of_template(template, name, owner, labels)

@@ -1,4 +1,4 @@
-"""What the controllers of workloads share: finding whom a change concerns, making pods, writing statuses."""
+"""Code shared by the workload controllers: event mapping, creating pods, writing status."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,15 +24,15 @@ from tinykube.simulate.simulation_state import SimulationState
 
 T = TypeVar("T", bound=KubernetesObject)
 
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 _LONGEST_BASE = 57
 _BATCH_SECONDS = 0.02
 _BATCH_SECONDS_PER_POD = 0.0001
-"""For how long changes of pods are gathered before their owner is looked at: the longer, the more a look costs."""
+"""How long pod events are batched before their owner is reconciled; larger owners wait longer."""
 
 
 def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, object]:
-    """Return the JSON of a reference to the object in charge."""
+    """Return the JSON of a controller reference."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -43,8 +43,10 @@ def owner_reference(resource: Resource[Any], metadata: ObjectMeta) -> dict[str, 
     }
 
 
-def wake_owners(state: SimulationState, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]) -> None:
-    """Have the owners of one kind looked at when they, or their pods, change; and those whom a lone pod would suit."""
+def enqueue_owners(
+    state: SimulationState, kind: str, owners: Store[Any], queue: WorkQueue[ObjectKey]
+) -> None:
+    """Enqueue owners of one kind when they or their pods change, or when they may adopt an orphaned pod."""
 
     def on_owner(_old: Any, new: Any) -> None:
         if new is not None:
@@ -70,20 +72,20 @@ def wake_owners(state: SimulationState, kind: str, owners: Store[Any], queue: Wo
 
 
 def suits(owner: Any, pod: SimulatedPod) -> bool:
-    """Tell whether a pod belongs to nobody, and to this owner by its labels."""
+    """Return whether an owner's selector matches a pod that has no controller."""
     if controller_of(pod.metadata) is not None:
         return False
     try:
         return selector_of(owner.spec.selector).matches(pod.metadata.labels or {})
     except SelectorError:
-        return False  # the server takes no such selector
+        return False  # the server rejects such selectors
 
 
-async def at_once(work: Sequence[Callable[[], Awaitable[object]]], name: str) -> None:
-    """Do all of it, a few at the same time, in order. Raises an ExceptionGroup of what failed."""
-    for first in range(0, len(work), _AT_ONCE):
+async def run_batched(work: Sequence[Callable[[], Awaitable[object]]], name: str) -> None:
+    """Run all work in order, a few items concurrently. Raises an ExceptionGroup of the failures."""
+    for first in range(0, len(work), _MAX_CONCURRENT):
         async with asyncio.TaskGroup() as group:
-            for number, each in enumerate(work[first : first + _AT_ONCE], first):
+            for number, each in enumerate(work[first : first + _MAX_CONCURRENT], first):
                 group.create_task(_run(each), name=f"{name}-{number}")
 
 
@@ -92,14 +94,14 @@ async def _run(work: Callable[[], Awaitable[object]]) -> None:
 
 
 class PodNames:
-    """Names for the pods of owners, drawn from the seed: the n-th of an owner is the same in each run."""
+    """Seeded pod names: the n-th pod of an owner has the same name in each run."""
 
     def __init__(self, state: SimulationState) -> None:
         self._state = state
         self._drawn: dict[ObjectKey, int] = {}
 
     def draw(self, owner: ObjectKey) -> str:
-        """Return the next name that no pod has, as far as the cache knows."""
+        """Return the next name that is not in the cache."""
         while True:
             number = self._drawn[owner] = self._drawn.get(owner, 0) + 1
             name = f"{owner.name[:_LONGEST_BASE]}-{self._state.seeded_random.suffix('pod', *owner, number)}"
@@ -107,8 +109,8 @@ class PodNames:
                 return name
 
 
-async def own_pod(state: SimulationState, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
-    """Adopt a pod, or let it go; one that has changed meanwhile is looked at again when the watch tells."""
+async def set_controller(state: SimulationState, pod: SimulatedPod, owner: dict[str, object] | None) -> None:
+    """Set or remove a pod's controller reference; if the pod has changed, its watch event requeues it."""
     others = [
         {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
         for each in pod.metadata.owner_references or ()
@@ -129,8 +131,8 @@ async def own_pod(state: SimulationState, pod: SimulatedPod, owner: dict[str, ob
     state.pods.store.record_write(written)
 
 
-async def make_pod(state: SimulationState, document: dict[str, Any], namespace: str) -> bool:
-    """Create a pod and know of it; False where its name is taken, or its namespace is going."""
+async def create_pod(state: SimulationState, document: dict[str, Any], namespace: str) -> bool:
+    """Create a pod and add it to the cache; return False if the name is taken or the namespace is terminating."""
     try:
         pod = await create(state.api, SIMULATED_PODS, document, namespace)
     except AlreadyExistsError:
@@ -146,7 +148,7 @@ async def make_pod(state: SimulationState, document: dict[str, Any], namespace: 
 async def write_status(
     state: SimulationState, resource: Resource[T], store: Store[T], item: Any, status: msgspec.Struct
 ) -> None:
-    """Write a status where another one stands; an object that is gone, or another by now, is no error."""
+    """Write a status if it differs; no-op if the object no longer exists or was replaced."""
     if item.status == status:
         return
     try:
@@ -159,5 +161,5 @@ async def write_status(
             subresource="status",
         )
     except (ConflictError, NotFoundError):
-        return  # the watch will tell
+        return  # the watch event requeues it
     store.record_write(written)

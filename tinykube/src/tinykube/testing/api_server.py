@@ -2,14 +2,14 @@ r"""A Kubernetes API for tests: the embedded server, started for a block, for an
 
 ::
 
-    with running_api_server() as server:  # in its own thread: for clients that block
+    with running_api_server() as server:  # in its own thread: for blocking clients
         server.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
         kubernetes.config.load_kube_config(str(server.kubeconfig_path))
 
-    async with running_api_server() as server:  # in the running loop
+    async with running_api_server() as server:  # in the running event loop
         await server.apply(...)
 
-For pytest there are the fixtures of :mod:`tinykube.pytest_plugin`.
+:mod:`tinykube.pytest_plugin` provides pytest fixtures.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from tinykube.testing.objects import Json, Manifests, Objects
 T = TypeVar("T")
 
 DEFAULT_SETTINGS = ServerSettings(shutdown_seconds=1.0)
-"""In memory, on a free port of 127.0.0.1; stopping waits one second for open requests."""
+"""In-memory storage, a free port of 127.0.0.1; shutdown waits one second for open requests."""
 
 FAST_PODS = SimulateSettings(speed=100.0)
 """Three nodes, and pods that run a hundred times faster than real ones: ready in a tenth of a second."""
@@ -58,13 +58,13 @@ class InCluster(NamedTuple):
 
 
 class ApiServerAccess:
-    """How to reach a server under test. Valid inside the block that started it."""
+    """Access to a server under test. Valid inside the block that started it."""
 
     def __init__(self, server: ApiServer, token: str, folder: "_Folder") -> None:
         self._server = server
         self._folder = folder
         self.token = token
-        """The bearer token. It may do everything."""
+        """The bearer token; it grants full access."""
 
     @property
     def url(self) -> str:
@@ -73,7 +73,7 @@ class ApiServerAccess:
 
     @property
     def certificate_authority(self) -> bytes:
-        """The certificate (PEM) to trust."""
+        """The CA certificate (PEM) to trust."""
         return self._server.authority
 
     @property
@@ -87,7 +87,7 @@ class ApiServerAccess:
 
     @property
     def kubeconfig_path(self) -> Path:
-        """A file with :meth:`kubeconfig` (mode 0600), written at the first access, removed with the server."""
+        """A file with :meth:`kubeconfig` (mode 0600), written on first access and removed with the server."""
         path = self._folder.path() / "kubeconfig"
         if not path.exists():
             self._server.write_kubeconfig(path)
@@ -117,7 +117,7 @@ class ApiServerAccess:
 class LoopApiServer(ApiServerAccess):
     """A server in the running event loop; its methods are coroutines and raise :class:`aiokube.client.errors.ApiError`.
 
-    A blocking client in the same loop would deadlock: start the server with ``with`` for those.
+    A blocking client in the same loop would deadlock: start the server with ``with`` for such clients.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LoopApiServer(ApiServerAccess):
     ) -> None:
         super().__init__(server, token, folder)
         self.client = client
-        """A connected client of the server."""
+        """A client connected to the server."""
         self.objects = Objects(client, clock=clock)
 
     async def apply(self, *manifests: Manifests) -> list[Json]:
@@ -146,7 +146,7 @@ class LoopApiServer(ApiServerAccess):
         namespace: str = "default",
         timeout_seconds: float = 30.0,
     ) -> Json:
-        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        """Return the object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
         return await self.objects.wait_for(
             api_version, kind, name, condition, namespace=namespace, timeout_seconds=timeout_seconds
         )
@@ -187,7 +187,7 @@ class LoopApiServer(ApiServerAccess):
 
     @asynccontextmanager
     async def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> AsyncIterator[None]:
-        """Simulate nodes, workloads and pods inside the block; see :mod:`tinykube.simulate`."""
+        """Simulate nodes, workloads and pods for a block; see :mod:`tinykube.simulate`."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(run_simulation(self.client, settings, stop), name="simulated pods")
@@ -200,7 +200,7 @@ class LoopApiServer(ApiServerAccess):
 class ThreadApiServer(ApiServerAccess):
     """A server in its own thread; its methods block and raise :class:`aiokube.client.errors.ApiError`.
 
-    They may be called from any thread but the server's.
+    Call them from any thread except the server's.
     """
 
     def __init__(self, inner: LoopApiServer, loop: asyncio.AbstractEventLoop, folder: "_Folder") -> None:
@@ -226,7 +226,7 @@ class ThreadApiServer(ApiServerAccess):
         namespace: str = "default",
         timeout_seconds: float = 30.0,
     ) -> Json:
-        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        """Return the object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
         return self._wait(
             self._inner.wait_for(
                 api_version, kind, name, condition, namespace=namespace, timeout_seconds=timeout_seconds
@@ -273,7 +273,7 @@ class ThreadApiServer(ApiServerAccess):
 
     @contextmanager
     def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> Iterator[None]:
-        """Simulate nodes, workloads and pods inside the block; see :mod:`tinykube.simulate`."""
+        """Simulate nodes, workloads and pods for a block; see :mod:`tinykube.simulate`."""
         stop = asyncio.Event()
         running = asyncio.run_coroutine_threadsafe(
             run_simulation(self._inner.client, settings, stop), self._loop
@@ -291,9 +291,9 @@ class ThreadApiServer(ApiServerAccess):
 class running_api_server:  # noqa: N801 - used as a function
     """Run a server for a block: ``with`` returns a :class:`ThreadApiServer`, ``async with`` a :class:`LoopApiServer`.
 
-    The server is ready when the block begins, and contains only what a new cluster contains. It listens on loopback
-    (ValueError for other settings). Leaving the block closes connections, joins the thread and removes files; an error
-    that ended the server early is raised then.
+    The server is ready when the block starts, and contains only the objects of a new cluster. It listens on
+    loopback (ValueError for other settings). Leaving the block closes connections, joins the thread, removes
+    files and re-raises the error of a server that failed early.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class running_api_server:  # noqa: N801 - used as a function
         rng: random.Random | None = None,
     ) -> None:
         if settings.allow_remote:
-            raise ValueError("a server under test listens on loopback alone: leave out allow_remote")
+            raise ValueError("a server under test listens only on loopback: remove allow_remote")
         self._token = settings.token or secrets.token_hex(16)
         self._settings = replace(settings, token=self._token)
         self._registry = registry
@@ -329,16 +329,16 @@ class running_api_server:  # noqa: N801 - used as a function
         return LoopApiServer(server, self._token, folder, client, clock)
 
     async def __aexit__(self, *exception: object) -> None:
-        """Stop, in order."""
+        """Stop the server and release its resources in reverse order."""
         await self._stack.aclose()
 
     def __enter__(self) -> ThreadApiServer:
-        """Start in a thread."""
+        """Start in a new thread."""
         self._thread = _ServerThread(self)
         return self._thread.begin()
 
     def __exit__(self, *exception: object) -> None:
-        """Stop, in order."""
+        """Stop the server and join its thread."""
         if self._thread is not None:
             self._thread.end()
 
@@ -356,16 +356,16 @@ class _ServerThread:
         self._thread = threading.Thread(target=self._run, name="tinykube API server", daemon=True)
 
     def begin(self) -> ThreadApiServer:
-        """Return the server once it is ready; raise the error that prevented its start."""
+        """Start the thread and return the server once it is ready; raise the error that prevented its start."""
         self._thread.start()
         self._ready.wait()
         if self._server is None:
             self.end()
-            raise RuntimeError("the server has ended before it was ready")
+            raise RuntimeError("the server stopped before it was ready")
         return self._server
 
     def end(self) -> None:
-        """Stop the server and join the thread; raise the error that ended it earlier, if any."""
+        """Stop the server and join the thread; raise the error of a server that failed early."""
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -390,7 +390,7 @@ class _ServerThread:
 
 
 class _Folder:
-    """A directory for the server's files, created at the first use."""
+    """A directory for the server's files, created on first use."""
 
     def __init__(self) -> None:
         self._path: Path | None = None

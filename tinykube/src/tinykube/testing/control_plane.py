@@ -1,8 +1,8 @@
-"""A real control plane on this machine: etcd, kube-apiserver and, where asked for, kube-controller-manager.
+"""A real control plane on this machine: etcd, kube-apiserver and, optionally, kube-controller-manager.
 
-The programs come from one folder, laid out as envtest does (``KUBEBUILDER_ASSETS``). Everything listens on
-loopback, on free ports, with certificates made for the occasion; nothing outlives the process that started it.
-There is no kubelet and no scheduler: pods are what a test writes into their status.
+The binaries come from one folder with envtest's layout (``KUBEBUILDER_ASSETS``). Everything listens on
+loopback, on free ports, with newly issued certificates; no process outlives the one that started it. Without
+kubelet and scheduler, pods have the status that a test writes.
 """
 
 import os
@@ -34,9 +34,9 @@ SERVICE_CIDRS = "10.96.0.0/16,fd00:10:96::/112"
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 3
-_FIRST_PORT, _LAST_PORT = 20_000, 31_999  # below the range from which outgoing connections take theirs
+_FIRST_PORT, _LAST_PORT = 20_000, 31_999  # below the ephemeral port range of outgoing connections
 _READY_POLL_SECONDS = 0.05
-_SHUTDOWN_SECONDS = 2.0  # kube-apiserver waits for its watchers for a minute; it has nothing to lose
+_SHUTDOWN_SECONDS = 2.0  # kube-apiserver would wait up to a minute for its watchers
 _CONTROLLERS_WITH_CACHES = (
     "endpoints-controller",
     "endpointslice-controller",
@@ -54,36 +54,35 @@ rules:
 
 
 class AssetsMissingError(RuntimeError):
-    """The folder with the programs is not given, or lacks one of them."""
+    """The asset folder is not set, or lacks a binary."""
 
 
 class ControlPlaneError(RuntimeError):
-    """The control plane was used in a way it is not ready for; the text says what to do first."""
+    """The control plane is not ready for this call; the text names the call that must come first."""
 
 
 def find_assets(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the folder that holds etcd and kube-apiserver. Raises AssetsMissingError, in one line."""
+    """Return the folder with etcd and kube-apiserver. Raises AssetsMissingError with one line."""
     named = (os.environ if environment is None else environment).get(ASSETS_VARIABLE, "")
     if not named:
         raise AssetsMissingError(
-            f"{ASSETS_VARIABLE} is not set: name a folder with etcd and kube-apiserver in it"
+            f"{ASSETS_VARIABLE} is not set: point it at a folder that contains etcd and kube-apiserver"
         )
     folder = Path(named)
     for program in ("etcd", "kube-apiserver"):
         if not os.access(folder / program, os.X_OK):
-            raise AssetsMissingError(f"{ASSETS_VARIABLE}={named} has no {program} that can be run")
+            raise AssetsMissingError(f"{ASSETS_VARIABLE}={named} contains no executable {program}")
     return folder
 
 
 class ControlPlane:
-    """etcd and kube-apiserver, from :meth:`start` (or ``with``) to :meth:`stop`; several can run side by side.
+    """An etcd and a kube-apiserver, running from :meth:`start` (or ``with``) to :meth:`stop`; several can run side by side.
 
-    Starting takes about three seconds and raises ProcessError, with the end of the guilty log, where it does
-    not succeed. RBAC is on: the admin may do everything, others (:meth:`kubeconfig_for`) what is granted them.
-    The ServiceAccount admission is off, so that pods need no account. Services are dual-stack on request.
-    Writes are not made durable: etcd never calls fsync. ``audit`` records every write to :attr:`audit_log_path`.
-
-    Not safe for use from several threads. Stopping removes :attr:`directory` unless it was given.
+    Starting takes about three seconds; on failure it raises ProcessError with the end of the failed program's
+    log. RBAC is on: the admin has full access, other users (:meth:`kubeconfig_for`) need grants. The
+    ServiceAccount admission plugin is off, so that pods need no account. Services are dual-stack on request.
+    Writes are not durable: etcd never calls fsync. ``audit`` records every write in :attr:`audit_log_path`.
+    Not thread-safe. Stopping removes :attr:`directory` unless the caller passed it.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class ControlPlane:
         audit: bool = False,
         apiserver_flags: Sequence[str] = (),
         clock: Clock | None = None,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.assets = assets or find_assets()
         self._given_directory = directory
@@ -102,7 +101,7 @@ class ControlPlane:
         self._audit = audit
         self._extra_flags = tuple(apiserver_flags)
         self._clock = clock or SystemClock()
-        self._chance = chance or random.SystemRandom()
+        self._rng = rng or random.SystemRandom()
         self._children: list[ChildProcess] = []
         self._etcd: ChildProcess | None = None
         self._apiserver: ChildProcess | None = None
@@ -110,10 +109,10 @@ class ControlPlane:
         self.admin_token = secrets.token_hex(16)
         self._authority: CertificateAuthority | None = None
 
-    # ------------------------------------------------------------------------------- life
+    # ------------------------------------------------------------------------------- start and stop
 
     def start(self) -> Self:
-        """Start it all and return once the API server is ready."""
+        """Start etcd and kube-apiserver; return once the API server is ready."""
         self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="tinykube-control-plane-"))
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
@@ -140,7 +139,7 @@ class ControlPlane:
         return self
 
     def stop(self) -> None:
-        """End everything it has started, what uses the servers before the servers; may be called again."""
+        """Stop all child processes, clients before servers. Idempotent."""
         self._end_children()
         if self._given_directory is None and self.directory != Path():
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -155,47 +154,47 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """The address of the API server, the same over its restarts."""
+        """The URL of the API server; it stays the same across restarts."""
         return f"https://{_HOST}:{self._ports[0]}"
 
     @cached_property
     def minor_version(self) -> int:
-        """The minor version of Kubernetes that its programs are of: 36 for v1.36.3."""
+        """The minor version of Kubernetes of the binaries: 36 for v1.36.3."""
         command = [str(self.assets / "kube-apiserver"), "--version"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - of the assets
         return int(text.rpartition("v")[2].split(".")[1])
 
     @property
     def has_watch_list(self) -> bool:
-        """Whether a watch can begin with the state: by default since 1.34, but for 1.32."""
+        """Whether watch-list is supported: enabled by default in 1.32 and since 1.34."""
         return self.minor_version == 32 or self.minor_version >= 34
 
     @property
     def kubeconfig_path(self) -> Path:
-        """A kubeconfig that may do everything (group ``system:masters``), by token."""
+        """A token kubeconfig with full access (group ``system:masters``)."""
         return self.directory / "admin.kubeconfig"
 
     @property
     def certificate_authority(self) -> bytes:
-        """The certificate (PEM) that servers and client certificates are signed with."""
+        """The CA certificate (PEM) that signs server and client certificates."""
         return self._signer.pem
 
     @property
     def audit_log_path(self) -> Path:
-        """Where every write is recorded, one JSON event a line. Raises ControlPlaneError unless asked for."""
+        """The audit log of all writes, one JSON event per line. Raises ControlPlaneError unless ``audit`` is set."""
         if not self._audit:
-            raise ControlPlaneError("this control plane keeps no audit log: start it with audit=True")
+            raise ControlPlaneError("this control plane has no audit log: start it with audit=True")
         return self.directory / "audit.log"
 
     @property
     def apiserver(self) -> ChildProcess:
-        """The running kube-apiserver: to pause, say. Raises ControlPlaneError where there is none."""
+        """The running kube-apiserver, for example to pause it. Raises ControlPlaneError if it is not running."""
         if self._apiserver is None or not self._apiserver.is_running:
-            raise ControlPlaneError("kube-apiserver is not running: start_apiserver() first")
+            raise ControlPlaneError("kube-apiserver is not running: call start_apiserver() first")
         return self._apiserver
 
     def start_apiserver(self) -> None:
-        """Start kube-apiserver on its port and return when it is ready; nothing happens where it runs."""
+        """Start kube-apiserver on its port and return once it is ready; no-op if it is running."""
         if self._apiserver is not None and self._apiserver.is_running:
             return
         child = self.start_child("kube-apiserver", [self.assets / "kube-apiserver", *self._apiserver_flags()])
@@ -205,17 +204,17 @@ class ControlPlane:
         )
 
     def stop_apiserver(self) -> None:
-        """End kube-apiserver as a shutdown would, watches and connections with it; etcd goes on."""
+        """Shut kube-apiserver down gracefully, with its watches and connections; etcd keeps running."""
         self.apiserver.stop(_SHUTDOWN_SECONDS)
 
     def kill_apiserver(self) -> None:
-        """Kill kube-apiserver as a crash would."""
+        """Kill kube-apiserver, as in a crash."""
         self.apiserver.kill()
 
-    # ------------------------------------------------------------------------------- who uses it
+    # ------------------------------------------------------------------------------- clients and controllers
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """Write a kubeconfig for a user known by certificate, who may do what RBAC grants; return its path."""
+        """Write a kubeconfig for a certificate user with only the access that RBAC grants; return its path."""
         return write_kubeconfig(
             self.directory / f"{user.replace(':', '-').replace('/', '-')}.kubeconfig",
             server=self.url,
@@ -225,7 +224,7 @@ class ControlPlane:
         )
 
     def client_config(self) -> ClusterConfig:
-        """Return what :class:`aiokube.client.rest.Client` needs to act as the admin."""
+        """Return the configuration of an :class:`aiokube.client.rest.Client` that acts as the admin."""
         return ClusterConfig(
             server=self.url,
             tls=TlsConfig(ca_data=self.certificate_authority),
@@ -234,16 +233,16 @@ class ControlPlane:
         )
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """Return a certificate that makes its holder this user, in these groups."""
+        """Issue a client certificate for a user and groups."""
         return self._signer.client(user, groups)
 
     def start_controller_manager(
         self, controllers: Sequence[str], *, flags: Sequence[str] = (), name: str = "kube-controller-manager"
     ) -> ChildProcess:
-        """Start kube-controller-manager with these controllers alone and return when they have started.
+        """Start kube-controller-manager with only these controllers; return when they have started.
 
-        It does not elect a leader, serves nothing, and is not limited in its requests. ``flags`` come last, so
-        they win. Ended with the control plane, or before with the handle returned.
+        Leader election, serving and client rate limiting are off. ``flags`` come last and override the
+        defaults. The process stops with the control plane, or earlier through the returned handle.
         """
         command: list[str | Path] = [
             self.assets / "kube-controller-manager",
@@ -268,7 +267,7 @@ class ControlPlane:
     def start_child(
         self, name: str, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None
     ) -> ChildProcess:
-        """Start any program that is to end with this control plane; it logs to ``directory/<name>.log``."""
+        """Start a program that stops with this control plane; it logs to ``directory/<name>.log``."""
         child = ChildProcess(
             name,
             command,
@@ -281,9 +280,9 @@ class ControlPlane:
         return child
 
     def kubectl(self, *arguments: str, document: str | None = None) -> str:
-        """Run kubectl as the admin and return what it prints; ``document`` is its standard input.
+        """Run kubectl as the admin with ``document`` as standard input; return its output.
 
-        Raises ProcessError, with its own words, where it fails.
+        Raises ProcessError with kubectl's error message on failure.
         """
         command = [str(self.assets / "kubectl"), f"--kubeconfig={self.kubeconfig_path}", *arguments]
         done = subprocess.run(  # noqa: S603 - the kubectl of the assets
@@ -299,12 +298,12 @@ class ControlPlane:
             raise ProcessError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
-    # ------------------------------------------------------------------------------- inside
+    # ------------------------------------------------------------------------------- internals
 
     @property
     def _signer(self) -> CertificateAuthority:
         if self._authority is None:
-            raise ControlPlaneError("the control plane has not been started: start() first")
+            raise ControlPlaneError("the control plane is not running: call start() first")
         return self._authority
 
     def _write_files(self) -> None:
@@ -350,7 +349,7 @@ class ControlPlane:
             f"--etcd-servers=http://{_HOST}:{self._ports[1]}",
             f"--bind-address={_HOST}",
             f"--secure-port={self._ports[0]}",
-            # Only published, in the service "kubernetes"; loopback may not stand in an Endpoints object.
+            # Published only in the service "kubernetes"; loopback addresses are not allowed in Endpoints.
             "--advertise-address=192.0.2.1",
             f"--tls-cert-file={folder / 'apiserver.crt'}",
             f"--tls-private-key-file={folder / 'apiserver.key'}",
@@ -387,7 +386,7 @@ class ControlPlane:
     def _free_ports(self) -> tuple[int, int, int]:
         found: list[int] = []
         while len(found) < 3:
-            port = self._chance.randint(_FIRST_PORT, _LAST_PORT)
+            port = self._rng.randint(_FIRST_PORT, _LAST_PORT)
             if port not in found and _is_free(port):
                 found.append(port)
         return found[0], found[1], found[2]

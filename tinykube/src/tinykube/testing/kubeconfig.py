@@ -1,4 +1,4 @@
-"""Write a kubeconfig for one server and one user, readable by its owner alone."""
+"""Write a kubeconfig for one server and one user, readable only by its owner."""
 
 import base64
 from pathlib import Path
@@ -19,7 +19,7 @@ def write_kubeconfig(
     client_certificate: KeyPair | None = None,
     user: str = "user",
 ) -> Path:
-    """Write a kubeconfig (JSON, which is YAML) with mode 0600 and everything inline; return its path."""
+    """Write a kubeconfig (JSON, which is YAML) with mode 0600 and inline data; return its path."""
     cluster: dict[str, Any] = {"server": server}
     if certificate_authority is not None:
         cluster["certificate-authority-data"] = _base64(certificate_authority)

@@ -1,4 +1,4 @@
-"""Objects on an API server under test, as plain documents: apply, read, wait, delete, and set the status of pods."""
+"""Objects on an API server under test, as plain dicts: apply, read, wait, delete, and set the status of pods."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from aiokube.clock import Clock, SystemClock
 
 Json = dict[str, Any]
 Manifests = Mapping[str, Any] | str | Path
-"""An object, the text of YAML documents, or a file with them."""
+"""An object, a text with YAML documents, or a path to one."""
 
 _MERGE = "application/merge-patch+json"
 _STATUS_SUBRESOURCES = frozenset(
@@ -25,7 +25,7 @@ _STARTED = "2024-01-01T00:00:00Z"
 
 
 class Objects:
-    """Reads and writes by apiVersion, kind and name. Everything raises :class:`aiokube.client.errors.ApiError`."""
+    """Reads and writes by apiVersion, kind and name. All methods raise :class:`aiokube.client.errors.ApiError`."""
 
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
         self._client = client
@@ -36,8 +36,8 @@ class Objects:
     async def apply(self, *manifests: Manifests) -> list[Json]:
         """Create each object, or merge it into the existing one; return the stored objects in the same order.
 
-        A manifest's status is written too, as a kubelet or controller would: pods can be applied with their addresses.
-        Objects without a namespace go to ``default``.
+        A manifest's status is written too, as a kubelet or controller would, so pods can be applied with
+        their addresses. Objects without a namespace go to ``default``.
         """
         return [await self._apply(document) for one in manifests for document in documents_of(one)]
 
@@ -55,7 +55,7 @@ class Objects:
         namespace: str = "default",
         timeout_seconds: float = 30.0,
     ) -> Json:
-        """Return an object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
+        """Return the object once ``condition`` is true for it; it need not exist yet. Raises TimeoutError."""
         deadline = self._clock.monotonic() + timeout_seconds
         while True:
             try:
@@ -84,7 +84,7 @@ class Objects:
         await self._send("DELETE", path, {"gracePeriodSeconds": 0})
 
     async def new_namespace(self, prefix: str = "test") -> str:
-        """Create a namespace with a unique name, and return the name."""
+        """Create a namespace with a unique name; return the name."""
         body = {"metadata": {"generateName": f"{prefix}-"}}
         return str((await self._send("POST", "/api/v1/namespaces", body))["metadata"]["name"])
 
@@ -98,9 +98,10 @@ class Objects:
         phase: str = "Running",
         node: str = "",
     ) -> Json:
-        """Write what a kubelet would say of a pod that runs (or is in another phase); return the pod.
+        """Set the status of a pod as a kubelet would: running, or in another phase; return the pod.
 
-        Without ``ip`` it keeps its address, or gets the next of 10.244.0.0/16. ``node`` binds it first, where it has none.
+        Without ``ip``, the pod keeps its address or gets the next one of 10.244.0.0/16. ``node`` binds the
+        pod first if it is not bound yet.
         """
         path = await self._path("v1", "Pod", namespace, name)
         pod = await self._send("GET", path)
@@ -136,7 +137,7 @@ class Objects:
     async def service_account_token(
         self, name: str, namespace: str, audiences: Sequence[str], lifetime_seconds: int
     ) -> str:
-        """Return a new token of a service account; the account is created if it does not exist."""
+        """Return a new token of a service account, which is created if it does not exist."""
         collection = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         with contextlib.suppress(AlreadyExistsError):
             await self._send("POST", collection, {"metadata": {"name": name}})
@@ -144,7 +145,7 @@ class Objects:
         answer = await self._send("POST", f"{collection}/{name}/token", {"spec": spec})
         return str(answer["status"]["token"])
 
-    # ----------------------------------------------------------------------------------------------- inside
+    # ----------------------------------------------------------------------------------------------- internals
 
     async def _apply(self, document: Json) -> Json:
         api_version, kind = str(document["apiVersion"]), str(document["kind"])
@@ -185,7 +186,7 @@ class Objects:
 
 
 def documents_of(manifests: Manifests) -> Sequence[Json]:
-    """Return the objects of some manifests. Raises ValueError, in one line, for what is none."""
+    """Return the objects of some manifests. Raises ValueError with one line for invalid ones."""
     if isinstance(manifests, Mapping):
         return [dict(manifests)]
     from aiokube.yaml_reader import YamlError, read_documents
@@ -196,10 +197,12 @@ def documents_of(manifests: Manifests) -> Sequence[Json]:
     try:
         found = [document.value for document in read_documents(str(text)) if document.value is not None]
     except YamlError as error:
-        raise ValueError(f"{source} is no YAML: {error}") from error
+        raise ValueError(f"{source} is not valid YAML: {error}") from error
     for document in found:
         if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
-            raise ValueError(f"{source} holds something without apiVersion and kind: it is no manifest")
+            raise ValueError(
+                f"{source} contains a document without apiVersion and kind: it is not a manifest"
+            )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Child processes that tests and scripts start: logged to a file, ended by pid, never left behind."""
+"""Child processes of tests and scripts: logged to a file, stopped by pid, never left behind."""
 
 import ctypes
 import os
@@ -17,30 +17,31 @@ _TAIL_BYTES = 16_384
 
 
 class ProcessError(RuntimeError):
-    """A child process did not start, died early, or did not get ready in time; the text ends with its log."""
+    """A child process did not start, exited early or was not ready in time; the text ends with its log."""
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what a child calls before it becomes the program: it is then killed when its parent dies."""
+    """Return a preexec function that makes the kernel kill the child when its parent dies."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
 
-    def in_the_child() -> None:
+    def set_parent_death_signal() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died between fork and prctl
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return in_the_child
+    return set_parent_death_signal
 
 
 class ChildProcess:
-    """One program, started at once: in a process group of its own, standard output and error in one file.
+    """A program, started on construction in its own process group, with standard output and error in one file.
 
-    On Linux the child is killed when the *thread* that started it ends, however that happens: start it from a
-    thread that lives as long as the child is needed (the main thread, in a test). Signals go to the whole group.
-    The log file is appended to, so that a restart under the same name keeps the first run's words.
+    On Linux the child is killed when the *thread* that started it ends, for any reason: start it from a
+    thread that lives as long as the child is needed (in a test, the main thread). Signals go to the whole
+    process group. The log file is appended to, so that a restart under the same name keeps the log of the
+    first run.
     """
 
     def __init__(
@@ -77,39 +78,39 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also that of its group."""
+        """The process id, which is also the process group id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with (minus the signal's number where one killed it); None while it runs."""
+        """The exit code, or minus the number of the signal that killed it; None while it runs."""
         return self._process.poll()
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it has not ended."""
+        """Whether the process is still running."""
         return self.exit_code is None
 
     def log(self) -> str:
-        """Return what this run has written so far."""
+        """Return the log of this run so far."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
     def log_tail(self, lines: int = 20) -> str:
-        """Return the last lines that this run has written, for an error message."""
+        """Return the last log lines of this run, for an error message."""
         with self.log_path.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, end - _TAIL_BYTES))
             return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
 
     def wait(self, timeout_seconds: float | None = None) -> int:
-        """Return the exit code once it has ended. Raises ProcessError where it still runs after the time, if any."""
+        """Wait for the process and return its exit code. Raises ProcessError after ``timeout_seconds``."""
         try:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise ProcessError(
-                self._with_log(f"{self.name} (pid {self.pid}) still runs after {timeout_seconds:g} s")
+                self._with_log(f"{self.name} (pid {self.pid}) is still running after {timeout_seconds:g} s")
             ) from None
 
     def wait_until(
@@ -120,9 +121,9 @@ class ChildProcess:
         timeout_seconds: float,
         poll_seconds: float = _POLL_SECONDS,
     ) -> None:
-        """Return once ``condition`` holds; it is asked every ``poll_seconds``.
+        """Return once ``condition`` is true; it is polled every ``poll_seconds``.
 
-        Raises ProcessError, with the end of the log, as soon as the process ends or when the time is up.
+        Raises ProcessError, with the end of the log, when the process exits or the timeout is reached.
         """
         deadline = self._clock.monotonic() + timeout_seconds
         while not condition():
@@ -138,24 +139,24 @@ class ChildProcess:
                 ) from None
 
     def wait_for_log(self, text: str, *, timeout_seconds: float) -> None:
-        """Return once this run has written ``text``. Raises ProcessError like :meth:`wait_until`."""
+        """Return once this run has logged ``text``. Raises ProcessError like :meth:`wait_until`."""
         self.wait_until(lambda: text in self.log(), what=f"saying {text!r}", timeout_seconds=timeout_seconds)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the group; nothing happens where the process has ended."""
+        """Send a signal to the process group; no-op if the process has exited."""
         if self.is_running:
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Stop it from running, with its connections open (SIGSTOP), until :meth:`resume`."""
+        """Suspend the process (SIGSTOP) with its connections open, until :meth:`resume`."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it run again after :meth:`pause`."""
+        """Continue after :meth:`pause` (SIGCONT)."""
         self.signal(signal.SIGCONT)
 
     def stop(self, grace_seconds: float = 10.0) -> int:
-        """Ask it to end (SIGTERM), kill it when it has not after the grace time; return the exit code."""
+        """Stop the process (SIGTERM), kill it after the grace period; return the exit code."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         try:
@@ -164,7 +165,7 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """Kill it and its group (SIGKILL); return the exit code."""
+        """Kill the process group (SIGKILL); return the exit code."""
         self.signal(signal.SIGKILL)
         return self._process.wait()
 

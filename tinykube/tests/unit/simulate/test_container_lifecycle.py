@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from tinykube.simulate.annotations import AnnotationOverrides
-from tinykube.simulate.container_lifecycle import ContainerRun, StartPlan, backoff, crossing, end, look, start
+from tinykube.simulate.container_lifecycle import (
+    ContainerRun,
+    StartPlan,
+    advance,
+    backoff,
+    crossing,
+    end,
+    start,
+)
 from tinykube.simulate.pods import Container, Probe
 
 MOMENT = "2026-01-01T00:00:00Z"
@@ -22,23 +30,23 @@ def ready_times(
     """Follow a container from one moment it names to the next; return when its readiness changed."""
     now, changes, ready = run.since, [], run.ready
     while now <= until:
-        outcome = look(container, run, overrides, now)
-        run = outcome.run
+        next_step = advance(container, run, overrides, now)
+        run = next_step.run
         if run.ready != ready:
             ready = run.ready
             changes.append((now, ready))
-        if math.isinf(outcome.look_again) or outcome.exit_code is not None:
+        if math.isinf(next_step.next_change) or next_step.exit_code is not None:
             break
-        assert outcome.look_again > now, "a container that asks for itself again at once never rests"
-        now = outcome.look_again
+        assert next_step.next_change > now, "a container that asks for itself again at once never rests"
+        now = next_step.next_change
     return changes
 
 
 def test_a_container_without_probes_is_ready_as_it_starts() -> None:
-    outcome = look(Container("main"), started(), AnnotationOverrides(), 100.0)
-    assert outcome.run.ready
-    assert outcome.run.passed
-    assert outcome.look_again == math.inf
+    next_step = advance(Container("main"), started(), AnnotationOverrides(), 100.0)
+    assert next_step.run.ready
+    assert next_step.run.passed
+    assert next_step.next_change == math.inf
 
 
 @pytest.mark.parametrize(
@@ -61,21 +69,21 @@ def test_it_is_ready_when_its_probe_has_had_enough_good_answers(
 
 def test_it_stops_being_ready_after_as_many_bad_answers_as_the_probe_forgives() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
-    run = look(container, started(), AnnotationOverrides(), 100.0).run
+    run = advance(container, started(), AnnotationOverrides(), 100.0).run
     assert run.ready
-    outcome = look(container, run, AnnotationOverrides(ready=False), 112.0)
-    assert outcome.run.ready
-    assert outcome.look_again == 140.0, "asked at 120, 130 and 140"
-    assert not look(container, outcome.run, AnnotationOverrides(ready=False), 140.0).run.ready
+    next_step = advance(container, run, AnnotationOverrides(ready=False), 112.0)
+    assert next_step.run.ready
+    assert next_step.next_change == 140.0, "asked at 120, 130 and 140"
+    assert not advance(container, next_step.run, AnnotationOverrides(ready=False), 140.0).run.ready
 
 
 def test_bad_answers_that_end_in_time_change_nothing() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
-    run = look(container, started(), AnnotationOverrides(), 100.0).run
-    run = look(container, run, AnnotationOverrides(ready=False), 112.0).run
-    outcome = look(container, run, AnnotationOverrides(), 135.0)
-    assert outcome.run.ready
-    assert outcome.look_again == math.inf
+    run = advance(container, started(), AnnotationOverrides(), 100.0).run
+    run = advance(container, run, AnnotationOverrides(ready=False), 112.0).run
+    next_step = advance(container, run, AnnotationOverrides(), 135.0)
+    assert next_step.run.ready
+    assert next_step.next_change == math.inf
 
 
 def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up() -> None:
@@ -84,35 +92,35 @@ def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up()
         (120.0, True)
     ]
     slow = started(startup_seconds=25.0)
-    first = look(container, slow, AnnotationOverrides(), 100.0)
-    assert first.look_again == 120.0
-    assert look(container, first.run, AnnotationOverrides(), 120.0).exit_code == 137
+    first = advance(container, slow, AnnotationOverrides(), 100.0)
+    assert first.next_change == 120.0
+    assert advance(container, first.run, AnnotationOverrides(), 120.0).exit_code == 137
 
 
 def test_a_liveness_probe_kills_after_as_many_bad_answers_as_it_forgives() -> None:
     container = Container("main", liveness_probe=Probe(0, 10, 1, 2))
-    run = look(container, started(), AnnotationOverrides(), 100.0).run
-    outcome = look(container, run, AnnotationOverrides(live=False), 105.0)
-    assert outcome.look_again == 120.0
-    assert look(container, outcome.run, AnnotationOverrides(live=False), 120.0).exit_code == 137
-    without = look(Container("main"), run, AnnotationOverrides(live=False), 500.0)
+    run = advance(container, started(), AnnotationOverrides(), 100.0).run
+    next_step = advance(container, run, AnnotationOverrides(live=False), 105.0)
+    assert next_step.next_change == 120.0
+    assert advance(container, next_step.run, AnnotationOverrides(live=False), 120.0).exit_code == 137
+    without = advance(Container("main"), run, AnnotationOverrides(live=False), 500.0)
     assert without.exit_code is None
 
 
 def test_a_crash_that_is_asked_for_happens_once() -> None:
-    run = look(Container("main"), started(), AnnotationOverrides(), 100.0).run
-    assert look(Container("main"), run, AnnotationOverrides(crash="a"), 101.0).exit_code == 1
+    run = advance(Container("main"), started(), AnnotationOverrides(), 100.0).run
+    assert advance(Container("main"), run, AnnotationOverrides(crash="a"), 101.0).exit_code == 1
     seen = msgspec.structs.replace(run, crash_seen="a")
-    assert look(Container("main"), seen, AnnotationOverrides(crash="a"), 101.0).exit_code is None
-    assert look(Container("main"), seen, AnnotationOverrides(crash="b"), 101.0).exit_code == 1
+    assert advance(Container("main"), seen, AnnotationOverrides(crash="a"), 101.0).exit_code is None
+    assert advance(Container("main"), seen, AnnotationOverrides(crash="b"), 101.0).exit_code == 1
 
 
 def test_it_ends_when_its_time_has_come_with_the_code_asked_for() -> None:
     overrides = AnnotationOverrides(complete_after_seconds=5.0, exit_code=3)
-    assert look(Container("main"), started(), overrides, 104.0).look_again == 105.0
-    assert look(Container("main"), started(), overrides, 105.0).exit_code == 3
+    assert advance(Container("main"), started(), overrides, 104.0).next_change == 105.0
+    assert advance(Container("main"), started(), overrides, 105.0).exit_code == 3
     drawn = started(crash_after_seconds=2.0)
-    assert look(Container("main"), drawn, overrides, 105.0).exit_code == 1, "the crash came first"
+    assert advance(Container("main"), drawn, overrides, 105.0).exit_code == 1, "the crash came first"
 
 
 def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to_five_minutes() -> None:

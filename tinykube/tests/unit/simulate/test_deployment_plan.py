@@ -12,8 +12,8 @@ from tinykube.simulate.deployment_plan import (
     MAX_REPLICAS,
     REVISION,
     REVISION_HISTORY,
-    Counted,
     DeploymentPlan,
+    ReplicaSetState,
     plan_deployment,
     set_document,
 )
@@ -57,7 +57,7 @@ def counted(
     *,
     revision: int = 1,
     of: int = 4,
-) -> Counted:
+) -> ReplicaSetState:
     active = wanted if active is None else active
     available = active if available is None else available
     labelled = template(image)
@@ -74,7 +74,7 @@ def counted(
         "spec": {"replicas": wanted, "template": labelled},
         "status": status,
     }
-    return Counted(msgspec.convert(body, ReplicaSet), active, active, available)
+    return ReplicaSetState(msgspec.convert(body, ReplicaSet), active, active, available)
 
 
 def scaled(plan: DeploymentPlan) -> dict[str, int | None]:
@@ -133,7 +133,9 @@ def test_pods_that_are_still_there_take_up_room_though_their_set_was_told_otherw
         (counted("2", 4, revision=2), counted("1", 0), {}),
     ],
 )
-def test_the_next_step_of_a_rolling_update(new: Counted, old: Counted, expected: dict[str, int]) -> None:
+def test_the_next_step_of_a_rolling_update(
+    new: ReplicaSetState, old: ReplicaSetState, expected: dict[str, int]
+) -> None:
     assert scaled(plan_deployment(make(image="2"), [old, new], NOW)) == expected
 
 
@@ -147,7 +149,7 @@ def test_pods_that_are_not_available_go_first() -> None:
 def test_recreate_takes_everything_away_before_it_makes_anything() -> None:
     deployment = make(image="2", strategy={"type": "Recreate"})
     assert scaled(plan_deployment(deployment, [counted("1", 4)], NOW)) == {"web-1": 0}
-    leaving = Counted(counted("1", 0).item, present=1)
+    leaving = ReplicaSetState(counted("1", 0).item, present=1)
     waiting = plan_deployment(deployment, [leaving], NOW)
     assert waiting.create is None
     assert not waiting.changes
@@ -197,10 +199,10 @@ def test_the_deadline_runs_from_the_last_progress() -> None:
     deployment = make(progressDeadlineSeconds=100)
     stuck = [counted("1", 4, available=0)]
     first = plan_deployment(deployment, stuck, NOW)
-    assert first.look_again_seconds == 100.0
+    assert first.requeue_after_seconds == 100.0
     held = msgspec.structs.replace(deployment, status=first.status)
     later = plan_deployment(held, stuck, datetime(2026, 1, 1, 0, 1, tzinfo=UTC))
-    assert later.look_again_seconds == 40.0
+    assert later.requeue_after_seconds == 40.0
     over = plan_deployment(held, stuck, datetime(2026, 1, 1, 0, 2, tzinfo=UTC))
     reasons = {each.type: (each.status, each.reason) for each in over.status.conditions or ()}
     assert reasons["Progressing"] == ("False", "ProgressDeadlineExceeded")

@@ -62,7 +62,7 @@ def names(pods: Any) -> list[str]:
 
 def test_missing_pods_are_made_and_those_that_end_do_not_count() -> None:
     there = [pod("a"), pod("b", terminating=True), pod("c", phase="Failed"), pod("d")]
-    plan = plan_replica_set(replica_set(4), there, NOW, going={"uid-d"})
+    plan = plan_replica_set(replica_set(4), there, NOW, deleting={"uid-d"})
     assert plan.create == 3
     assert not plan.delete
     assert (plan.status.replicas, plan.status.ready_replicas, plan.status.observed_generation) == (1, 1, 3)
@@ -93,7 +93,7 @@ def test_a_pod_is_available_once_it_has_been_ready_for_long_enough() -> None:
     there = [pod("a", since="2026-01-01T00:00:00Z"), pod("b", since="2026-01-01T00:00:50Z")]
     plan = plan_replica_set(replica_set(2, minReadySeconds=30), there, NOW)
     assert (plan.status.ready_replicas, plan.status.available_replicas) == (2, 1)
-    assert plan.look_again_seconds == 20.0
+    assert plan.requeue_after_seconds == 20.0
 
 
 # ----------------------------------------------------------------------------------------- StatefulSets

@@ -55,7 +55,7 @@ def test_each_is_fresh_and_several_may_run() -> None:
 def test_it_listens_on_loopback_and_nowhere_else() -> None:
     with running_api_server() as server:
         assert server.url.startswith("https://127.0.0.1:")
-    with pytest.raises(ValueError, match="loopback alone"):
+    with pytest.raises(ValueError, match="only on loopback"):
         running_api_server(replace(DEFAULT_SETTINGS, host="0.0.0.0", allow_remote=True))
     with pytest.raises(SettingsError), running_api_server(replace(DEFAULT_SETTINGS, host="192.0.2.1")):
         pass
@@ -130,7 +130,8 @@ def test_what_the_server_refuses_is_raised_in_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("a: [", "is no YAML"), ("- a", "no manifest"), ("kind: Pod", "no manifest")]
+    ("text", "words"),
+    [("a: [", "is not valid YAML"), ("- a", "not a manifest"), ("kind: Pod", "not a manifest")],
 )
 def test_what_is_no_manifest_is_refused_in_a_line(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:

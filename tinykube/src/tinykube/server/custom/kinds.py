@@ -61,7 +61,7 @@ class CustomKinds:
         self._install(group)
         fields_before = {one.definition.field_names for one in before}
         if resource is not None and fields_before != {one.definition.field_names for one in self.of(name)}:
-            storage.describe_again(resource)
+            storage.refresh_fields(resource)
         _LOG.debug(
             "custom resource definition noted", extra={"definition": name, "served": len(self.of(name))}
         )

@@ -1,1 +1,1 @@
-"""One module a resource: what it is called, what the server does to it, and what it refuses."""
+"""The built-in resources, one module each: names, defaults, validation, printer columns."""

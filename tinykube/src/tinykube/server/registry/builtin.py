@@ -1,21 +1,21 @@
-'''Everything a server knows by itself.
+'''The built-in resources of a server.
 
-Adding a kind takes a module with one :class:`~tinykube.server.registry.definition.Definition`, and its line in
+To add a kind, write a module with one :class:`~tinykube.server.registry.definition.Definition` and list it in
 :func:`builtin_registry`::
 
-    """Widgets: no smaller than 1."""
+    """Widgets: the size must not be negative."""
 
     class WidgetStrategy(Strategy):
         def prepare_for_create(self, request, obj):
-            obj["status"] = {}  # what a client sends of it is not its to say
+            obj["status"] = {}   # clients cannot set the status on create
 
         def validate(self, request, obj):
-            return checks.nonnegative("spec.size", number(member(obj, "spec"), "size"))
+            return validation.nonnegative("spec.size", get_int(get_object(obj, "spec"), "size"))
 
     WIDGETS = Definition(
         group="example.com", version="v1", plural="widgets", kind="Widget", singular="widget",
-        namespaced=True, strategy=_WidgetStrategy(), subresources=(status_subresource("Widget"),),
-        columns=(NAME, column("Size", lambda obj: number(member(obj, "spec"), "size"), kind="integer"), AGE),
+        namespaced=True, strategy=WidgetStrategy(), subresources=(status_subresource("Widget"),),
+        columns=(NAME, column("Size", lambda obj: get_int(get_object(obj, "spec"), "size"), kind="integer"), AGE),
     )
 '''
 
@@ -44,18 +44,18 @@ from tinykube.server.registry.stored import STORED_KINDS
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator decides. The first CIDR's family is the default of services."""
+    """The address and port ranges of services. The first CIDR's family is the default of services."""
 
     service_cidrs: tuple[str, ...] = ("10.96.0.0/16", "fd00:10:96::/112")
-    """One or two, of different families."""
+    """One or two CIDRs of different families."""
     node_port_range: tuple[int, int] = (30_000, 32_767)
     """First and last."""
 
 
 def builtin_registry(settings: RegistrySettings | None = None) -> Registry:
-    """Return all resources, with pools of their own: one registry for each server.
+    """Return all built-in resources, with new allocators: create one registry per server.
 
-    Raises ValueError for a CIDR that is none.
+    Raises ValueError for an invalid CIDR.
     """
     settings = settings or RegistrySettings()
     allocation = ServiceAllocation(settings.service_cidrs, settings.node_port_range)

@@ -1,4 +1,4 @@
-"""ConfigMaps: keys, size, and what ``immutable`` freezes."""
+"""ConfigMaps: keys, size limit, and ``immutable``."""
 
 import base64
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ _FROZEN = "field is immutable when `immutable` is set"
 
 
 def decoded_size(value: str) -> int:
-    """Return how many bytes a base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(base64.b64decode(value))
 
 
 def frozen_errors(obj: JsonObject, old: JsonObject, names: Sequence[str]) -> list[FieldError]:
-    """Check that what ``immutable`` freezes has not changed, itself included."""
+    """Return errors for changes of immutable fields, including ``immutable`` itself."""
     if not old.get("immutable"):
         return []
     errors = [] if obj.get("immutable") else [forbidden_field("immutable", _FROZEN)]
@@ -31,7 +31,7 @@ def frozen_errors(obj: JsonObject, old: JsonObject, names: Sequence[str]) -> lis
 
 
 class _ConfigMapStrategy(Strategy):
-    """Keys are file names; everything together is at most a mebibyte."""
+    """Keys are file names; the total size is at most one mebibyte."""
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
         data, binary = get_object(obj, "data"), get_object(obj, "binaryData")
@@ -44,7 +44,9 @@ class _ConfigMapStrategy(Strategy):
             errors += validation.each(f"binaryData[{key}]", key, validation.config_key_problems(key))
         size = sum(len(value.encode()) for value in data.values()) + sum(map(decoded_size, binary.values()))
         if size > _LARGEST_BYTES:
-            errors.append(too_long("[]", _LARGEST_BYTES))  # so the real server calls the whole
+            errors.append(
+                too_long("[]", _LARGEST_BYTES)
+            )  # kube-apiserver reports the whole object with this path
         return errors
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:

@@ -1,4 +1,4 @@
-"""What a container may look like."""
+"""Validation of containers."""
 
 from tinykube.server.errors import (
     FieldError,
@@ -33,7 +33,7 @@ _NOT_FOR_INIT = "may not be set for init containers without restartPolicy=Always
 def containers_errors(
     field: str, containers: list[JsonObject], volumes: set[str], grace: int
 ) -> list[FieldError]:
-    """Return what is wrong with the containers of a pod."""
+    """Return the errors of a pod's containers."""
     if not containers:
         return [required(field)]
     errors: list[FieldError] = []
@@ -52,7 +52,7 @@ def containers_errors(
 def init_containers_errors(
     field: str, containers: list[JsonObject], others: list[JsonObject], volumes: set[str], grace: int
 ) -> list[FieldError]:
-    """Return what is wrong with the init containers of a pod, sidecars (those that restart always) among them."""
+    """Return the errors of a pod's init containers, including sidecars."""
     names = {get_str(other, "name") for other in others}
     errors: list[FieldError] = []
     for index, container in enumerate(containers):
@@ -93,7 +93,7 @@ def _common_errors(path: str, container: JsonObject, volumes: set[str]) -> list[
 
 
 def whitespace_errors(field: str, containers: list[JsonObject]) -> list[FieldError]:
-    """Check, for pods alone, that images have no space around them."""
+    """Return errors for images with surrounding whitespace; only pods are checked."""
     return [
         invalid_value(f"{field}[{index}].image", image, "must not have leading or trailing whitespace")
         for index, container in enumerate(containers)
@@ -153,7 +153,7 @@ def _mount_errors(path: str, mounts: list[JsonObject], volumes: set[str]) -> lis
         paths.add(where)
         for member_name in ("subPath", "subPathExpr"):
             below = get_str(mount, member_name)
-            # The index is missing in the real server's path, too.
+            # kube-apiserver's path lacks the index, too.
             if below.startswith("/"):
                 errors.append(invalid_value(f"{path}.{member_name}", below, "must be a relative path"))
             if ".." in below.split("/"):

@@ -1,4 +1,4 @@
-"""ControllerRevisions: data that never changes, and a number that does."""
+"""ControllerRevisions: immutable data and a mutable revision number."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""DaemonSets: a pod a node. How often the template has changed is counted in an annotation, as it always was."""
+"""DaemonSets. Template changes are counted in the deprecated template-generation annotation."""
 
 from collections.abc import Sequence
 from typing import ClassVar

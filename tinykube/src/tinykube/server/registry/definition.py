@@ -1,7 +1,7 @@
-"""What the server has to know of a resource, and the hooks where its own rules live.
+"""The description of a resource, and the hooks for its own rules.
 
-A resource is one :class:`Definition` in one module: names, a :class:`Strategy`, selectable fields, columns,
-subresources. Everything else (verbs, watch, discovery, tables) is the same for all and reads it from here.
+Each resource is one :class:`Definition` in one module: names, a :class:`Strategy`, selectable fields,
+columns, subresources. All other code (verbs, watch, discovery, tables) is generic and reads the definition.
 """
 
 import random
@@ -51,14 +51,14 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 MAX_WARNINGS = 100
-"""How many ``Warning`` headers an answer has: a body may give cause for a million."""
+"""The maximum number of ``Warning`` headers of a response: a body may cause a million."""
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """What the rules of a resource may look at, and say, while one write is decided.
+    """The context of one write for a resource's strategy.
 
-    Hooks that take something out of a pool (a cluster IP) append its return to ``on_failure``: it is called where the
-    write does not happen, dry runs included. ``on_commit`` is called after the write is durable.
+    Hooks that allocate (a cluster IP) append the release to ``on_failure``, which is called if the write does
+    not happen, as in dry runs. ``on_commit`` is called after the write is durable.
     """
 
     storage: Storage
@@ -68,76 +68,76 @@ class Request(msgspec.Struct, kw_only=True):
     user_agent: str
     dry_run: bool
     body_bytes: int = 0
-    """The size of what the client sent."""
+    """The size of the request body."""
     warnings: list[str] = []
     on_failure: list[Callable[[], None]] = []
     on_commit: list[Callable[[], None]] = []
 
     def warn(self, text: str) -> None:
-        """Send the client a ``Warning`` header, once."""
+        """Send the client a ``Warning`` header; duplicates are dropped."""
         if len(self.warnings) < MAX_WARNINGS and text not in self.warnings:
             self.warnings.append(text)
 
 
 class Strategy:
-    """The rules of one resource; the defaults are those of a kind that has none.
+    """The rules of one resource; the default implementations are for a kind without rules.
 
-    Documents are handed in defaulted, pruned and type-checked by the schema, with metadata already sound (name,
-    namespace, uid, creationTimestamp); hooks change them in place. Order: ``prepare_for_create`` -> ``validate`` ;
-    ``prepare_for_update`` -> ``validate`` -> ``validate_update``. Errors are collected, all of them, in the order of the
-    real server's wherever a client could tell.
+    Documents have been defaulted, pruned and type-checked by the schema, and their metadata (name, namespace,
+    uid, creationTimestamp) is valid; hooks change them in place. Order: ``prepare_for_create`` ->
+    ``validate``; ``prepare_for_update`` -> ``validate`` -> ``validate_update``. All errors are collected, in
+    kube-apiserver's order if clients can observe it.
     """
 
     plain_finalizers: ClassVar[bool] = False
-    """Whether finalizers need not say whose they are (custom resources: a warning, no refusal)."""
+    """Whether unqualified finalizers are allowed with a warning (custom resources)."""
 
     def default(self, obj: JsonObject) -> None:
-        """Fill in what depends on other fields (the fixed defaults are the schema's). Also run on every update."""
+        """Set defaults that depend on other fields (the schema sets static defaults). Also runs on every update."""
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
-        """Make a new object ready: drop its status, set its generation, take from pools."""
+        """Prepare a new object: drop its status, set its generation, allocate addresses and ports."""
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Make an update ready: keep the old status, bump the generation, inherit what was allocated."""
+        """Prepare an update: keep the old status, increment the generation, inherit allocated values."""
 
     def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Make an update of the status ready: everything but the status stays the old one's."""
+        """Prepare a status update: restore everything except the status."""
 
     def validate_name(self, name: str) -> str:
-        """Return what is wrong with a name, ``""`` where nothing is; DNS subdomain unless overridden."""
+        """Return the error of a name, or ``""``; by default, names are DNS subdomains."""
         return dns_subdomain_problem(name)
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        """Return what is wrong with an object in itself."""
+        """Return the errors of an object."""
         return ()
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        """Return what is wrong with the step from the old to the new (fields that must not change)."""
+        """Return the errors of an update (immutable fields)."""
         return ()
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        """Return what the client is to be warned of on a write (deprecations)."""
+        """Return the warnings of a write (deprecations)."""
         return ()
 
     def grace_period_seconds(self, obj: JsonObject, asked: int | None) -> int:
-        """Return for how long a deletion leaves the object standing; 0 deletes at once. Pods differ."""
+        """Return the grace period of a deletion; 0 deletes immediately. Overridden for pods."""
         return 0
 
     def check_delete(self, request: Request, obj: JsonObject) -> None:
-        """Refuse a deletion by raising a :class:`~tinykube.server.errors.StatusError`."""
+        """Raise a :class:`~tinykube.server.errors.StatusError` to reject a deletion."""
 
     def mark_deleted(self, request: Request, obj: JsonObject) -> None:
-        """Change an object in place that has just got its deletionTimestamp and stays for now (a namespace's phase)."""
+        """Change an object that has just got its deletionTimestamp and remains for now (a namespace's phase)."""
 
     def is_held(self, obj: JsonObject) -> bool:
-        """Tell whether something beside metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        """Return whether anything except metadata.finalizers holds a deleted object (a namespace's spec.finalizers)."""
         return False
 
     def after_create(self, request: Request, obj: JsonObject) -> None:
-        """Note what the storage now holds (called once the write is accepted, and for each object at start-up)."""
+        """Record an accepted write; also called for each stored object at start-up."""
 
     def after_delete(self, request: Request, obj: JsonObject) -> None:
-        """Give back what the object held (called once the removal is durable)."""
+        """Release the object's allocations; called once the removal is durable."""
 
 
 class Subresource(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,52 +149,52 @@ class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     kind: str
     handler: "SubresourceHandler | None" = None
-    """What it does; ``None`` for ``status``, which is the same for all kinds."""
+    """The implementation; ``None`` for ``status``, which is the same for all kinds."""
     before: Callable[[JsonObject], JsonObject] | None = None
-    """What a patch of it begins with, where that is not what a GET answers."""
+    """Returns the document that a patch starts from, if it is not the response to a GET."""
     answers_only: bool = False
-    """Whether a write is only answered: nothing is stored, and the handler checks the name in the body."""
+    """Whether writes only return a response: nothing is stored, and the handler checks the name in the body."""
     columns: "tuple[Column, ...]" = ()
-    """Of its table, where a GET does not answer with the object itself; without any, there is no table of it."""
+    """The table columns if a GET does not return the object itself; without any, there is no table."""
 
 
 class SubresourceHandler(Protocol):
-    """What a subresource makes of a body; reading and writing the object is the verbs' business."""
+    """How a subresource applies a body; the verbs read and write the object."""
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return what a GET answers."""
+        """Return the response to a GET."""
         ...
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Change ``obj`` in place (it is the caller's copy of the stored one); return what the client gets.
+        """Change ``obj``, the caller's copy of the stored object, in place; return the response.
 
-        Raises :class:`~tinykube.server.errors.StatusError` to refuse.
+        Raises :class:`~tinykube.server.errors.StatusError` to reject the write.
         """
         ...
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of the table kubectl prints. ``cell`` gets the object and the present (for ages)."""
+    """A column of kubectl's table. ``cell`` gets the object and the current time (for ages)."""
 
     name: str
     cell: "Callable[[JsonObject, float], str | int]"
-    """Gets the object and the wall clock in seconds since 1970; returns what is printed."""
+    """Gets the object and the wall clock in seconds since 1970; returns the cell's text."""
     type: str = "string"
     format: str = ""
     description: str = ""
     priority: int = 0
-    """1: only with ``-o wide``."""
+    """1: shown only by ``-o wide``."""
 
 
 class View(Protocol):
-    """Another group's form of the same stored object (events.k8s.io of core's events)."""
+    """The representation of a stored object in another group (events.k8s.io for core events)."""
 
     def to_storage(self, obj: JsonObject) -> JsonObject:
-        """Return the stored form."""
+        """Convert to the stored form."""
         ...
 
     def from_storage(self, obj: JsonObject) -> JsonObject:
-        """Return this group's form."""
+        """Convert to this group's form."""
         ...
 
 
@@ -203,7 +203,7 @@ def _no_fields(obj: JsonObject) -> Mapping[str, str]:
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource in one version, whole."""
+    """The complete description of one resource in one version."""
 
     group: str
     version: str
@@ -213,51 +213,51 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     namespaced: bool
     strategy: Strategy
     list_kind: str = ""
-    """What a list of it is called, if not its kind and ``List``."""
+    """The kind of its lists, if not its kind with ``List`` appended."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[Verb, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     columns: tuple[Column, ...] = ()
     fields: Callable[[JsonObject], Mapping[str, str]] = _no_fields
-    """Values of the selectable fields beside metadata.name and metadata.namespace."""
+    """The values of the selectable fields other than metadata.name and metadata.namespace."""
     field_names: tuple[str, ...] = ()
-    """Their paths: asking for any other is refused."""
+    """Their paths; field selectors on other paths are rejected."""
     typed_items: bool = False
-    """Whether the items of a list bear kind and apiVersion (custom resources)."""
+    """Whether list items have kind and apiVersion (custom resources)."""
     creates_on_update: bool = False
-    """Whether a PUT to a name that is free creates (Service, Endpoints, Event, Lease)."""
+    """Whether a PUT to an unused name creates the object (Service, Endpoints, Event, Lease)."""
     allows_unconditional_update: bool = True
-    """Whether a PUT without a resource version goes through (all but Lease and custom resources)."""
+    """Whether a PUT without a resource version is allowed (not for Lease and custom resources)."""
     returns_object_on_delete: bool = False
-    """Whether DELETE answers with the object (Pod, Service, Namespace, ServiceAccount) or with a Status."""
+    """Whether DELETE returns the object (Pod, Service, Namespace, ServiceAccount) or a Status."""
     graceful: bool = False
     """Whether deletion is graceful (Pod)."""
     stored_as: GroupResource | None = None
-    """Where it is kept, if not under its own name; with ``view``."""
+    """The collection it is stored in, if not its own; requires ``view``."""
     view: View | None = None
     types: CustomTypes | None = None
-    """How the parts of its objects are owned, where the types of the server do not say (custom resources)."""
+    """The field types of custom resources, for field ownership; the server has those of built-in kinds."""
     answers: Callable[[Request, JsonObject], JsonObject] | None = None
-    """What a create answers with where nothing is stored (reviews); ``None`` for all others."""
+    """Computes the response to a create if nothing is stored (reviews); else ``None``."""
     lifetime_seconds: float | None = None
-    """After which an object is removed (events)."""
+    """The age at which an object is removed (events)."""
     deprecation: str = ""
-    """The ``Warning`` of every request."""
+    """The ``Warning`` sent with every request."""
 
     @property
     def resource(self) -> GroupResource:
-        """The collection, as errors and discovery name it."""
+        """The collection, as named in errors and discovery."""
         return GroupResource(self.group, self.plural)
 
     @property
     def storage_resource(self) -> GroupResource:
-        """The collection its objects are kept in."""
+        """The collection that stores its objects."""
         return self.stored_as or self.resource
 
     @property
     def listed_kind(self) -> str:
-        """The kind of a list of it."""
+        """The kind of its lists."""
         return self.list_kind or f"{self.kind}List"
 
     @property
@@ -266,7 +266,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def field_values(self, obj: JsonObject) -> dict[str, str]:
-        """Return all that a field selector may ask for."""
+        """Return the values of all selectable fields."""
         metadata: dict[str, Any] = obj.get("metadata") or {}
         values = {
             "metadata.name": metadata.get("name", ""),
@@ -277,7 +277,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registry:
-    """All resources a server has. Custom resources come and go while it runs."""
+    """All resources of a server. Custom resources are added and removed while it runs."""
 
     def __init__(self, definitions: Sequence[Definition] = ()) -> None:
         self._by_path: dict[tuple[str, str, str], Definition] = {}
@@ -287,16 +287,16 @@ class Registry:
 
     @property
     def revision(self) -> int:
-        """Grows with every addition and removal: what was derived from it (discovery) is derived again."""
+        """Increases with every change: derived data (discovery) must then be recomputed."""
         return self._revision
 
     def add(self, definition: Definition) -> None:
-        """Add a resource, or put another in its place."""
+        """Add or replace a resource."""
         self._by_path[definition.group, definition.version, definition.plural] = definition
         self._revision += 1
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Take a resource away; what is not there stays away."""
+        """Remove a resource; no-op if it is absent."""
         if self._by_path.pop((group, version, plural), None) is not None:
             self._revision += 1
 
@@ -305,11 +305,11 @@ class Registry:
         return self._by_path.get((group, version, plural))
 
     def all(self) -> Sequence[Definition]:
-        """Return all of them, in the order they were added."""
+        """Return all resources in the order of their addition."""
         return tuple(self._by_path.values())
 
     def versions(self) -> Mapping[str, Sequence[str]]:
-        """Return the versions of each group, in the order they were added."""
+        """Return the versions of each group in the order of their addition."""
         found: dict[str, list[str]] = {}
         for group, version, _ in self._by_path:
             if version not in found.setdefault(group, []):
@@ -317,14 +317,14 @@ class Registry:
         return found
 
     def stored_at(self, key_resource: GroupResource) -> Definition | None:
-        """Return the definition whose own storage this collection is."""
+        """Return the definition that owns this storage collection."""
         for definition in self._by_path.values():
             if definition.storage_resource == key_resource and definition.stored_as is None:
                 return definition
         return None
 
     def describe(self, resource: GroupResource, obj: JsonObject) -> Mapping[str, str]:
-        """Return the field values of a stored object: what the storage is given as ``Describe``."""
+        """Return the field values of a stored object: the storage's ``Describe`` callback."""
         definition = self.stored_at(resource)
         return definition.field_values(obj) if definition is not None else {}
 

@@ -1,4 +1,4 @@
-"""Deployments: rolling by a quarter unless told otherwise."""
+"""Deployments: a rolling update of 25 % by default."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ _TYPES = ("Recreate", "RollingUpdate")
 
 
 def replicated_template_errors(spec: JsonObject) -> list[FieldError]:
-    """Check selector against template, and the template, as Deployments and ReplicaSets do."""
+    """Return the errors of the selector and template, as for Deployments and ReplicaSets."""
     if spec.get("selector") is None:
         errors = [required("spec.selector")]
     else:
@@ -83,7 +83,7 @@ class _DeploymentStrategy(WorkloadStrategy):
         set_if_empty(spec, "progressDeadlineSeconds", 600)
 
     def counts(self, obj: JsonObject, old: JsonObject) -> bool:
-        # Controllers are told of annotations: rollbacks were asked for by them once.
+        # Annotation changes count: rollbacks used to be requested by annotation.
         annotations, before = metadata_of(obj).get("annotations"), metadata_of(old).get("annotations")
         return super().counts(obj, old) or (annotations or {}) != (before or {})
 

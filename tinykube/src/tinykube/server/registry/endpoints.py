@@ -1,4 +1,7 @@
-"""Endpoints: the old form of who serves a service. Not repacked; what is unchanged is not judged again."""
+"""Endpoints: the deprecated API for a service's endpoints.
+
+Subsets are not repacked, and unchanged ones are not revalidated.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -54,7 +57,7 @@ def _subset_errors(field: str, subset: JsonObject) -> list[FieldError]:
 
 
 def _shown(obj: JsonObject) -> str:
-    """Return the first three addresses of the table's cell, with how many more there are."""
+    """Return the table cell: the first three addresses and the number of further ones."""
     listed: list[str] = []
     count = 0
     for subset in get_list(obj, "subsets"):
@@ -71,7 +74,7 @@ def _shown(obj: JsonObject) -> str:
 
 
 class _EndpointsStrategy(Strategy):
-    """Each subset has addresses; ports have names where there are several."""
+    """Each subset needs addresses; if it has several ports, they need names."""
 
     def default(self, obj: JsonObject) -> None:
         for subset in get_list(obj, "subsets"):

@@ -1,4 +1,4 @@
-"""EndpointSlices: limits, canonical addresses, and a generation that grows with labels, too."""
+"""EndpointSlices: limits, canonical addresses, and a generation that also counts label changes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ _HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 
 def _name_errors(field: str, name: str) -> list[FieldError]:
-    """Check a fully qualified domain name, a dot at its end or not."""
+    """Return the errors of a fully qualified domain name, with or without a trailing dot."""
     if not name:
         return [required(field)]
     name = name.removesuffix(".")
@@ -130,7 +130,7 @@ def _without_metadata(obj: JsonObject) -> JsonObject:
 
 
 class _EndpointSliceStrategy(Strategy):
-    """The address type never changes; labels count as content (controllers watch the generation)."""
+    """The address type is immutable; label changes increment the generation, which controllers watch."""
 
     def default(self, obj: JsonObject) -> None:
         for port in get_list(obj, "ports"):

@@ -1,4 +1,4 @@
-"""What the environment of a container may look like, and where its values may come from."""
+"""Validation of environment variables and their sources."""
 
 import re
 
@@ -32,7 +32,7 @@ _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
 
 
 def environment_errors(path: str, container: JsonObject) -> list[FieldError]:
-    """Return what is wrong with ``env`` and ``envFrom`` of a container."""
+    """Return the errors of a container's ``env`` and ``envFrom``."""
     errors: list[FieldError] = []
     for index, variable in enumerate(get_list(container, "env")):
         field, name = f"{path}.env[{index}]", get_str(variable, "name")
@@ -70,7 +70,7 @@ def _source_errors(field: str, source: JsonObject, value: str) -> list[FieldErro
 
 
 def field_ref_errors(field: str, reference: JsonObject, fields: tuple[str, ...]) -> list[FieldError]:
-    """Check a reference to a field of the pod itself; ``fields`` are those that can be had."""
+    """Return the errors of a reference to a field of the pod; ``fields`` are the supported paths."""
     path = get_str(reference, "fieldPath")
     if not path:
         return [required(f"{field}.fieldPath")]
@@ -88,7 +88,7 @@ def field_ref_errors(field: str, reference: JsonObject, fields: tuple[str, ...])
 
 
 def resource_ref_errors(field: str, reference: JsonObject, *, in_volume: bool = False) -> list[FieldError]:
-    """Check a reference to what a container asks for; one in a volume names the container."""
+    """Return the errors of a reference to a container's resources; in volumes it names the container."""
     if in_volume and not get_str(reference, "containerName"):
         return [required(f"{field}.containerName")]
     resource = get_str(reference, "resource")
@@ -120,7 +120,7 @@ def _from_errors(path: str, index: int, source: JsonObject) -> list[FieldError]:
             if target
             else [required(f"{field}.{name}.name")]
         )
-    # The index is missing in the real server's path, too.
+    # kube-apiserver's path lacks the index, too.
     if not named:
         errors.append(invalid_value(path, "", "must specify one of: `configMapRef` or `secretRef`"))
     elif len(named) > 1:

@@ -1,4 +1,4 @@
-"""Events: one store, two forms. Core's is what is kept; events.k8s.io sees it under other names."""
+"""Events: stored in core's form; events.k8s.io is a view with other field names."""
 
 from collections.abc import Sequence
 
@@ -28,17 +28,17 @@ _REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resource
 
 
 class _EventView:
-    """The names that events.k8s.io uses."""
+    """The field names of events.k8s.io."""
 
     def to_storage(self, obj: JsonObject) -> JsonObject:
-        """Return core's form."""
+        """Convert to core's form."""
         stored = {_TO_STORED.get(name, name): value for name, value in obj.items()}
         stored["apiVersion"] = "v1"
         _complete(stored)
         return stored
 
     def from_storage(self, obj: JsonObject) -> JsonObject:
-        """Return the form of events.k8s.io."""
+        """Convert to the form of events.k8s.io."""
         seen = {_FROM_STORED.get(name, name): value for name, value in obj.items()}
         seen["apiVersion"] = "events.k8s.io/v1"
         for name in ("reportingController", "reportingInstance"):
@@ -48,7 +48,7 @@ class _EventView:
 
 
 def _complete(obj: JsonObject) -> None:
-    """Put in what core's form always has."""
+    """Add the fields that core's form always has."""
     ensure_object(obj, "involvedObject")
     ensure_object(obj, "source")
     for name in _ALWAYS_THERE:
@@ -58,7 +58,7 @@ def _complete(obj: JsonObject) -> None:
 
 
 def _shared_errors(obj: JsonObject, controller_field: str) -> list[FieldError]:
-    """Check what both forms ask for."""
+    """Return the errors that both forms share."""
     namespace = get_str(metadata_of(obj), "namespace")
     about = get_str(get_object(obj, "involvedObject"), "namespace")
     mismatch = invalid_value("involvedObject.namespace", about, "does not match event.namespace")
@@ -94,7 +94,7 @@ class _CoreEventStrategy(Strategy):
 
 
 class _NewEventStrategy(_CoreEventStrategy):
-    """What events.k8s.io asks for beside: a time and a type; and nothing but the series changes."""
+    """The additional rules of events.k8s.io: a time and a type are required, and only the series may change."""
 
     controller_field = "reportingController"
     _frozen = (
@@ -116,7 +116,7 @@ class _NewEventStrategy(_CoreEventStrategy):
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
         errors = [*super().validate(request, obj)]
-        # An update may meet an event of the old form: what only new ones need is not asked of it.
+        # An update may affect an event of the old form: rules for new events do not apply.
         if not metadata_of(obj).get("resourceVersion"):
             errors += _new_event_errors(obj)
         _refuse(obj, errors)
@@ -134,7 +134,7 @@ class _NewEventStrategy(_CoreEventStrategy):
 
 
 def _refuse(obj: JsonObject, errors: Sequence[FieldError]) -> None:
-    """Refuse as the real server does, which speaks of core's event through this API group, too."""
+    """Raise 422 as kube-apiserver does, which names core's Event in this API group, too."""
     if errors:
         raise invalid("", "Event", get_str(metadata_of(obj), "name"), errors)
 
@@ -179,7 +179,7 @@ def _stored_fields(obj: JsonObject) -> dict[str, str]:
 
 
 def _all_fields(obj: JsonObject) -> dict[str, str]:
-    """Return the values under the names of both forms: the store is one."""
+    """Return the values under the names of both forms, because they share a store."""
     fields = _stored_fields(obj)
     return {
         **fields,
@@ -188,7 +188,7 @@ def _all_fields(obj: JsonObject) -> dict[str, str]:
     }
 
 
-# ----------------------------------------------------------------------------------------- the table
+# ----------------------------------------------------------------------------------------- table
 
 
 def _stored_form(obj: JsonObject) -> JsonObject:

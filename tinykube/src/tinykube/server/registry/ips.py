@@ -1,4 +1,4 @@
-"""Addresses in specs: what may stand there, and what the client is warned of."""
+"""Validation of IP addresses in specs, and warnings about them."""
 
 import ipaddress
 from functools import lru_cache
@@ -14,9 +14,9 @@ _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_netw
 
 
 def parse_sloppy(text: str) -> Address | None:
-    """Return an address, forgiving leading zeros in IPv4 (as old clients write them); None where it is none.
+    """Parse an address, accepting leading zeros in IPv4 (from old clients); return None if it is invalid.
 
-    An IPv4 address in IPv6 clothes is the IPv4 address.
+    IPv4-mapped IPv6 addresses are converted to IPv4.
     """
     if "%" in text or "/" in text:
         return None
@@ -39,31 +39,31 @@ def _parse_strict(text: str) -> Address | None:
 
 
 def family_of(text: str) -> Family | None:
-    """Return the family of an address; None where it is none."""
-    return _judge(text).family
+    """Return the family of an address, or None."""
+    return _validated(text).family
 
 
 def _is_mapped(address: Address | None) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
-class _Judgement(NamedTuple):
-    """All that is to be said of one address."""
+class _Validated(NamedTuple):
+    """The result of validating one address."""
 
     family: Family | None
     canonical: str
     problem: str
     elsewhere: tuple[str, ...]
-    """Why nobody else can have it."""
+    """Why it cannot be the address of an endpoint."""
     warning: str
 
 
-@lru_cache(maxsize=16_384)  # the addresses of a slice are judged with each of its updates
-def _judge(value: str) -> _Judgement:
+@lru_cache(maxsize=16_384)  # the addresses of a slice are validated on each of its updates
+def _validated(value: str) -> _Validated:
     address = parse_sloppy(value)
     if address is None:
         problem = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        return _Judgement(None, "", problem, ("must be a valid IP address",), "")
+        return _Validated(None, "", problem, ("must be a valid IP address",), "")
     strict = _parse_strict(value)
     problem = warning = ""
     if strict is None or _is_mapped(strict):
@@ -81,18 +81,18 @@ def _judge(value: str) -> _Judgement:
     if any(address in network for network in _LINK_LOCAL_MULTICAST):
         elsewhere.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
     family: Family = "IPv4" if address.version == 4 else "IPv6"
-    return _Judgement(family, str(address), problem, tuple(elsewhere), warning)
+    return _Validated(family, str(address), problem, tuple(elsewhere), warning)
 
 
 def address_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[FieldError]:
-    """Check an address as fields that are older than the strict rules do; ``known`` values pass, whatever they are."""
-    problem = _judge(value).problem
+    """Return the errors of an address under the rules before strict validation; ``known`` values always pass."""
+    problem = _validated(value).problem
     return [invalid_value(field, value, problem)] if problem and value not in known else []
 
 
 def canonical_address_errors(field: str, value: str) -> list[FieldError]:
-    """Check an address that has to be in its canonical form."""
-    judged = _judge(value)
+    """Return the errors of an address that must be in canonical form."""
+    judged = _validated(value)
     if judged.problem:
         return [invalid_value(field, value, judged.problem)]
     if judged.canonical != value:
@@ -101,12 +101,12 @@ def canonical_address_errors(field: str, value: str) -> list[FieldError]:
 
 
 def endpoint_address_errors(field: str, value: str) -> list[FieldError]:
-    """Check that an address can be somebody else's: not unspecified, of this machine or of this link alone."""
-    return [invalid_value(field, value, problem) for problem in _judge(value).elsewhere]
+    """Return the errors of an endpoint address: it must not be unspecified, loopback or link-local."""
+    return [invalid_value(field, value, problem) for problem in _validated(value).elsewhere]
 
 
 def network_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[FieldError]:
-    """Check a network in CIDR form, as fields that are older than the strict rules do."""
+    """Return the errors of a CIDR under the rules before strict validation."""
     if value in known:
         return []
     wrong = invalid_value(field, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
@@ -128,11 +128,11 @@ def network_errors(field: str, value: str, known: tuple[str, ...] = ()) -> list[
 
 
 def address_warnings(field: str, value: str) -> list[str]:
-    """Return what a client is told of an address that passes but is not in its canonical form."""
-    warning = _judge(value).warning
+    """Return the warning for a valid address that is not in canonical form."""
+    warning = _validated(value).warning
     return [f"{field}: {warning}"] if warning else []
 
 
 def is_dual_stack(values: list[str]) -> bool:
-    """Tell whether addresses are of two families."""
+    """Return whether addresses are of both families."""
     return {family_of(value) for value in values} >= {"IPv4", "IPv6"}

@@ -1,4 +1,4 @@
-"""Leases: durations and counts that make sense."""
+"""Leases: positive durations and non-negative counts."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tinykube.server.registry.printing import AGE, NAME, column
 
 
 class _LeaseStrategy(Strategy):
-    """Coordinated election, which picks holders by strategy, is off, as it is by default on a real server."""
+    """Coordinated leader election, which uses ``strategy``, is disabled, as by default on kube-apiserver."""
 
     def default(self, obj: JsonObject) -> None:
         ensure_object(obj, "spec")

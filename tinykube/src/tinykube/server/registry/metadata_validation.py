@@ -1,4 +1,4 @@
-"""What metadata may look like; the texts are those that clients see from a real server."""
+"""Validation of metadata, with kube-apiserver's messages."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _LONGEST_PART = 63
 _LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 _BANNED_OWNER = ("v1", "Event")
 _MOST_OWNER_ERRORS = 10
-"""Each may quote all references."""
+"""Each error may quote all references."""
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NAME_PART_TEXT = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
@@ -29,7 +29,7 @@ _LABEL_VALUE_TEXT = (
 
 
 def qualified_name_problems(text: str) -> list[str]:
-    """Return what keeps a text from being a qualified name (``example.com/name``)."""
+    """Return the problems of a qualified name (``example.com/name``)."""
     prefix, slash, name = text.rpartition("/")
     problems: list[str] = []
     if slash:
@@ -51,7 +51,7 @@ def qualified_name_problems(text: str) -> list[str]:
 
 
 def label_value_problems(value: str) -> list[str]:
-    """Return what keeps a text from being the value of a label."""
+    """Return the problems of a label value."""
     problems = []
     if len(value) > _LONGEST_PART:
         problems.append(f"must be no more than {_LONGEST_PART} bytes")
@@ -67,14 +67,14 @@ def metadata_errors(
     name_problem: Callable[[str], str],
     plain_finalizers: bool = False,
 ) -> list[FieldError]:
-    """Return all that is wrong with the metadata of an object that is to be written.
+    """Return all errors of an object's metadata.
 
-    ``plain_finalizers``: they need not say whose they are.
+    ``plain_finalizers``: finalizers need not be qualified.
     """
     errors: list[FieldError] = []
     base = metadata.get("generateName")
     if base:
-        # A dash at the end is fine: more follows.
+        # A trailing dash is allowed: a suffix follows.
         problem = name_problem(base[:-1] + "a" if base.endswith("-") else base)
         if problem:
             errors.append(invalid_value("metadata.generateName", base, problem))

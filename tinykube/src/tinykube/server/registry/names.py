@@ -1,4 +1,4 @@
-"""What names may look like; the texts are those that clients see from a real server."""
+"""Validation of names, with kube-apiserver's messages."""
 
 import re
 
@@ -10,7 +10,7 @@ _LONGEST_SUBDOMAIN = 253
 
 
 def dns_label_problem(name: str) -> str:
-    """Return what keeps a text from being a DNS label (RFC 1123), ``""`` where nothing does."""
+    """Return the problem of a DNS label (RFC 1123), or ``""``."""
     if len(name) > _LONGEST_LABEL:
         return f"must be no more than {_LONGEST_LABEL} characters"
     if not _LABEL_PATTERN.fullmatch(name):
@@ -25,7 +25,7 @@ def dns_label_problem(name: str) -> str:
 
 
 def dns_subdomain_problem(name: str) -> str:
-    """Return what keeps a text from being a DNS subdomain (RFC 1123), ``""`` where nothing does."""
+    """Return the problem of a DNS subdomain (RFC 1123), or ``""``."""
     if len(name) > _LONGEST_SUBDOMAIN:
         return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
     if not _SUBDOMAIN_PATTERN.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Namespaces: the label with their name, the finalizer that waits for their contents, the three that stay."""
+"""Namespaces: the name label, the finalizer that waits for their contents, and the undeletable ones."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def _spec_finalizers(obj: JsonObject) -> list[str]:
 
 
 class _NamespaceStrategy(Strategy):
-    """A namespace begins Active and, deleted, stays Terminating until ``/finalize`` has emptied its finalizers."""
+    """A namespace is Active when created and, after its deletion, Terminating until ``/finalize`` removes its finalizers."""
 
     def default(self, obj: JsonObject) -> None:
         metadata = metadata_of(obj)
@@ -91,14 +91,14 @@ class _NamespaceStrategy(Strategy):
 
 
 class Finalize:
-    """``PUT .../finalize``: the one way to take a namespace's own finalizers away."""
+    """``PUT .../finalize``: the only way to remove a namespace's spec.finalizers."""
 
     def read(self, obj: JsonObject) -> JsonObject:
         """Return the namespace."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Take the finalizers (and metadata) of the body; the status stays. Raises 422."""
+        """Set the finalizers and metadata of the body; keep the status. Raises 422."""
         finalizers = _spec_finalizers(body)
         errors = [
             error

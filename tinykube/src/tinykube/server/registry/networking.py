@@ -1,4 +1,4 @@
-"""ServiceCIDRs and IPAddresses: what a real server tells of its service addresses, to be read only."""
+"""ServiceCIDRs and IPAddresses: the service address ranges as kube-apiserver reports them, read-only."""
 
 from tinykube.server.json_access import get_list, get_object, get_str
 from tinykube.server.objects import JsonObject

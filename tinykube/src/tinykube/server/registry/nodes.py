@@ -1,4 +1,4 @@
-"""Nodes: the taint of a new one, taints that are unique, what is set once."""
+"""Nodes: the initial taint, unique taints, fields that are set once."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def _taint_errors(taints: list[JsonObject]) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        # The real server names metadata here; so do we, for those who read it.
+        # kube-apiserver's path names metadata, and clients read it.
         field = f"metadata.taints[{index}]"
         key, value, effect = get_str(taint, "key"), get_str(taint, "value"), get_str(taint, "effect")
         errors += validation.qualified_name(f"{field}.key", key)
@@ -88,7 +88,7 @@ def _network_errors(networks: list[str]) -> list[FieldError]:
 
 
 class _NodeStrategy(Strategy):
-    """A new node carries the taint not-ready until somebody who knows better takes it away."""
+    """A new node has the not-ready taint until a controller removes it."""
 
     def default(self, obj: JsonObject) -> None:
         align_list_with_field(ensure_object(obj, "spec"), "podCIDR", "podCIDRs")

@@ -1,7 +1,7 @@
-"""The OpenAPI v3 document of a group version: what kubectl validates, explains and applies by.
+"""The OpenAPI v3 document of a group version, for kubectl's validate, explain and apply.
 
-kubectl looks, in each PATCH operation, for the kind it is about and for a ``fieldValidation`` parameter (without one it
-validates by itself), and in the schemas for merge keys and list types.
+In each PATCH operation, kubectl looks up the kind and a ``fieldValidation`` parameter (without which it
+validates on the client side); in the schemas, merge keys and list types.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,7 @@ from tinykube.server.schema.loader import UnknownTypeError
 from tinykube.server.schema.openapi_schemas import Schemas
 
 _JSON_TYPES = ("application/json", "application/yaml")
-_STRATEGIC = (
-    "application/strategic-merge-patch+json"  # kubectl apply takes merge patches where it is not listed
-)
+_STRATEGIC = "application/strategic-merge-patch+json"  # without it, kubectl apply sends merge patches
 _PATCH_TYPES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -62,13 +60,13 @@ _PARAMETERS = {
 
 
 class TypeOpenApi:
-    """Makes the documents (:class:`tinykube.server.http.openapi.OpenApiSource`). Has no state of its own."""
+    """Builds the documents (:class:`tinykube.server.http.openapi.OpenApiSource`). Stateless."""
 
     def __init__(self, schemas: Callable[[str, str], Schemas] = Schemas) -> None:
         self._schemas = schemas
 
     def document(self, registry: Registry, group: str, version: str) -> JsonObject:
-        """Return the document of a group version: its paths, and the types these and their answers are made of."""
+        """Return the document of a group version: its paths and all types they refer to."""
         schemas = self._schemas(group, version)
         paths: dict[str, JsonObject] = {}
         for definition in registry.all():
@@ -98,7 +96,7 @@ def _add_paths(paths: dict[str, JsonObject], schemas: Schemas, definition: Defin
     item = f"{collection}/{{name}}"
     own = (definition.group, definition.version, definition.kind)
     if not _is_described(schemas, *own):
-        return  # a custom resource: its kind is described by whoever made it
+        return  # a custom resource: described by its CustomResourceDefinition
     for verb in definition.verbs:
         if verb == "watch":
             continue

@@ -1,4 +1,4 @@
-"""What a pod (or the template of one) gets where it says nothing."""
+"""Default values of pods and pod templates."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 _HOST = re.compile(r"(?:[a-zA-Z0-9](?:[-.a-zA-Z0-9]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
-_IDENTIFIER = re.compile("[a-f0-9]{64}")  # the name of an image that is nowhere but here
+_IDENTIFIER = re.compile("[a-f0-9]{64}")  # an image ID: it exists only on this machine
 _GRACE_SECONDS = 30
 _FILE_MODE = 0o644
 _TOKEN_SECONDS = 3600
@@ -31,7 +31,7 @@ _VOLUMES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def pull_policy(image: str) -> str:
-    """Return when an image is pulled by default: always, where its tag moves. What is no image name has no tag."""
+    """Return the default image pull policy: Always for moving tags. Invalid image names have no tag."""
     host, slash, rest = image.partition("/")
     if not slash or not (set(host) & {".", ":"} or host == "localhost" or host != host.lower()):
         host, rest = "", image
@@ -69,7 +69,7 @@ def _default_probe(probe: JsonObject) -> None:
 
 
 def default_container(container: JsonObject) -> None:
-    """Fill in one container, of either kind."""
+    """Set the defaults of a container or init container."""
     set_if_empty(container, "terminationMessagePath", "/dev/termination-log")
     set_if_empty(container, "terminationMessagePolicy", "File")
     set_if_empty(container, "imagePullPolicy", pull_policy(get_str(container, "image")))
@@ -107,14 +107,14 @@ def _default_volume(volume: JsonObject) -> None:
 
 
 def default_pod_spec(spec: JsonObject) -> None:
-    """Fill in what pods and templates share."""
+    """Set the defaults that pods and templates share."""
     set_if_empty(spec, "restartPolicy", "Always")
     if spec.get("terminationGracePeriodSeconds") is None:
         spec["terminationGracePeriodSeconds"] = _GRACE_SECONDS
     set_if_empty(spec, "dnsPolicy", "ClusterFirst")
     ensure_object(spec, "securityContext")
     set_if_empty(spec, "schedulerName", "default-scheduler")
-    # Two names of one thing: the older one follows.
+    # The deprecated serviceAccount follows serviceAccountName.
     account = get_str(spec, "serviceAccountName") or get_str(spec, "serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -126,13 +126,13 @@ def default_pod_spec(spec: JsonObject) -> None:
 
 
 def default_template(template: JsonObject) -> None:
-    """Fill in a pod template."""
+    """Set the defaults of a pod template."""
     ensure_object(template, "metadata")
     default_pod_spec(ensure_object(template, "spec"))
 
 
 def default_pod(pod: JsonObject) -> None:
-    """Fill in a pod: what templates get, and what only pods do."""
+    """Set the defaults of a pod: those of templates, and those only for pods."""
     spec = ensure_object(pod, "spec")
     default_pod_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:

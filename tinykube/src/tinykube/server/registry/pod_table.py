@@ -1,4 +1,4 @@
-"""The table of pods: what `kubectl get pods` shows of statuses."""
+"""The table of `kubectl get pods`."""
 
 from tinykube.server.json_access import get_int, get_list, get_object, get_str
 from tinykube.server.objects import JsonObject, metadata_of
@@ -28,7 +28,7 @@ def _ended_reason(terminated: JsonObject) -> str:
 
 
 class _Summary:
-    """What a row tells: containers that are ready, the reason it is in its state, restarts and the last of them."""
+    """The values of a row: ready containers, status reason, restarts and the last restart."""
 
     def __init__(self, obj: JsonObject) -> None:
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
@@ -62,7 +62,7 @@ class _Summary:
         return get_int(container, "restartCount"), finished
 
     def _read_init(self, spec: JsonObject, status: JsonObject) -> bool:
-        """Tell whether init containers are still at work; the first unfinished one gives the reason."""
+        """Return whether init containers are still running; the first unfinished one gives the reason."""
         declared = {get_str(container, "name"): container for container in get_list(spec, "initContainers")}
         self.total += sum(map(_restarts_always, declared.values()))
         for index, container in enumerate(get_list(status, "initContainerStatuses")):

@@ -1,4 +1,4 @@
-"""What of a pod may still change, and what its status may say."""
+"""Validation of pod updates: immutable fields, and the status."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 
 
 def spec_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Check the step from one spec to the next."""
+    """Return the errors of a spec update."""
     errors: list[FieldError] = []
     for name in _CONTAINER_LISTS:
         field = f"spec.{name}"
@@ -86,7 +86,7 @@ def _gate_step_errors(new: list[JsonObject], old: list[JsonObject]) -> list[Fiel
 
 
 def _with_the_changeable_of(spec: JsonObject, old: JsonObject) -> JsonObject:
-    """Return the new spec with all that may change put back, so that it equals the old one if nothing else has."""
+    """Return the new spec with all mutable fields restored; it equals the old spec if nothing else changed."""
     result = dict(spec)
     for name in _CONTAINER_LISTS:
         if name in spec:
@@ -98,7 +98,7 @@ def _with_the_changeable_of(spec: JsonObject, old: JsonObject) -> JsonObject:
     if get_int(old, "terminationGracePeriodSeconds") < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         names.append("terminationGracePeriodSeconds")
     if get_list(old, "schedulingGates"):
-        names += ["nodeSelector", "affinity"]  # as long as it is gated, where it may go can be narrowed
+        names += ["nodeSelector", "affinity"]  # a gated pod may still be restricted to fewer nodes
     for name in names:
         if name in old:
             result[name] = old[name]
@@ -108,7 +108,7 @@ def _with_the_changeable_of(spec: JsonObject, old: JsonObject) -> JsonObject:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return one line a field that differs: what it was, what it would be."""
+    """Return the old and new value of each field that differs, one per line."""
     lines = []
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
@@ -122,7 +122,7 @@ def _shown(value: object) -> str:
 
 
 def node_selector_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Check that a gated pod's node selector only grows."""
+    """Return errors if a gated pod's node selector lost or changed terms."""
     before, after = get_object(old, "nodeSelector"), get_object(spec, "nodeSelector")
     if all(after.get(key) == value for key, value in before.items()):
         return []
@@ -131,7 +131,7 @@ def node_selector_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
 
 
 def status_update_errors(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Check the step from one status to the next."""
+    """Return the errors of a status update."""
     status, before = get_object(obj, "status"), get_object(old, "status")
     errors: list[FieldError] = []
     for index, condition in enumerate(get_list(status, "conditions")):
@@ -162,7 +162,7 @@ def status_update_errors(obj: JsonObject, old: JsonObject) -> list[FieldError]:
 def _restart_errors(
     field: str, new: Sequence[JsonObject], old: Sequence[JsonObject], policy: str
 ) -> list[FieldError]:
-    """Check that what has ended for good does not run again."""
+    """Return errors for permanently terminated containers that run again."""
     if policy == "Always":
         return []
     running = {get_str(status, "name") for status in new if "terminated" not in get_object(status, "state")}

@@ -1,4 +1,4 @@
-"""What the spec of a pod, or of a template, may look like."""
+"""Validation of pod specs and templates."""
 
 from tinykube.server.errors import (
     FieldError,
@@ -24,7 +24,7 @@ _MOST_NAMESERVERS = 3
 
 
 def pod_spec_errors(field: str, spec: JsonObject, *, is_pod: bool) -> list[FieldError]:
-    """Return what is wrong with a spec at ``field``; pods are held to a few rules that templates are not."""
+    """Return the errors of a spec at ``field``; some rules apply only to pods, not to templates."""
     grace = get_int(spec, "terminationGracePeriodSeconds")
     volumes = get_list(spec, "volumes")
     mountable, errors = volume_errors(f"{field}.volumes", volumes)
@@ -119,7 +119,7 @@ def _name_errors(field: str, spec: JsonObject) -> list[FieldError]:
 
 
 def toleration_errors(path: str, tolerations: list[JsonObject]) -> list[FieldError]:
-    """Return what is wrong with tolerations."""
+    """Return the errors of tolerations."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         field = f"{path}[{index}]"
@@ -154,14 +154,14 @@ def toleration_errors(path: str, tolerations: list[JsonObject]) -> list[FieldErr
 
 
 def effect_errors(field: str, effect: str) -> list[FieldError]:
-    """Check the effect of a taint, or of what tolerates it."""
+    """Return the errors of the effect of a taint or toleration."""
     if not effect:
         return [required(field)]
     return [] if effect in _EFFECTS else [not_supported(field, effect, _EFFECTS)]
 
 
 def template_metadata_errors(field: str, template: JsonObject) -> list[FieldError]:
-    """Return what is wrong with the labels and annotations of a pod template."""
+    """Return the errors of a pod template's labels and annotations."""
     metadata = get_object(template, "metadata")
     errors = validation.labels(f"{field}.labels", metadata.get("labels"))
     for key in sorted(metadata.get("annotations") or {}):
@@ -171,7 +171,7 @@ def template_metadata_errors(field: str, template: JsonObject) -> list[FieldErro
 
 
 def template_errors(field: str, template: JsonObject) -> list[FieldError]:
-    """Return what is wrong with a pod template."""
+    """Return the errors of a pod template."""
     spec = get_object(template, "spec")
     errors = template_metadata_errors(field, template)
     errors += pod_spec_errors(f"{field}.spec", spec, is_pod=False)

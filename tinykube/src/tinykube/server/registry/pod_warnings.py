@@ -1,4 +1,4 @@
-"""What is wrong enough with a pod to be said, and not enough to be refused."""
+"""Warnings about pods that are valid but questionable."""
 
 from tinykube.server.json_access import get_int, get_list, get_str
 from tinykube.server.objects import JsonObject
@@ -13,7 +13,7 @@ def _containers(spec: JsonObject, path: str) -> list[tuple[str, JsonObject]]:
 
 
 def pod_warnings(path: str, spec: JsonObject) -> list[str]:
-    """Return the warnings for a pod or a template whose spec is at ``path``."""
+    """Return the warnings about a pod or template whose spec is at ``path``."""
     found = [
         f'volume "{get_str(volume, "name")}" (Projected) has no sources provided'
         for volume in get_list(spec, "volumes")

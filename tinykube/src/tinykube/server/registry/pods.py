@@ -1,4 +1,4 @@
-"""Pods: what admission adds, statuses, generation, grace, and the subresources ``binding`` and ``eviction``."""
+"""Pods: built-in admission, status, generation, grace period, and the subresources ``binding`` and ``eviction``."""
 
 from collections.abc import Sequence
 
@@ -51,7 +51,7 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 
 def _add_tolerations(spec: JsonObject) -> None:
-    """Let a pod stay for five minutes on a node that is gone, unless it says otherwise."""
+    """Add the default tolerations: five minutes on a not-ready or unreachable node."""
     tolerations = list(get_list(spec, "tolerations"))
     for key in _TOLERATED:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -86,7 +86,7 @@ def _set_priority(obj: JsonObject, spec: JsonObject) -> None:
 
 
 def _topology_labels(request: Request, node: str) -> dict[str, str]:
-    """Return the labels that tell where a node is; empty for a node that is not known."""
+    """Return the topology labels of a node; empty for an unknown node."""
     stored = request.storage.head(StorageKey(_NODES, "", node))
     return (
         {key: stored.labels[key] for key in _TOPOLOGY if key in stored.labels} if stored is not None else {}
@@ -94,7 +94,7 @@ def _topology_labels(request: Request, node: str) -> dict[str, str]:
 
 
 class _PodStrategy(Strategy):
-    """A pod is created Pending with nothing else in its status; its spec hardly changes afterwards."""
+    """A new pod is Pending with no other status; later its spec is almost immutable."""
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
@@ -190,7 +190,7 @@ class _PodStrategy(Strategy):
 
 
 def _keep_observed_generations(status: JsonObject, before: JsonObject) -> None:
-    """Let conditions keep the generation they were observed at where the writer knows nothing of it."""
+    """Keep the observedGeneration of conditions that a writer without knowledge of it has updated."""
     known = {
         get_str(condition, "type"): condition["observedGeneration"]
         for condition in get_list(before, "conditions")
@@ -203,7 +203,7 @@ def _keep_observed_generations(status: JsonObject, before: JsonObject) -> None:
 
 
 def _set_condition(request: Request, obj: JsonObject, condition: JsonObject) -> None:
-    """Put a condition in the place of the one of its type; the time changes only with the status."""
+    """Set a condition by type; its transition time changes only with its status."""
     conditions = get_list(ensure_object(obj, "status"), "conditions")
     kept = [one for one in conditions if get_str(one, "type") != condition["type"]]
     before = next((one for one in conditions if get_str(one, "type") == condition["type"]), None)
@@ -220,14 +220,14 @@ def _set_condition(request: Request, obj: JsonObject, condition: JsonObject) -> 
 
 
 class Binding:
-    """``POST .../binding``: puts a pod on a node, once."""
+    """``POST .../binding``: bind a pod to a node, once."""
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the pod (nothing reads this subresource)."""
+        """Return the pod (no client reads this subresource)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Set the node and PodScheduled. Raises 400 for a bad target, 409 for a pod that has a node or is going."""
+        """Set the node and PodScheduled. Raises 400 for a bad target, 409 for a pod that is bound or being deleted."""
         metadata, spec, target = metadata_of(obj), ensure_object(obj, "spec"), get_object(body, "target")
         name, machine = get_str(metadata, "name"), get_str(target, "name")
         if get_str(metadata_of(body), "name") not in ("", name):
@@ -266,19 +266,19 @@ def _bad_target(kind: str, machine: str) -> StatusError:
 
 
 class Eviction:
-    """``POST .../eviction``: a deletion that says why; the verbs do the deleting.
+    """``POST .../eviction``: record the reason of a deletion, which the verbs then perform.
 
-    There are no disruption budgets here that could refuse it.
+    There are no disruption budgets that could reject it.
     """
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the pod (nothing reads this subresource)."""
+        """Return the pod (no client reads this subresource)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
         """Set the condition DisruptionTarget.
 
-        Raises 400 for another pod's name, 409 where the body's preconditions do not hold.
+        Raises 400 for another pod's name, 409 for failed preconditions.
         """
         metadata = metadata_of(obj)
         name = get_str(metadata, "name")

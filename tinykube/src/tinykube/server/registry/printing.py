@@ -1,4 +1,4 @@
-"""Cells of the tables that kubectl prints, as far as several kinds share them."""
+"""Table cells that several kinds share."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +18,7 @@ _YEAR = 365 * _DAY
 
 
 def human_duration(seconds: float) -> str:
-    """Return a duration as kubectl prints ages: one unit, two where the larger one is small."""
+    """Return a duration as kubectl prints ages: one unit, or two if the larger one is small."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -41,7 +41,7 @@ def human_duration(seconds: float) -> str:
 
 
 def since(timestamp: object, now: float) -> str:
-    """Return how long ago a timestamp of an object was; ``<unknown>`` where there is none."""
+    """Return the time since a timestamp; ``<unknown>`` if it is missing or invalid."""
     if not isinstance(timestamp, str) or not timestamp:
         return UNKNOWN
     try:
@@ -67,17 +67,17 @@ AGE = Column(name="Age", cell=_age, description="How long ago the object was cre
 def column(
     name: str, cell: Callable[[JsonObject], str | int], *, kind: str = "string", wide: bool = False
 ) -> Column:
-    """Return a column whose cells depend on the object alone; ``wide`` ones are shown by ``-o wide``."""
+    """Return a column whose cells depend only on the object; ``wide`` ones are shown by ``-o wide``."""
     return Column(name=name, cell=lambda obj, now: cell(obj), type=kind, priority=1 if wide else 0)
 
 
 def format_labels(values: JsonObject | None) -> str:
-    """Return labels as ``a=b,c=d``; ``<none>`` for none."""
+    """Return labels as ``a=b,c=d``, or ``<none>``."""
     return ",".join(f"{key}={value}" for key, value in sorted((values or {}).items())) or NONE
 
 
 def selector_text(selector: JsonObject | None) -> str:
-    """Return a label selector in its text form, requirements sorted by key; ``""`` for one without any."""
+    """Return a label selector in its text form, requirements sorted by key; ``""`` without requirements."""
     if selector is None:
         return ""
     operators = {"In": "in", "NotIn": "notin"}
@@ -95,7 +95,7 @@ def selector_text(selector: JsonObject | None) -> str:
 
 
 def template_columns() -> tuple[Column, Column]:
-    """Return the wide columns of workloads: names and images of the containers of their template."""
+    """Return the wide columns of workloads: names and images of the template's containers."""
 
     def joined(name: str) -> Callable[[JsonObject], str]:
         def cell(obj: JsonObject) -> str:

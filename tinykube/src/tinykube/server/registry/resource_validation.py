@@ -1,4 +1,4 @@
-"""What a container may ask for and be limited to."""
+"""Validation of container resources."""
 
 from decimal import Decimal
 
@@ -27,7 +27,7 @@ _STANDARD = frozenset(
 
 
 def _value(quantity: object) -> Decimal:
-    """Return the value of a quantity whose form is settled."""
+    """Return the value of a quantity; 0 if it is invalid."""
     try:
         return parse_quantity(str(quantity))
     except ValueError:
@@ -57,7 +57,7 @@ def _name_errors(field: str, name: str) -> list[FieldError]:
 
 
 def quantity_errors(field: str, name: str, quantity: object) -> list[FieldError]:
-    """Check an amount: not negative, whole where halves make no sense."""
+    """Return the errors of a quantity: not negative, and integral for extended resources."""
     errors: list[FieldError] = []
     value = _value(quantity)
     if value < 0:
@@ -68,7 +68,7 @@ def quantity_errors(field: str, name: str, quantity: object) -> list[FieldError]
 
 
 def resource_errors(field: str, resources: JsonObject) -> list[FieldError]:
-    """Check requests and limits, and that no request is above its limit."""
+    """Return the errors of requests and limits, including requests above their limit."""
     limits, requests = get_object(resources, "limits"), get_object(resources, "requests")
     errors: list[FieldError] = []
     for name in sorted(limits):
@@ -95,13 +95,13 @@ def resource_errors(field: str, resources: JsonObject) -> list[FieldError]:
 
 
 def quality_of_service(spec: JsonObject) -> str:
-    """Return the class of a pod: Guaranteed, Burstable or BestEffort, by CPU and memory of all its containers."""
+    """Return the QoS class of a pod from the CPU and memory of its containers: Guaranteed, Burstable or BestEffort."""
     requests: dict[str, Decimal] = {}
     limits: dict[str, Decimal] = {}
     guaranteed = True
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     if get_object(spec, "resources"):
-        containers = [{"resources": spec["resources"]}]  # what the whole pod has says it all
+        containers = [{"resources": spec["resources"]}]  # pod-level resources replace those of the containers
     for container in containers:
         resources = get_object(container, "resources")
         own_limits = 0

@@ -1,4 +1,4 @@
-"""The ``scale`` subresource: how many replicas there are to be, seen apart from what they are."""
+"""The ``scale`` subresource: the replicas of a workload."""
 
 from tinykube.server.errors import invalid, stale
 from tinykube.server.json_access import ensure_object, get_int, get_object, get_str
@@ -16,7 +16,7 @@ SCALE_COLUMNS = (
     column("Available", lambda obj: get_int(get_object(obj, "status"), "replicas"), kind="integer"),
     AGE,
 )
-"""Of the table of a Scale, of whatever kind it is."""
+"""The table columns of a Scale of any kind."""
 
 
 class Scale:
@@ -41,9 +41,9 @@ class Scale:
         }
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Set the replicas; the generation grows where they change.
+        """Set the replicas; a change increments the generation.
 
-        Raises 422 for a negative number, 409 for a resource version that is not the current one.
+        Raises 422 for a negative number, 409 for a stale resource version.
         """
         metadata, spec = metadata_of(obj), ensure_object(obj, "spec")
         name = get_str(metadata, "name")

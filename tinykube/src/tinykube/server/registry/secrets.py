@@ -1,4 +1,4 @@
-"""Secrets: ``stringData``, types with keys of their own, and what ``immutable`` freezes. No value is ever printed."""
+"""Secrets: ``stringData``, typed secrets, and ``immutable``. Values are never printed."""
 
 import base64
 import json
@@ -57,7 +57,7 @@ def _type_errors(obj: JsonObject) -> list[FieldError]:
 
 
 class _SecretStrategy(Strategy):
-    """``stringData`` is written into ``data`` and never stored; the type stays what it was."""
+    """``stringData`` is merged into ``data`` and never stored; the type is immutable."""
 
     def default(self, obj: JsonObject) -> None:
         given = obj.pop("stringData", None)

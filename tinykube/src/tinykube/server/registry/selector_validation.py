@@ -1,4 +1,4 @@
-"""Label selectors of workloads: their form, and whether they find the pods of their own template."""
+"""Label selectors of workloads: validation, and the check that they match their own template."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ def shown(selector: JsonObject | None) -> msgspec.Raw:
 
 
 def selector_errors(field: str, selector: JsonObject | None, kind: str) -> list[FieldError]:
-    """Check a selector; one that would match everything is refused, too."""
+    """Return the errors of a selector; an empty one, which matches everything, is rejected."""
     if selector is None:
         return []
     errors = validation.labels(f"{field}.matchLabels", selector.get("matchLabels"))
@@ -58,7 +58,7 @@ def _expression_errors(field: str, expression: JsonObject) -> list[FieldError]:
 
 
 def matches(selector: JsonObject | None, labels: Mapping[str, str]) -> bool | None:
-    """Tell whether a selector finds labels; None where it cannot be read."""
+    """Return whether a selector matches labels; None if it is invalid."""
     if selector is None:
         return False
     try:
@@ -71,11 +71,10 @@ def matches(selector: JsonObject | None, labels: Mapping[str, str]) -> bool | No
 def template_match_errors(
     spec: JsonObject, *, unreadable: str | None, missing_matches: bool
 ) -> tuple[list[FieldError], bool]:
-    """Check that the selector finds the template's labels.
+    """Return errors if the selector does not match the template's labels.
 
-    ``unreadable`` is what is said of a selector that cannot be read; None keeps silent. ``missing_matches`` tells that a
-    selector which is not there, or empty, is not held against the template. Returns the errors, and whether the
-    template itself is to be judged.
+    ``unreadable`` is the message for an invalid selector; None suppresses it. ``missing_matches``: a missing
+    or empty selector is accepted. The second value is whether the template itself must be validated.
     """
     selector = spec.get("selector")
     labels = get_object(get_object(spec, "template"), "metadata").get("labels") or {}

@@ -1,4 +1,4 @@
-"""What the addresses and families of a service may be, in themselves and on the way from old to new."""
+"""Validation of a service's addresses and IP families, on create and update."""
 
 from tinykube.server.errors import FieldError, duplicate, invalid_value, not_supported, required
 from tinykube.server.json_access import get_list, get_str, string_list
@@ -20,7 +20,7 @@ _ONCE = "may not change once set"
 
 
 def cluster_ip_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Check cluster addresses, families and policy, and that they fit each other."""
+    """Return the errors of cluster IPs, families and policy, and of their combination."""
     if not needs_cluster_ip(spec):
         return []
     first, ips = get_str(spec, "clusterIP"), get_list(spec, "clusterIPs")
@@ -80,15 +80,15 @@ def _each_ip_errors(ips: list[str], old: JsonObject | None) -> list[FieldError]:
     return errors
 
 
-def step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Check that what is given stays: addresses and families change only by gaining or losing the second one."""
+def update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Return the errors of an update: addresses and families change only by adding or removing the second one."""
     if not needs_cluster_ip(spec) or not needs_cluster_ip(old):
         return []
     errors: list[FieldError] = []
     if not (is_headless(spec) and is_headless(old)):
-        errors += _ip_step_errors(spec, old)
+        errors += _ip_update_errors(spec, old)
     if not is_headless(spec) and not is_headless(old):
-        errors += _family_step_errors(spec, old)
+        errors += _family_update_errors(spec, old)
     return errors
 
 
@@ -103,7 +103,7 @@ def _must_be_single(spec: JsonObject, what: str) -> list[FieldError]:
     ]
 
 
-def _ip_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
+def _ip_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     ips, old_ips = get_list(spec, "clusterIPs"), get_list(old, "clusterIPs")
     shown = string_list(ips)
     if len(ips) == len(old_ips):
@@ -122,7 +122,7 @@ def _ip_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     return errors
 
 
-def _family_step_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
+def _family_update_errors(spec: JsonObject, old: JsonObject) -> list[FieldError]:
     families, old_families = get_list(spec, "ipFamilies"), get_list(old, "ipFamilies")
     field = "spec.ipFamilies[0]"
     if len(families) == len(old_families):

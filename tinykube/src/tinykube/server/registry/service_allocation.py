@@ -1,4 +1,4 @@
-"""Cluster addresses and node ports: who gets which, on create, on update, and what goes back."""
+"""Allocation of cluster IPs and node ports on create and update, and their release."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tinykube.server.registry.service_spec import (
     PREFER_DUAL,
     REQUIRE_DUAL,
     SINGLE,
-    draws_node_ports,
+    allocates_node_ports,
     needs_health_check_port,
     needs_node_ports,
     node_ports,
@@ -30,7 +30,7 @@ def _same(spec: JsonObject, old: JsonObject, name: str) -> bool:
 
 
 class ServiceAllocation:
-    """The pools of one server. What is taken for a write is given back where the write does not happen."""
+    """The allocators of one server. Allocations of a write that does not happen are released."""
 
     def __init__(self, cidrs: Sequence[str], node_port_range: tuple[int, int]) -> None:
         networks = [ipaddress.ip_network(cidr) for cidr in cidrs]
@@ -41,11 +41,11 @@ class ServiceAllocation:
         self._families = tuple(self._addresses)
         self._ports = port_allocator(*node_port_range)
 
-    # ------------------------------------------------------------------------------- the three ways in
+    # ------------------------------------------------------------------------------- public
 
     def for_create(self, request: Request, name: str, spec: JsonObject) -> None:
-        """Settle families, and take what a new service needs. Raises 422, and 500 where a pool is empty."""
-        self._settle_families(name, spec, None)
+        """Set the families, and allocate for a new service. Raises 422, and 500 if a range is exhausted."""
+        self._set_families(name, spec, None)
         self._take_cluster_ips(request, name, spec)
         if needs_node_ports(spec):
             self._take_node_ports(request, name, spec)
@@ -53,8 +53,8 @@ class ServiceAllocation:
             self._take_health_check_port(request, spec)
 
     def for_update(self, request: Request, name: str, spec: JsonObject, old: JsonObject) -> None:
-        """Take what an update needs on top, and give back, once it is durable, what it needs no more."""
-        self._settle_families(name, spec, old)
+        """Allocate addresses and ports that an update adds; release removed ones once it is durable."""
+        self._set_families(name, spec, old)
         self._update_cluster_ips(request, name, spec, old)
         if needs_node_ports(old) and not needs_node_ports(spec):
             self._release_ports(request, node_ports(old))
@@ -65,8 +65,8 @@ class ServiceAllocation:
         elif needs_health_check_port(old) and not needs_health_check_port(spec):
             self._release_ports(request, [get_int(old, "healthCheckNodePort")])
 
-    def note(self, spec: JsonObject) -> None:
-        """Hold what a stored service has (at start-up; holding it twice does nothing)."""
+    def record(self, spec: JsonObject) -> None:
+        """Mark a stored service's addresses and ports as allocated (at start-up). Idempotent."""
         for ip in self._cluster_ips(spec):
             family = family_of(ip)
             if family in self._addresses:
@@ -74,8 +74,8 @@ class ServiceAllocation:
         for port in self._all_ports(spec):
             self._ports.allocate(port)
 
-    def forget(self, spec: JsonObject) -> None:
-        """Free what a removed service had."""
+    def release(self, spec: JsonObject) -> None:
+        """Release the addresses and ports of a removed service."""
         for ip in self._cluster_ips(spec):
             self._free_ip(ip)
         for port in self._all_ports(spec):
@@ -95,7 +95,7 @@ class ServiceAllocation:
 
     # ------------------------------------------------------------------------------- families
 
-    def _settle_families(self, name: str, spec: JsonObject, old: JsonObject | None) -> None:
+    def _set_families(self, name: str, spec: JsonObject, old: JsonObject | None) -> None:
         if get_str(spec, "type") == "ExternalName" or (old is not None and _still_prefers_both(spec, old)):
             return
         selectorless_headless = get_str(spec, "clusterIP") == HEADLESS and not spec.get("selector")
@@ -110,7 +110,7 @@ class ServiceAllocation:
         families = get_list(spec, "ipFamilies")
         both = spec["ipFamilyPolicy"] != SINGLE
         if selectorless_headless:
-            # Its endpoints are somebody else's: whatever the cluster has, both families may be published.
+            # Users manage its endpoints, so both families may be publishedon any cluster.
             families = families or [self._families[0]]
             if both and len(families) < 2:
                 families = [*families, _OTHER[families[0]]]
@@ -123,7 +123,7 @@ class ServiceAllocation:
         spec["ipFamilies"] = families
 
     def _derive_families(self, spec: JsonObject) -> list[FieldError]:
-        """Let addresses that are chosen say their family, where none is."""
+        """Derive missing families from the requested cluster IPs."""
         errors = []
         policy, ips = spec["ipFamilyPolicy"], get_list(spec, "clusterIPs")
         if policy == SINGLE:
@@ -191,22 +191,22 @@ class ServiceAllocation:
         before, after = len(get_list(old, "ipFamilies")), len(get_list(spec, "ipFamilies"))
         ips = get_list(spec, "clusterIPs")
         if (before, after) == (1, 2):
-            asked = ips[1] if len(ips) > 1 else ""
-            second = self._take_ip(request, name, get_list(spec, "ipFamilies")[1], asked, ips)
+            requested = ips[1] if len(ips) > 1 else ""
+            second = self._take_ip(request, name, get_list(spec, "ipFamilies")[1], requested, ips)
             spec["clusterIPs"] = [*ips[:1], second]
         elif (before, after) == (2, 1):
             self._release_ips(request, old_ips[1:2])
 
-    def _take_ip(self, request: Request, name: str, family: str, asked: str, shown: Sequence[str]) -> str:
+    def _take_ip(self, request: Request, name: str, family: str, requested: str, shown: Sequence[str]) -> str:
         pool = self._addresses[family]
-        if not asked:
-            drawn = pool.allocate_next(request.rng)
-            if drawn is None:
+        if not requested:
+            allocated = pool.allocate_next(request.rng)
+            if allocated is None:
                 raise internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
-            request.on_failure.append(partial(pool.release, drawn))
+            request.on_failure.append(partial(pool.release, allocated))
             kind = ipaddress.IPv4Address if family == "IPv4" else ipaddress.IPv6Address
-            return str(kind(drawn))
-        address = parse_sloppy(asked)
+            return str(kind(allocated))
+        address = parse_sloppy(requested)
         value = int(address) if address is not None else -1
         why = ""
         if value not in pool:
@@ -215,12 +215,12 @@ class ServiceAllocation:
             why = "provided IP is already allocated"
         if why:
             padded = [*shown, *[""] * (len(shown) == 0)]
-            detail = f"failed to allocate IP {asked}: {why}"
+            detail = f"failed to allocate IP {requested}: {why}"
             raise invalid(
                 "", "Service", name, [invalid_value("spec.clusterIPs", string_list(padded), detail)]
             )
         request.on_failure.append(partial(pool.release, value))
-        return asked
+        return requested
 
     def _release_ips(self, request: Request, ips: Sequence[str]) -> None:
         for ip in ips:
@@ -229,12 +229,12 @@ class ServiceAllocation:
     # ------------------------------------------------------------------------------- ports
 
     def _take_node_ports(self, request: Request, name: str, spec: JsonObject) -> None:
-        """One node port serves all protocols of a port: what one of them asks for, the others get."""
+        """Allocate one node port per port for all its protocols: an explicit one applies to the others, too."""
         chosen: dict[int, int] = {}
         ports = get_list(spec, "ports")
         for index, port in enumerate(ports):
-            asked, numbered = get_int(port, "nodePort"), get_int(port, "port")
-            if not asked and not draws_node_ports(spec):
+            requested, numbered = get_int(port, "nodePort"), get_int(port, "port")
+            if not requested and not allocates_node_ports(spec):
                 continue
             if numbered not in chosen:
                 wanted = next(
@@ -247,52 +247,52 @@ class ServiceAllocation:
                 )
                 chosen[numbered] = self._take_port(request, name, index, wanted)
                 port["nodePort"] = chosen[numbered]
-            elif not asked:
+            elif not requested:
                 port["nodePort"] = chosen[numbered]
-            elif asked != chosen[numbered]:
-                self._take_port(request, name, index, asked)
+            elif requested != chosen[numbered]:
+                self._take_port(request, name, index, requested)
 
     def _update_node_ports(self, request: Request, name: str, spec: JsonObject, old: JsonObject) -> None:
         before = set(node_ports(old)) if needs_node_ports(old) else set()
         taken: set[int] = set()
         for index, port in enumerate(get_list(spec, "ports")):
-            asked = get_int(port, "nodePort")
-            if asked and asked not in before and asked not in taken:
-                taken.add(self._take_port(request, name, index, asked))
-            elif not asked and draws_node_ports(spec):
+            requested = get_int(port, "nodePort")
+            if requested and requested not in before and requested not in taken:
+                taken.add(self._take_port(request, name, index, requested))
+            elif not requested and allocates_node_ports(spec):
                 port["nodePort"] = self._take_port(request, name, index, 0)
         self._release_ports(request, sorted(before - set(node_ports(spec))))
 
-    def _take_port(self, request: Request, name: str, index: int, asked: int) -> int:
-        if not asked:
-            drawn = self._ports.allocate_next(request.rng)
-            if drawn is None:
+    def _take_port(self, request: Request, name: str, index: int, requested: int) -> int:
+        if not requested:
+            allocated = self._ports.allocate_next(request.rng)
+            if allocated is None:
                 raise internal("failed to allocate a nodePort: range is full")
-            request.on_failure.append(partial(self._ports.release, drawn))
-            return drawn
-        problem = self._port_problem(asked)
+            request.on_failure.append(partial(self._ports.release, allocated))
+            return allocated
+        problem = self._port_problem(requested)
         if problem:
-            errors = [invalid_value(f"spec.ports[{index}].nodePort", asked, problem)]
+            errors = [invalid_value(f"spec.ports[{index}].nodePort", requested, problem)]
             raise invalid("", "Service", name, errors)
-        request.on_failure.append(partial(self._ports.release, asked))
-        return asked
+        request.on_failure.append(partial(self._ports.release, requested))
+        return requested
 
-    def _port_problem(self, asked: int) -> str:
-        if asked not in self._ports:
+    def _port_problem(self, requested: int) -> str:
+        if requested not in self._ports:
             valid = f"{self._ports.first}-{self._ports.last}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
-        return "" if self._ports.allocate(asked) else "provided port is already allocated"
+        return "" if self._ports.allocate(requested) else "provided port is already allocated"
 
     def _take_health_check_port(self, request: Request, spec: JsonObject) -> None:
-        asked = get_int(spec, "healthCheckNodePort")
-        if not asked:
-            drawn = self._ports.allocate_next(request.rng)
-            if drawn is None:
+        requested = get_int(spec, "healthCheckNodePort")
+        if not requested:
+            allocated = self._ports.allocate_next(request.rng)
+            if allocated is None:
                 raise internal("failed to allocate a HealthCheck NodePort 0: range is full")
-            spec["healthCheckNodePort"] = asked = drawn
-        elif problem := self._port_problem(asked):
-            raise internal(f"failed to allocate requested HealthCheck NodePort {asked}: {problem}")
-        request.on_failure.append(partial(self._ports.release, asked))
+            spec["healthCheckNodePort"] = requested = allocated
+        elif problem := self._port_problem(requested):
+            raise internal(f"failed to allocate requested HealthCheck NodePort {requested}: {problem}")
+        request.on_failure.append(partial(self._ports.release, requested))
 
     def _release_ports(self, request: Request, ports: Sequence[int]) -> None:
         for port in ports:
@@ -305,7 +305,7 @@ def _refuse(name: str, errors: Sequence[FieldError]) -> None:
 
 
 def _still_prefers_both(spec: JsonObject, old: JsonObject) -> bool:
-    """Tell whether nothing of the addresses is to be settled: both families were, and still are, preferred."""
+    """Return whether the addresses need no change: both families were preferred and still are."""
     return (
         spec.get("ipFamilyPolicy") == PREFER_DUAL
         and old.get("ipFamilyPolicy") in (None, PREFER_DUAL)
@@ -317,7 +317,7 @@ def _still_prefers_both(spec: JsonObject, old: JsonObject) -> bool:
 
 
 def _step_errors(spec: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Cut what a step down to one family lets go of; complain where it is let go of without that step."""
+    """Trim the secondary address when the policy becomes single-stack; return errors if it is removed otherwise."""
     if old is None:
         return []
     policy = spec["ipFamilyPolicy"]

@@ -1,4 +1,4 @@
-"""What a service may look like, beside its addresses."""
+"""Validation of services, except their addresses."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ _BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
 
 
 def service_errors(obj: JsonObject) -> list[FieldError]:
-    """Return all that is wrong with a service in itself."""
+    """Return all errors of a service."""
     spec = get_object(obj, "spec")
     annotations = metadata_of(obj).get("annotations") or {}
     kind, ports = get_str(spec, "type"), get_list(spec, "ports")
@@ -149,7 +149,7 @@ def _uniqueness_errors(ports: Sequence[JsonObject]) -> list[FieldError]:
     for index, port in enumerate(ports):
         key = (get_str(port, "protocol"), get_int(port, "port"))
         if key in seen:
-            # This is how a real server prints the key: all fields of its own type.
+            # kube-apiserver prints the key as its internal type, with all fields.
             shown = {
                 "Name": "",
                 "Protocol": key[0],
@@ -226,7 +226,7 @@ def _traffic_errors(spec: JsonObject, kind: str) -> list[FieldError]:
 
 
 def status_errors(obj: JsonObject) -> list[FieldError]:
-    """Return what is wrong with what a load balancer reports."""
+    """Return the errors of a load balancer's status."""
     ingress = get_list(get_object(get_object(obj, "status"), "loadBalancer"), "ingress")
     path = "status.loadBalancer.ingress"
     if ingress and get_str(get_object(obj, "spec"), "type") != "LoadBalancer":

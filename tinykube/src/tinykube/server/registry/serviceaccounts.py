@@ -1,4 +1,4 @@
-"""ServiceAccounts: names of secrets, nothing else of the references to them."""
+"""ServiceAccounts: secret references are reduced to their names."""
 
 from tinykube.server.json_access import get_list
 from tinykube.server.objects import JsonObject
@@ -7,7 +7,7 @@ from tinykube.server.registry.printing import AGE, NAME
 
 
 class _ServiceAccountStrategy(Strategy):
-    """References to secrets are cut down to their names."""
+    """Secret references are reduced to their names."""
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
         if "secrets" in obj:

@@ -1,4 +1,4 @@
-"""Services: what is inherited from the old one, what types let go of, tables, and when pools are asked."""
+"""Services: inherited fields, fields that depend on the type, allocation, and the table."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.ips import address_warnings
 from tinykube.server.registry.names import dns_label_problem
 from tinykube.server.registry.printing import AGE, NAME, NONE, UNKNOWN, column, format_labels
-from tinykube.server.registry.service_addresses import step_errors
+from tinykube.server.registry.service_addresses import update_errors
 from tinykube.server.registry.service_allocation import ServiceAllocation
 from tinykube.server.registry.service_spec import (
     is_headless,
@@ -41,7 +41,7 @@ def _same_text(spec: JsonObject, old: JsonObject, name: str) -> bool:
 
 
 def _inherit(spec: JsonObject, old: JsonObject) -> None:
-    """Fill in what was allocated and the client has left out, so that a plain manifest can be put again and again."""
+    """Fill in allocated values that the client omitted, so that a manifest can be applied repeatedly."""
     if needs_cluster_ip(old) and needs_cluster_ip(spec):
         for name in ("clusterIP", "clusterIPs"):
             if not spec.get(name) and old.get(name):
@@ -59,7 +59,7 @@ def _inherit(spec: JsonObject, old: JsonObject) -> None:
 
 
 def _align_cluster_ips(spec: JsonObject, old: JsonObject | None) -> None:
-    """Let old clients, which know ``clusterIP`` alone, say what they mean: ``clusterIPs`` follows it."""
+    """Align ``clusterIPs`` with ``clusterIP``, for clients that only know the latter."""
     first, ips = get_str(spec, "clusterIP"), get_list(spec, "clusterIPs")
     if old is None:
         if first and not ips:
@@ -72,8 +72,8 @@ def _align_cluster_ips(spec: JsonObject, old: JsonObject | None) -> None:
         set_or_remove(spec, "clusterIPs", None if cleared else [first])
 
 
-def _drop_what_the_type_has_not(spec: JsonObject, old: JsonObject) -> None:
-    """Take out what only the old type had, as long as the client has not touched it."""
+def _drop_fields_of_old_type(spec: JsonObject, old: JsonObject) -> None:
+    """Remove fields of the old type that the client has not changed."""
     if needs_cluster_ip(old) and not needs_cluster_ip(spec):
         if _same_text(spec, old, "clusterIP") and get_list(spec, "clusterIPs") == get_list(old, "clusterIPs"):
             set_or_remove(spec, "clusterIP", None)
@@ -103,7 +103,7 @@ def _is_balancer(spec: JsonObject) -> bool:
 
 
 class _ServiceStrategy(Strategy):
-    """The pools belong to the server the strategy is made for: what the storage holds is noted at start-up."""
+    """The allocators are those of one server; stored services are recorded at start-up."""
 
     def __init__(self, allocation: ServiceAllocation) -> None:
         self._allocation = allocation
@@ -145,7 +145,7 @@ class _ServiceStrategy(Strategy):
         _align_cluster_ips(spec, old_spec)
         self._allocation.for_update(request, get_str(metadata_of(obj), "name"), spec, old_spec)
         obj["status"] = old["status"]
-        _drop_what_the_type_has_not(spec, old_spec)
+        _drop_fields_of_old_type(spec, old_spec)
         if not _is_balancer(spec):
             obj["status"] = {**obj["status"], "loadBalancer": {}}
 
@@ -163,7 +163,7 @@ class _ServiceStrategy(Strategy):
         spec, old_spec = get_object(obj, "spec"), get_object(old, "spec")
         if obj["status"] != old["status"] and spec == old_spec:
             return status_errors(obj)
-        errors = step_errors(spec, old_spec)
+        errors = update_errors(spec, old_spec)
         if (
             _is_balancer(spec)
             and _is_balancer(old_spec)
@@ -180,10 +180,10 @@ class _ServiceStrategy(Strategy):
         return _warnings(get_object(obj, "spec"), metadata_of(obj).get("annotations") or {})
 
     def after_create(self, request: Request, obj: JsonObject) -> None:
-        self._allocation.note(get_object(obj, "spec"))
+        self._allocation.record(get_object(obj, "spec"))
 
     def after_delete(self, request: Request, obj: JsonObject) -> None:
-        self._allocation.forget(get_object(obj, "spec"))
+        self._allocation.release(get_object(obj, "spec"))
 
 
 def _warnings(spec: JsonObject, annotations: JsonObject) -> list[str]:
@@ -217,7 +217,7 @@ def _warnings(spec: JsonObject, annotations: JsonObject) -> list[str]:
     return found
 
 
-# ----------------------------------------------------------------------------------------- the table
+# ----------------------------------------------------------------------------------------- table
 
 
 def _external_ip(obj: JsonObject) -> str:
@@ -248,7 +248,7 @@ def _cluster_ip(obj: JsonObject) -> str:
 
 
 def services(allocation: ServiceAllocation) -> Definition:
-    """Return the resource with the pools of one server."""
+    """Return the resource with the allocators of one server."""
     return Definition(
         group="",
         version="v1",

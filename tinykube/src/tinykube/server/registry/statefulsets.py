@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names and claims of their own; little of them may change."""
+"""StatefulSets: pods with stable names and volume claims; few fields are mutable."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -81,7 +81,7 @@ def _update_errors(spec: JsonObject) -> list[FieldError]:
 
 
 def _claim_errors(field: str, spec: JsonObject) -> list[FieldError]:
-    """Check what a claim has to ask for: a way of access, and how much."""
+    """Return the errors of a claim's required fields: access modes and size."""
     modes, path = get_list(spec, "accessModes"), f"{field}.accessModes"
     errors: list[FieldError] = []
     if not modes:
@@ -98,7 +98,7 @@ def _claim_errors(field: str, spec: JsonObject) -> list[FieldError]:
 
 
 def _template(spec: JsonObject) -> JsonObject:
-    """Return the template as its pods will be: each has a name and volumes for the claims."""
+    """Return the template with the hostname and volumes of its pods, for validation."""
     template = get_object(spec, "template")
     pod_spec = {
         name: value
@@ -109,7 +109,7 @@ def _template(spec: JsonObject) -> JsonObject:
         get_str(get_object(claim, "metadata"), "name") for claim in get_list(spec, "volumeClaimTemplates")
     ]
     if claims:
-        named = dict.fromkeys(claims)  # one volume a name, however often it is claimed
+        named = dict.fromkeys(claims)  # one volume per name, even if it is claimed repeatedly
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named]
         others = [volume for volume in get_list(pod_spec, "volumes") if get_str(volume, "name") not in claims]
         pod_spec["volumes"] = [*volumes, *others]
@@ -155,7 +155,7 @@ class _StatefulSetStrategy(WorkloadStrategy):
             if value not in _RETENTION:
                 field = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
                 errors.append(not_supported(field, value, _RETENTION))
-        # Claims never change: those that are stored are not judged again.
+        # Claim templates are immutable: stored ones are not validated again.
         if not metadata_of(obj).get("resourceVersion"):
             for index, claim in enumerate(get_list(spec, "volumeClaimTemplates")):
                 path = f"spec.volumeClaimTemplates[{index}].spec"
@@ -175,7 +175,7 @@ class _StatefulSetStrategy(WorkloadStrategy):
         errors += wrong
         if judged:
             errors += template_errors("spec.template", _template(spec))
-            # The real server looks at these twice, and says it twice.
+            # kube-apiserver validates these twice, and reports errors twice.
             errors += template_metadata_errors("spec.template", get_object(spec, "template"))
         pod_spec = get_object(get_object(spec, "template"), "spec")
         return errors + lasting_pod_errors("spec.template.spec", pod_spec, "StatefulSet")

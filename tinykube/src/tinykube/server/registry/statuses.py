@@ -1,4 +1,4 @@
-"""The ``status`` subresource, shared by all kinds, and the check of its counts."""
+"""The ``status`` subresource, shared by all kinds, and validation of its counts."""
 
 from collections.abc import Sequence
 
@@ -15,21 +15,21 @@ def status_subresource(kind: str) -> Subresource:
 
 
 def count_errors(status: JsonObject, names: Sequence[str]) -> list[FieldError]:
-    """Check that counts of a status are not negative."""
+    """Return errors for negative counts in a status."""
     return [
         error for name in names for error in validation.nonnegative(f"status.{name}", get_int(status, name))
     ]
 
 
 def at_most(status: JsonObject, name: str, limit: str, text: str) -> list[FieldError]:
-    """Check that one count of a status is not above another."""
+    """Return an error if one count of a status exceeds another."""
     if get_int(status, name) > get_int(status, limit):
         return [invalid_value(f"status.{name}", get_int(status, name), text)]
     return []
 
 
 def not_decremented(status: JsonObject, old: JsonObject, name: str) -> list[FieldError]:
-    """Check that a counter that was set is neither lower now nor gone."""
+    """Return an error if a counter decreased or was removed."""
     if old.get(name) is not None and get_int(status, name) < get_int(old, name):
         return [invalid_value(f"status.{name}", get_int(status, name), "cannot be decremented")]
     return []

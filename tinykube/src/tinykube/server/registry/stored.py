@@ -1,7 +1,7 @@
-"""Kinds that are stored and served but have no effect here: typed, defaulted and patched as upstream, not validated.
+"""Kinds that are stored and served without effect: typed, defaulted and patched as upstream, but not validated.
 
-A real application brings them along (a Job, an Ingress, a Role), and `kubectl apply` of all of it should work. Nothing
-runs Jobs, routes Ingresses, enforces NetworkPolicies or checks roles.
+Real applications contain them (a Job, an Ingress, a Role), and `kubectl apply` of the whole application
+should work. Nothing runs Jobs, routes Ingresses, enforces NetworkPolicies or checks roles.
 """
 
 from tinykube.server.objects import JsonObject, metadata_of
@@ -13,7 +13,7 @@ _FORBIDDEN_IN_PATHS = ("/", "%")
 
 
 class _StoredStrategy(Strategy):
-    """``status`` belongs to its subresource where there is one; a change of anything else is a new generation."""
+    """``status`` is written through its subresource, if any; any other change increments the generation."""
 
     def __init__(self, *, has_status: bool, any_name: bool) -> None:
         self._has_status = has_status

@@ -1,4 +1,4 @@
-"""What texts and numbers may look like in specs; each check returns its complaints, worded as the real server's."""
+"""Validation of strings and numbers in specs, with kube-apiserver's messages."""
 
 import re
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ def _longest(limit: int, unit: str = "bytes") -> str:
 
 
 def qualified_name_problems(value: str) -> list[str]:
-    """Return what keeps a text from being a label key or another qualified name."""
+    """Return the problems of a label key or another qualified name."""
     parts = value.split("/")
     if len(parts) > 2:
         return [
@@ -68,7 +68,7 @@ def qualified_name_problems(value: str) -> list[str]:
 
 
 def label_value_problems(value: str) -> list[str]:
-    """Return what keeps a text from being the value of a label."""
+    """Return the problems of a label value."""
     problems = [_longest(_LONGEST_PART)] if len(value) > _LONGEST_PART else []
     if value and not _NAME.fullmatch(value):
         problems.append(_LABEL_VALUE_TEXT)
@@ -76,7 +76,7 @@ def label_value_problems(value: str) -> list[str]:
 
 
 def dns_label_problems(value: str) -> list[str]:
-    """Return what keeps a text from being a DNS label."""
+    """Return the problems of a DNS label."""
     problems = [_longest(_LONGEST_PART, "characters")] if len(value) > _LONGEST_PART else []
     if not _LABEL.fullmatch(value):
         problems.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _DNS_LABEL_TEXT)
@@ -84,12 +84,12 @@ def dns_label_problems(value: str) -> list[str]:
 
 
 def port_number_problems(port: int) -> list[str]:
-    """Return what keeps a number from being a port."""
+    """Return the problems of a port number."""
     return [] if 1 <= port <= _LARGEST_PORT else [f"must be between 1 and {_LARGEST_PORT}, inclusive"]
 
 
 def port_name_problems(name: str) -> list[str]:
-    """Return what keeps a text from being the name of a container's port."""
+    """Return the problems of a container port's name."""
     problems = [_longest(_LONGEST_PORT_NAME, "characters")] if len(name) > _LONGEST_PORT_NAME else []
     if not _PORT_NAME.fullmatch(name):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -103,7 +103,7 @@ def port_name_problems(name: str) -> list[str]:
 
 
 def config_key_problems(key: str) -> list[str]:
-    """Return what keeps a text from being a key of a ConfigMap or Secret."""
+    """Return the problems of a key of a ConfigMap or Secret."""
     problems = [_longest(_LONGEST_SUBDOMAIN, "characters")] if len(key) > _LONGEST_SUBDOMAIN else []
     if not _CONFIG_KEY.fullmatch(key):
         problems.append(
@@ -118,7 +118,7 @@ def config_key_problems(key: str) -> list[str]:
 
 
 def environment_name_problems(name: str) -> list[str]:
-    """Return what keeps a text from being the name of an environment variable."""
+    """Return the problems of an environment variable's name."""
     if _ENVIRONMENT_NAME.fullmatch(name):
         return []
     if not name:
@@ -129,7 +129,7 @@ def environment_name_problems(name: str) -> list[str]:
 
 
 def header_name_problems(name: str) -> list[str]:
-    """Return what keeps a text from being the name of an HTTP header."""
+    """Return the problems of an HTTP header's name."""
     if _HEADER.fullmatch(name):
         return []
     return [
@@ -141,7 +141,7 @@ def header_name_problems(name: str) -> list[str]:
 
 
 def percent_problems(value: str) -> list[str]:
-    """Return what keeps a text from being a percentage."""
+    """Return the problems of a percentage."""
     if _PERCENT.fullmatch(value):
         return []
     return [
@@ -153,7 +153,7 @@ def percent_problems(value: str) -> list[str]:
 
 
 def each(field: str, value: object, problems: Iterable[str]) -> list[FieldError]:
-    """Return one error of the field for each complaint about its value."""
+    """Return one field error per problem."""
     return [invalid_value(field, value, problem) for problem in problems]
 
 
@@ -174,7 +174,7 @@ def qualified_name(field: str, value: str) -> list[FieldError]:
 
 
 def labels(field: str, values: dict[str, str] | None) -> list[FieldError]:
-    """Check keys and values of a map of labels; all errors carry the map's path."""
+    """Check the keys and values of labels; all errors have the map's path."""
     errors = []
     for key in sorted(values or {}):
         value = (values or {})[key]
@@ -190,7 +190,7 @@ def port_number(field: str, port: int) -> list[FieldError]:
 
 
 def port_number_or_name(field: str, port: int | str) -> list[FieldError]:
-    """Check a port that may be named."""
+    """Check a port number or name."""
     if isinstance(port, str):
         return each(field, port, port_name_problems(port))
     return port_number(field, port)
@@ -204,12 +204,12 @@ def protocol(field: str, value: str) -> list[FieldError]:
 
 
 def nonnegative(field: str, value: int) -> list[FieldError]:
-    """Check a count."""
+    """Check that a count is not negative."""
     return [] if value >= 0 else [invalid_value(field, value, "must be greater than or equal to 0")]
 
 
 def immutable(field: str, value: object, old: object, shown: object = None) -> list[FieldError]:
-    """Check that a field has not changed; ``shown`` is what the error prints where that is not the value itself."""
+    """Check that a field has not changed; ``shown`` replaces the value in the error."""
     if value == old:
         return []
     return [invalid_value(field, value if shown is None else shown, "field is immutable")]
@@ -223,7 +223,7 @@ def int_or_percent(field: str, value: int | str) -> list[FieldError]:
 
 
 def int_or_percent_value(value: int | str) -> int:
-    """Return the number of a count or a percentage; 0 for what is neither."""
+    """Return the number of a count or percentage; 0 for invalid text."""
     if isinstance(value, str):
         number = value.removesuffix("%")
         return int(number) if number.isdecimal() else 0

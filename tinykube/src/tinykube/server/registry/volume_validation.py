@@ -1,4 +1,4 @@
-"""What volumes may look like: one source each, the common ones checked, the others believed."""
+"""Validation of volumes: exactly one source each; common sources are validated, others are accepted."""
 
 from tinykube.server.errors import (
     FieldError,
@@ -37,7 +37,7 @@ _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
 def volume_errors(path: str, volumes: list[JsonObject]) -> tuple[set[str], list[FieldError]]:
-    """Return the names that can be mounted, and what is wrong."""
+    """Return the mountable volume names, and the errors."""
     errors: list[FieldError] = []
     mountable: set[str] = set()
     for index, volume in enumerate(volumes):
@@ -56,7 +56,7 @@ def _source_errors(field: str, volume: JsonObject) -> list[FieldError]:
     sources = [name for name in volume if name != "name" and volume[name] is not None]
     if not sources:
         return [required(field, "must specify a volume type")]
-    # An emptyDir is looked at first, and another source is then the one too many.
+    # An emptyDir is checked first; errors report the other sources as superfluous.
     sources.sort(key=lambda name: name != "emptyDir")
     errors = _one_source_errors(f"{field}.{sources[0]}", sources[0], volume[sources[0]])
     return errors + [
@@ -99,7 +99,7 @@ def _item_errors(field: str, item: JsonObject) -> list[FieldError]:
 
 
 def _path_errors(field: str, path: str) -> list[FieldError]:
-    """Check a path within a volume."""
+    """Return the errors of a path within a volume."""
     errors: list[FieldError] = []
     if path.startswith("/"):
         errors.append(invalid_value(field, path, "must be a relative path"))
@@ -111,7 +111,7 @@ def _path_errors(field: str, path: str) -> list[FieldError]:
 
 
 def _downward_errors(field: str, item: JsonObject) -> list[FieldError]:
-    """Check a file that tells of the pod; the real server's errors name the volume, not the file."""
+    """Return the errors of a downward API file; kube-apiserver's paths name the volume, not the file."""
     path, of_field, of_resource = get_str(item, "path"), item.get("fieldRef"), item.get("resourceFieldRef")
     errors = [] if path else [required(f"{field}.path")]
     errors += _path_errors(f"{field}.path", path)
@@ -137,7 +137,7 @@ def _projected_errors(field: str, projected: JsonObject) -> list[FieldError]:
                 errors += _projected_keys(field, f"{path}.{name}", source[name], paths)
         for item in get_list(get_object(source, "downwardAPI"), "items"):
             errors += _downward_errors(f"{path}.downwardAPI", item)
-            errors += _once(field, get_str(item, "path"), get_str(item, "path"), paths)
+            errors += _unique_path_errors(field, get_str(item, "path"), get_str(item, "path"), paths)
         if source.get("serviceAccountToken") is not None:
             errors += _token_errors(field, f"{path}.serviceAccountToken", source["serviceAccountToken"])
     return errors
@@ -147,12 +147,12 @@ def _projected_keys(volume: str, field: str, source: JsonObject, paths: set[str]
     errors = [] if get_str(source, "name") else [required(f"{field}.name")]
     for index, item in enumerate(get_list(source, "items")):
         errors += _item_errors(f"{field}.items[{index}]", item)
-        errors += _once(volume, get_str(item, "path"), get_str(source, "name"), paths)
+        errors += _unique_path_errors(volume, get_str(item, "path"), get_str(source, "name"), paths)
     return errors
 
 
-def _once(volume: str, path: str, shown: str, paths: set[str]) -> list[FieldError]:
-    """Check that no two sources write the same file."""
+def _unique_path_errors(volume: str, path: str, shown: str, paths: set[str]) -> list[FieldError]:
+    """Return an error if two sources write the same file."""
     if path and path in paths:
         return [invalid_value(volume, shown, "conflicting duplicate paths")]
     paths.add(path)

@@ -1,4 +1,4 @@
-"""What Deployments, ReplicaSets, StatefulSets and DaemonSets have in common."""
+"""Code shared by Deployments, ReplicaSets, StatefulSets and DaemonSets."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -14,7 +14,7 @@ from tinykube.server.registry.selector_validation import shown
 
 
 def lasting_pod_errors(field: str, spec: JsonObject, kind: str) -> list[FieldError]:
-    """Check that the pods of a template are meant to run on: what ends would be made anew for ever."""
+    """Return errors for templates whose pods terminate: they would be recreated endlessly."""
     errors: list[FieldError] = []
     policy = get_str(spec, "restartPolicy")
     if policy != "Always":
@@ -26,46 +26,46 @@ def lasting_pod_errors(field: str, spec: JsonObject, kind: str) -> list[FieldErr
 
 
 def immutable_selector(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Check that the selector has stayed."""
+    """Return an error if the selector has changed."""
     selector, before = get_object(obj, "spec").get("selector"), get_object(old, "spec").get("selector")
     return validation.immutable("spec.selector", selector, before, shown(selector))
 
 
 class WorkloadStrategy(Strategy):
-    """Generation 1 at first, one more with each change of the spec; the status has its own subresource."""
+    """The generation starts at 1 and increases with each change of the spec; the status has its own subresource."""
 
     empty_status: ClassVar[JsonObject] = {}
-    """What a status says before any controller has: the counts that are always there."""
+    """The initial status: the counts that are always present."""
 
     def default(self, obj: JsonObject) -> None:
-        """Fill in the template and the status; the kinds add their own."""
+        """Set the defaults of the template and status; subclasses add their own."""
         default_template(ensure_object(ensure_object(obj, "spec"), "template"))
         status = ensure_object(obj, "status")
         for name, value in self.empty_status.items():
             status.setdefault(name, value)
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
-        """Reset the status; begin to count."""
+        """Reset the status; start the generation."""
         obj["status"] = dict(self.empty_status)
         metadata_of(obj)["generation"] = 1
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Keep the status; count a change."""
+        """Keep the status; increment the generation if the spec changed."""
         obj["status"] = old["status"]
         generation = get_int(metadata_of(old), "generation")
         metadata_of(obj)["generation"] = generation + self.counts(obj, old)
 
     def counts(self, obj: JsonObject, old: JsonObject) -> bool:
-        """Tell whether a step is one of the generation's."""
+        """Return whether an update increments the generation."""
         return bool(obj["spec"] != old["spec"])
 
     def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Keep all but the status."""
+        """Restore everything except the status."""
         keep_only_status(obj, old)
         for name, value in self.empty_status.items():
             obj["status"].setdefault(name, value)
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        """Warn of what is doubtful in the template."""
+        """Return warnings about the template."""
         spec = get_object(get_object(get_object(obj, "spec"), "template"), "spec")
         return pod_warnings("spec.template.spec", spec)

@@ -1,8 +1,10 @@
-"""One description of each type, and everything that follows from it.
+"""One description of each type, and all code that derives from it.
 
-* ``types/*.types``: the facts, a line a field; ``model``: what a line says; ``loader``: reads them when asked for.
-* ``descriptions``: what types and fields are for (``types/*.about``), read for documents alone.
-* ``conform``: types checked, unknown fields out, values in the form in which the server keeps them.
-* ``defaults``: the fixed defaults. ``strict``: bodies read so that a key given twice is seen.
-* ``openapi``, ``protobuf``: the same description for kubectl, and as Go clients write it.
+* ``types/*.types``: the type descriptions, one line per field; ``model``: their meaning; ``loader``: reads
+  them on demand.
+* ``descriptions``: documentation of types and fields (``types/*.about``), read only for OpenAPI documents.
+* ``conform``: type checks, removal of unknown fields, canonical values.
+* ``defaults``: static defaults. ``json_text``, ``yaml_text``: decoding with detection of duplicate keys.
+* ``openapi_schemas``, ``openapi_v2``, ``protobuf``: the descriptions for kubectl, and the wire format of Go
+  clients.
 """

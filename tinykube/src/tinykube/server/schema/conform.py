@@ -1,15 +1,15 @@
-"""A document is brought into the form of its type, as decoding and encoding it in Go would do it.
+"""Conform a document to its type, as if it were decoded into Go structs and encoded again.
 
-* A value of the wrong type is refused, in the words of Go's JSON decoder.
-* A field that the type does not have is taken out, and told.
-* ``null`` is the same as absent; in a list or an object with free keys it is the zero of what belongs there.
-* What says nothing is left out: the zero of a field that is no pointer. What is always written is filled in:
-  objects that are no pointers as ``{}``, others as their zero, lists and objects with free keys as ``null``
-  (``targetPort: 0``, ``firstTimestamp: null``, ``endpoints: null``).
-* Quantities, times and base64 get their canonical spelling.
+* Values of a wrong type are rejected with the message of Go's JSON decoder.
+* Unknown fields are removed and reported.
+* ``null`` is the same as absent; in a list or map it becomes the zero value of the item type.
+* Zero values of non-pointer fields are omitted. Fields that Go always writes are filled in: structs as
+  ``{}``, scalars as
+  their zero value, lists and maps as ``null`` (``targetPort: 0``, ``firstTimestamp: null``, ``endpoints: null``).
+* Quantities, times and base64 are written in canonical form.
 
-So a document that has been conformed once is not changed by doing it again. Each type is compiled into a table on first
-use; a pod of 9 KB takes a quarter of a millisecond.
+Conforming is idempotent. Each type is compiled into a table on first use; a pod of 9 KB takes a quarter of a
+millisecond.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from tinykube.server.schema.model import (
 from tinykube.server.schema.scalars import mismatch, scalar_check
 
 Path = tuple[Any, ...]
-"""Where a value is: the path of its parent, and one step: a field's name, an index, or a key in a tuple of its own."""
+"""The place of a value: its parent's path and one step: a field name, an index, or a map key in a tuple."""
 
 Check = Callable[[Any, list[str], Path], Any]
 
@@ -52,11 +52,11 @@ _compiled: dict[ObjectRef, Check] = {}
 
 
 def conform(described: ObjectType, document: JsonObject) -> list[str]:
-    """Bring a document into the form of its type, in place; return the unknown fields, in the order of the document.
+    """Conform a document to its type, in place; return the unknown fields in document order.
 
-    The texts are those of strict validation: ``unknown field "spec.ports[0].foo"``. Raises
-    :class:`~tinykube.server.schema.errors.ConformError`, with the text that clients see; the document is then half
-    conformed and of no use.
+    The messages are those of strict validation: ``unknown field "spec.ports[0].foo"``. Raises
+    :class:`~tinykube.server.schema.errors.ConformError` with the message that clients see; the document is
+    then half conformed and must be discarded.
     """
     problems: list[str] = []
     _object_check(described.ref)(document, problems, ())
@@ -76,7 +76,7 @@ def _check(ref: TypeRef, *, to_milli: bool = False) -> Check:
 
 def _object_check(ref: ObjectRef) -> Check:
     if ref not in _compiled:
-        # Registered before it is filled: types that hold themselves find it.
+        # Registered before it is filled, for recursive types.
         fields: dict[str, tuple[type | None, bool, Check]] = {}
         filled: list[tuple[str, Any, Check | None]] = []
         _compiled[ref] = _compile(ref, fields, filled)
@@ -105,7 +105,7 @@ def _compile(
             for name, item in value.items():
                 known = fields.get(name)
                 if known is None:
-                    problems.append(f'unknown field "{_told(path, name)}"')
+                    problems.append(f'unknown field "{_strict_path(path, name)}"')
                     dropped.append(name)
                     continue
                 fast, keeps_zero, check_item = known
@@ -213,8 +213,8 @@ def _zero_item(ref: TypeRef, check: Check) -> Any:
     return [] if isinstance(ref, ListRef) else {}
 
 
-def _told(path: Path, name: str) -> str:
-    """Return a path as strict validation tells it: ``spec.ports[0].foo``."""
+def _strict_path(path: Path, name: str) -> str:
+    """Format a path for strict validation: ``spec.ports[0].foo``."""
     steps = [name]
     while path:
         path, step = path
@@ -229,7 +229,7 @@ def _told(path: Path, name: str) -> str:
 
 
 def _fields_only(path: Path, name: str) -> str:
-    """Return a path as type errors tell it: names of fields, without indices and keys."""
+    """Format a path for type errors: field names without indices and keys."""
     steps = [name]
     while path:
         path, step = path

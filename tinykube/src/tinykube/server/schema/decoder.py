@@ -1,4 +1,4 @@
-"""Bodies of requests as documents, in JSON, YAML and protobuf, with refusals that are answers."""
+"""Decode request bodies in JSON, YAML and protobuf; errors are API responses."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ _EXCERPT_BYTES = 30
 
 
 class TypedDecoder:
-    """Reads bodies (:class:`tinykube.server.http.codec.Decoder`). Has no state of its own.
+    """Decodes bodies (:class:`tinykube.server.http.codec.Decoder`). Stateless.
 
-    Each method raises a StatusError of 400 for what cannot be read.
+    Each method raises a StatusError of 400 for malformed bodies.
     """
 
     def json(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value, and which members are there twice: ``duplicate field "data.a"``."""
+        """Return the value, and duplicate members: ``duplicate field "data.a"``."""
         try:
             return decode_json(body)
         except SyntaxProblemError as error:
@@ -28,18 +28,18 @@ class TypedDecoder:
             ) from None
 
     def patch(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value of a patch, and which members are there twice."""
+        """Return the value of a patch, and duplicate members."""
         try:
             return decode_json(body)
         except SyntaxProblemError as error:
             raise bad_request(f"error decoding patch: {error}") from None
 
     def yaml(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value of the first document, and which keys are there twice. JSON is read as JSON."""
+        """Return the value of the first document, and duplicate keys. JSON is decoded as JSON."""
         try:
             return decode_json(body)
         except SyntaxProblemError:
-            pass  # then it is YAML
+            pass  # not JSON: decode it as YAML
         from tinykube.server.schema.yaml_text import YamlProblemError, decode_yaml
 
         try:
@@ -48,7 +48,7 @@ class TypedDecoder:
             raise bad_request(f"{error} ({_excerpt(body)})") from None
 
     def protobuf(self, body: bytes, group: str, version: str, kind: str) -> JsonObject:
-        """Return the document, not yet conformed. Raises 415 where the type is not described."""
+        """Return the document, not yet conformed. Raises 415 if the type has no description."""
         try:
             return decode_protobuf(body, group, version, kind)
         except ProtobufError as error:
@@ -60,7 +60,7 @@ class TypedDecoder:
 
 
 def _excerpt(body: bytes) -> str:
-    """Return how a body is quoted: its beginning, in hexadecimal unless it looks like an object."""
+    """Return the excerpt for errors: the start of the body, in hexadecimal unless it looks like an object."""
     if not body:
         return "<empty>"
     head = body[:_EXCERPT_BYTES]

@@ -1,7 +1,7 @@
-"""The fixed defaults: what stands in a field where nothing is given, whatever the rest of the object says.
+"""Static defaults: values of unset fields that do not depend on the rest of the object.
 
-What depends on other parts of the object (a container's ``imagePullPolicy`` on its image, a service's ``targetPort`` on
-its ``port``) is the business of the kind's own rules.
+Defaults that depend on other fields (a container's ``imagePullPolicy`` on its image, a service's
+``targetPort`` on its ``port``) are set by the kind's strategy.
 """
 
 import copy
@@ -20,10 +20,10 @@ _compiled: dict[ObjectRef, Apply | None] = {}
 
 
 def apply_defaults(described: ObjectType, document: JsonObject) -> None:
-    """Fill in the fixed defaults of a type, in place; the document has been conformed.
+    """Set the static defaults of a type, in place; the document must be conformed.
 
-    A default is filled in only where its parent is there: a container's probe gets its period, a container without one
-    gets no probe. Doing it again changes nothing.
+    A default is set only if its parent exists: a probe gets its period, but a container without a probe gets
+    no probe. Idempotent.
     """
     apply = _object_defaults(described.ref)
     if apply is not None:
@@ -31,9 +31,9 @@ def apply_defaults(described: ObjectType, document: JsonObject) -> None:
 
 
 def _object_defaults(ref: ObjectRef) -> Apply | None:
-    """Return what fills in a type and all below it; ``None`` where there is nothing to fill in."""
+    """Return the function that sets the defaults of a type and its nested types; ``None`` without defaults."""
     if ref not in _compiled:
-        _compiled[ref] = None  # a type that holds itself has no default through itself
+        _compiled[ref] = None  # a recursive type has no defaults through itself
         _compiled[ref] = _compile(object_type(ref))
     return _compiled[ref]
 
@@ -46,7 +46,7 @@ def _compile(described: ObjectType) -> Apply | None:
         if not field.always and field.default_when is None and not isinstance(field.default, dict)
     ]
     special = [field for field in owned if (field.name, field.default) not in simple]
-    # What hangs on a sibling that is not given is decided before that sibling gets its own default.
+    # Defaults that depend on an unset sibling are set before that sibling gets its own default.
     early = [field for field in special if field.default_when and not field.default_when[1]]
     late = [field for field in special if field not in early]
     below = [

@@ -1,18 +1,18 @@
-"""How deeply bodies may be nested. Code that walks documents recurses: what is stored must be within its reach."""
+"""The maximum nesting of bodies: recursive code must be able to process every stored document."""
 
 from typing import Any
 
 MAX_DEPTH = 200
-"""Lists and objects within each other. The deepest documents in use, definitions of custom resources, have half of it."""
+"""Levels of nested lists and objects. The deepest real documents, CustomResourceDefinitions, have half of it."""
 
 _BRACKETS = b"[]{}"
 _ALL_ELSE = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
 
 def is_text_too_deep(body: bytes, value: Any) -> bool:
-    """Return whether a JSON text is nested too deeply; ``value`` is what it was decoded to.
+    """Return whether a JSON text is nested too deeply; ``value`` is its decoded value.
 
-    The value is only walked if the brackets of the text alone do not settle it: brackets in strings count among them.
+    The value is only walked if counting brackets is not conclusive: brackets in strings are counted, too.
     """
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return False

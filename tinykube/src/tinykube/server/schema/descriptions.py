@@ -1,17 +1,19 @@
-"""What types and fields are for, in words: beside the facts of ``types/*.types``, and read only for OpenAPI documents.
+"""Documentation of types and fields: kept beside ``types/*.types``, and read only for OpenAPI documents.
 
-The files (``types/*.about``) hold a paragraph a type and one a field, each type and field once, in the order of the facts::
+The files (``types/*.about``) have one paragraph per type and field, each type and field once, in the order of
+the types::
 
-    PodSpec: What is to run, and how.
-      nodeName: The node that the pod runs on. Left out, the scheduler chooses one,
+    PodSpec: The containers of a pod, and how to run them.
+      nodeName: The node that the pod runs on. If it is empty, the scheduler chooses one
         and writes it here.
     EphemeralContainerCommon (like Container): ...
 
-A line that goes on is indented by two more. ``like`` takes the words of another type's fields for those that are not
-there. The words for what all kinds have in common stand once, in ``meta_v1.about``: under ``*List`` for lists, under ``*``
-for the others. Fields of an inlined type have the words of that type, unless their host has some of its own.
+A continuation line is indented by two more spaces. ``like`` reuses the texts of another type's fields for
+those that are missing. Texts of fields that all kinds share are in ``meta_v1.about``: under ``*List`` for
+lists, under ``*`` for other kinds. Fields of an inlined type have the texts of that type unless the host
+overrides them.
 
-Nothing is kept here: whoever makes documents reads the files, and keeps the documents.
+Nothing is cached here: callers read the files, build documents and cache those.
 """
 
 import re
@@ -31,22 +33,22 @@ EVERY_KIND, EVERY_LIST = "*", "*List"
 
 
 class DescriptionError(ValueError):
-    """A file of descriptions cannot be read; the text names it, its line, and what is wrong."""
+    """A description file is malformed; the text names the file, the line and the problem."""
 
 
 class AboutType(msgspec.Struct):
-    """The words for one type; empty for one that has none (``*``)."""
+    """The texts of one type; ``text`` is empty for ``*``."""
 
     text: str
     like: str = ""
-    """The type whose words hold for fields that are not in ``fields``."""
+    """The type that provides the texts of fields not in ``fields``."""
     fields: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_descriptions(text: str, name: str) -> Mapping[str, AboutType]:
-    """Return what a file says, by type. ``name`` is the file's, for errors.
+    """Parse a description file; return its texts by type. ``name`` is the file name, for errors.
 
-    Raises DescriptionError for a line that is none of the above, and for what is described twice.
+    Raises DescriptionError for malformed lines and duplicates.
     """
     found: dict[str, AboutType] = {}
     current: AboutType | None = None
@@ -56,7 +58,7 @@ def read_descriptions(text: str, name: str) -> Mapping[str, AboutType]:
             continue
         if more := _MORE.fullmatch(line):
             if current is None:
-                raise DescriptionError(f"{name}:{number}: this goes on with nothing: start with a type")
+                raise DescriptionError(f"{name}:{number}: a continuation without a type: start with a type")
             if last_field:
                 current.fields[last_field] += f" {more[1]}"
             else:
@@ -65,7 +67,7 @@ def read_descriptions(text: str, name: str) -> Mapping[str, AboutType]:
             last_field = field[1]
             if current is None:
                 raise DescriptionError(
-                    f"{name}:{number}: {last_field} is a field of nothing: start with a type"
+                    f"{name}:{number}: field {last_field} without a type: start with a type"
                 )
             if last_field in current.fields:
                 raise DescriptionError(f"{name}:{number}: {last_field} is described twice: keep one")
@@ -83,13 +85,13 @@ def read_descriptions(text: str, name: str) -> Mapping[str, AboutType]:
 
 
 class Descriptions:
-    """The words for types and fields. Each file is read once, when first asked for, and lives as long as this does."""
+    """The texts of types and fields. Each file is read on first use and kept for the lifetime of this object."""
 
     def __init__(self) -> None:
         self._packages: dict[str, Mapping[str, AboutType]] = {}
 
     def of_package(self, name: str) -> Mapping[str, AboutType]:
-        """Return the words of a package (``core_v1``) by type. Raises UnknownTypeError where there is no such package."""
+        """Return the texts of a package (``core_v1``) by type. Raises UnknownTypeError for an unknown package."""
         found = self._packages.get(name)
         if found is None:
             file = files("tinykube.server.schema") / "types" / f"{package(name).name}.about"
@@ -98,16 +100,16 @@ class Descriptions:
         return found
 
     def of_scalar(self, package_name: str, name: str) -> str:
-        """Return the words for a scalar that is published by a name (``Quantity``); empty where there are none."""
+        """Return the text of a scalar that is published by name (``Quantity``), or an empty string."""
         found = self.of_package(package_name).get(name)
         return found.text if found is not None else ""
 
     def of_type(self, described: ObjectType) -> str:
-        """Return the words for a type; empty where there are none."""
+        """Return the text of a type, or an empty string."""
         return self.of_scalar(described.package, described.name)
 
     def of_field(self, described: ObjectType, name: str) -> str:
-        """Return the words for a field, inlined or not; empty where there are none."""
+        """Return the text of a field, inlined or not, or an empty string."""
         types = self.of_package(described.package)
         about: AboutType | None = types.get(described.name)
         while about is not None:

@@ -1,4 +1,4 @@
-"""What Go's JSON decoder says of a text that is no JSON: looked for only where another decoder has refused it."""
+"""The error messages of Go's JSON decoder, computed only for texts that another decoder has rejected."""
 
 import re
 
@@ -14,7 +14,7 @@ class _SyntaxError(ValueError):
 
 
 def syntax_error(body: bytes) -> str:
-    """Return Go's text for the first error of a JSON text; ``""`` where none is found."""
+    """Return Go's message for the first error of a JSON text; ``""`` if it is valid."""
     text = body.decode("utf-8", "replace")
     try:
         _Scanner(text).document()
@@ -26,7 +26,7 @@ def syntax_error(body: bytes) -> str:
 
 
 class _Scanner:
-    """Walks over a text, value by value, and stops at what Go's scanner stops at."""
+    """Scans a text value by value, and stops where Go's scanner stops."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -82,7 +82,7 @@ class _Scanner:
                 raise self._invalid("after object key")
             self._at += 1
             self._value()
-            if not self._goes_on("}", "after object key:value pair"):
+            if not self._has_next("}", "after object key:value pair"):
                 return
 
     def _items(self) -> None:
@@ -93,10 +93,10 @@ class _Scanner:
             return
         while True:
             self._value()
-            if not self._goes_on("]", "after array element"):
+            if not self._has_next("]", "after array element"):
                 return
 
-    def _goes_on(self, closing: str, context: str) -> bool:
+    def _has_next(self, closing: str, context: str) -> bool:
         self._skip()
         if self._peek() not in (",", closing):
             raise self._invalid(context)

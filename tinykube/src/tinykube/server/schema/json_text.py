@@ -1,4 +1,4 @@
-"""JSON as a server reads it: what is wrong is told in the words of Go's decoder, and a key given twice is seen."""
+"""Decode JSON with the error messages of Go's decoder, and detect duplicate keys."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from tinykube.server.schema.depth import is_text_too_deep
 from tinykube.server.schema.go_json import syntax_error
 
 MAX_PROBLEMS = 100
-"""How many duplicates are told; a body could hold a million."""
+"""The maximum number of reported duplicates; a body could hold a million."""
 
 
 _ORDERED_BYTES = 16 * 1024
@@ -18,11 +18,11 @@ _ORDERED_BYTES = 16 * 1024
 
 
 class SyntaxProblemError(ValueError):
-    """A body that cannot be read; the text is that of Go's decoder."""
+    """A malformed body; the text is that of Go's decoder."""
 
 
 def decode_json(body: bytes) -> tuple[Any, tuple[str, ...]]:
-    """Return the value of a JSON text, and its duplicates: ``duplicate field "data.a"``; the last one counts.
+    """Return the value of a JSON text, and its duplicates: ``duplicate field "data.a"``; the last value wins.
 
     Raises SyntaxProblemError.
     """
@@ -34,7 +34,7 @@ def decode_json(body: bytes) -> tuple[Any, tuple[str, ...]]:
         raise SyntaxProblemError("exceeded max depth") from None
     if is_text_too_deep(body, value):
         raise SyntaxProblemError("exceeded max depth")
-    # What is written again the same has lost no member. (Most bodies are; those with other escapes are looked at.)
+    # If re-encoding gives the same text, no member was lost. Texts with other escapes take the slow path.
     if msgspec.json.format(body, indent=-1) == msgspec.json.encode(value):
         return value, ()
     return value, _duplicates(body)
@@ -57,12 +57,12 @@ def _duplicates(body: bytes) -> tuple[str, ...]:
         seen: list[str] | None = [] if len(body) <= _ORDERED_BYTES else None
         _walk(json.loads(body, object_pairs_hook=_Pairs), "", problems, seen)
     except (ValueError, RecursionError):
-        return ()  # the value has been read all the same: only this telling has found its limits
+        return ()  # decoding has succeeded; only the search for duplicates has hit its limits
     return tuple(problems)
 
 
 class _Pairs:
-    """An object with all its members, repeated ones too."""
+    """An object with all its members, including duplicates."""
 
     __slots__ = ("pairs",)
 

@@ -1,6 +1,6 @@
-"""The descriptions, read when they are first asked for: a package takes a few milliseconds and stays.
+"""Load type descriptions on demand: a package takes a few milliseconds and is kept.
 
-The files hold a line a field, under a line a type::
+The files have one line per field, below one line per type::
 
     kind Pod deep=spec.enableServiceLinks:true
       metadata  meta_v1.ObjectMeta  1
@@ -8,9 +8,9 @@ The files hold a line a field, under a line a type::
       name      string              1 always required
       @inline   VolumeSource        2
 
-A type is a scalar's word, with the name that decoding errors use in brackets where that is another one
-(``string(v1.Protocol)``), another type, ``[T]`` for a list, ``{T}`` for an object with free keys, ``*T`` for a pointer.
-The words behind the protobuf number are the attributes of :class:`~tinykube.server.schema.model.Field`.
+A type is a scalar (followed by its name in decoding errors if that differs: ``string(v1.Protocol)``), another
+type, ``[T]`` for a list, ``{T}`` for a map, or ``*T`` for a pointer. The words after the protobuf number are
+the attributes of :class:`~tinykube.server.schema.model.Field`.
 """
 
 import re
@@ -82,11 +82,11 @@ _ALIASED = re.compile(r"(.*)\(([^()]*)\)")
 
 
 class UnknownTypeError(LookupError):
-    """There is no such type among the descriptions; the text names it."""
+    """There is no description of the type; the text names it."""
 
 
 def types_of(group: str, version: str) -> Package:
-    """Return all types of a group version. Raises UnknownTypeError where there is none."""
+    """Return all types of a group version. Raises UnknownTypeError."""
     try:
         return package(_GROUP_VERSIONS[group, version])
     except KeyError:
@@ -96,7 +96,7 @@ def types_of(group: str, version: str) -> Package:
 def kind_type(group: str, version: str, kind: str) -> ObjectType:
     """Return the type of a kind. Status, WatchEvent and the options are kinds of every group version.
 
-    Raises UnknownTypeError where there is none.
+    Raises UnknownTypeError.
     """
     for name in (_GROUP_VERSIONS.get((group, version)), "meta_v1"):
         found = package(name).types.get(kind) if name else None
@@ -106,7 +106,7 @@ def kind_type(group: str, version: str, kind: str) -> ObjectType:
 
 
 def object_type(ref: ObjectRef) -> ObjectType:
-    """Return the type that a reference leads to. Raises UnknownTypeError where there is none."""
+    """Return the type of a reference. Raises UnknownTypeError."""
     found = package(ref.package).types.get(ref.name)
     if found is None:
         raise UnknownTypeError(f"no type {ref.name} is described in {ref.package}")
@@ -115,7 +115,7 @@ def object_type(ref: ObjectRef) -> ObjectType:
 
 @cache
 def package(name: str) -> Package:
-    """Return a package by its name (``core_v1``); read once. Raises UnknownTypeError where there is none."""
+    """Return a package by name (``core_v1``); loaded once. Raises UnknownTypeError."""
     if name not in PACKAGES:
         raise UnknownTypeError(f"no package {name} is described")
     text = (files("tinykube.server.schema") / "types" / f"{name}.types").read_text(encoding="utf-8")
@@ -123,7 +123,7 @@ def package(name: str) -> Package:
 
 
 class _Reader:
-    """Reads one file. Inlined types are looked up in the same package: upstream has no others."""
+    """Parses one file. Inlined types are in the same package, as upstream."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = [line for line in lines if line and not line.startswith("#")]
@@ -239,10 +239,10 @@ def _facts(words: list[str]) -> dict[str, str]:
 def _published(
     facts: dict[str, str], default: Any, field_type: TypeRef, *, pointer: bool, always: bool
 ) -> Any:
-    """Return what OpenAPI tells: the real default where it is told, or the zero of what is always written."""
-    told = facts.get("published")
-    if told is not None:
-        return msgspec.json.decode(told) if told else default
+    """Return the published default: the explicit one, or the zero value of fields that are always written."""
+    published = facts.get("published")
+    if published is not None:
+        return msgspec.json.decode(published) if published else default
     if pointer:
         return msgspec.UNSET
     if isinstance(field_type, ObjectRef):

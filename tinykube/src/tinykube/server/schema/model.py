@@ -1,6 +1,6 @@
-"""What is known of a type: its fields and, of each field, everything that the server, its patches and clients need.
+"""Type descriptions: the fields of a type, with the facts that the server, patches and clients need.
 
-All of it is immutable and shared. A document of a type is a plain dict; a type only describes it.
+Descriptions are immutable and shared. A document of a type is a plain dict; the type only describes it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MapType = Literal["", "atomic", "granular"]
 
 
 class Scalar(Enum):
-    """What stands in JSON as one value and is not looked into, or has a form of its own."""
+    """JSON values that have a canonical form, or are not inspected."""
 
     STRING = "string"
     BOOL = "bool"
@@ -24,36 +24,36 @@ class Scalar(Enum):
     BYTES = "bytes"
     """Base64 in JSON."""
     QUANTITY = "quantity"
-    """``100m``, ``1Gi``; a number is read, too, and written as text."""
+    """``100m``, ``1Gi``; numbers are accepted and converted to text."""
     INT_OR_STRING = "intorstring"
     TIME = "time"
     """RFC 3339 with whole seconds, in UTC."""
     MICRO_TIME = "microtime"
     """RFC 3339 with exactly six digits of a second, in UTC."""
     RAW = "raw"
-    """Any object (RawExtension), kept as it is."""
+    """Any object (RawExtension), kept unchanged."""
     FIELDS_V1 = "fieldsv1"
-    """The tree of field names in managedFields, kept as it is."""
+    """The tree of field names in managedFields, kept unchanged."""
     ANY = "any"
-    """Any JSON value, kept as it is."""
+    """Any JSON value, kept unchanged."""
 
 
 class ScalarRef(msgspec.Struct, frozen=True, gc=False):
-    """A scalar. ``go_name`` is how decoding errors call it: ``string``, ``v1.Protocol``."""
+    """A scalar. ``go_name`` is its name in decoding errors: ``string``, ``v1.Protocol``."""
 
     scalar: Scalar
     go_name: str
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):
-    """A type by name, in the package it is described in (``core_v1``, ``Pod``)."""
+    """A reference to a type by package and name (``core_v1``, ``Pod``)."""
 
     package: str
     name: str
 
     @property
     def go_name(self) -> str:
-        """Return the name as decoding errors spell it: ``v1.PodSpec``."""
+        """Return the name in decoding errors: ``v1.PodSpec``."""
         return f"{self.package.rpartition('_')[2]}.{self.name}"
 
 
@@ -62,24 +62,24 @@ class ListRef(msgspec.Struct, frozen=True):
 
     item: "TypeRef"
     alias: str = ""
-    """The name of the list type where it has one (``v1.ExtraValue``); protobuf has a message for such a list."""
+    """The name of a named list type (``v1.ExtraValue``); in protobuf, such a list is a message."""
 
     @property
     def go_name(self) -> str:
-        """Return the name as decoding errors spell it: ``[]v1.Container``."""
+        """Return the name in decoding errors: ``[]v1.Container``."""
         return self.alias or f"[]{self.item.go_name}"
 
 
 class MapRef(msgspec.Struct, frozen=True):
-    """An object with free keys, all values of one type."""
+    """A map with string keys."""
 
     value: "TypeRef"
     alias: str = ""
-    """The name of the map type where it has one: ``v1.ResourceList``."""
+    """The name of a named map type: ``v1.ResourceList``."""
 
     @property
     def go_name(self) -> str:
-        """Return the name as decoding errors spell it: ``map[string]string``."""
+        """Return the name in decoding errors: ``map[string]string``."""
         return self.alias or f"map[string]{self.value.go_name}"
 
 
@@ -92,49 +92,49 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     type: TypeRef
     number: int = 0
-    """Its protobuf number; 0 where it has none."""
+    """The protobuf number, or 0."""
     pointer: bool = False
-    """A value equal to zero (``0``, ``""``, ``false``, ``{}``) says something here: it is kept and written."""
+    """Zero values (``0``, ``""``, ``false``, ``{}``) are significant: they are kept and written."""
     always: bool = False
-    """It is written even where it is not set: its zero, or null for lists, maps and pointers."""
+    """The field is written even if unset: as its zero value, or null for lists, maps and pointers."""
     omit_zero: bool = False
-    """An object, not a pointer, that is left out where it is empty. (Others are written as ``{}``.)"""
+    """A non-pointer struct that is omitted if empty. (Others are written as ``{}``.)"""
     required: bool = False
-    """Clients call it required (OpenAPI); nothing is refused for it but by the rules of the kind."""
+    """Required in OpenAPI; only the kind's validation enforces it."""
     default: Any = msgspec.UNSET
-    """What stands here where nothing is given and the parent exists."""
+    """The value if the field is unset and its parent exists."""
     default_when: tuple[str, str] | None = None
-    """The default is for those only whose sibling field has this value (``""``: is not set)."""
+    """The default applies only if this sibling field has this value (``""``: is unset)."""
     published_default: Any = msgspec.UNSET
-    """The default as OpenAPI tells it. It is silent of most, and names zeros for all that is written always."""
+    """The default in OpenAPI, which omits most, and includes zero values of fields that are always written."""
     enum: tuple[str, ...] = ()
     format: str = ""
-    """The OpenAPI format, where it does not follow from the type."""
+    """The OpenAPI format, if it does not follow from the type."""
     list_type: ListType = ""
     list_keys: tuple[str, ...] = ()
     map_type: MapType = ""
     patch_strategies: tuple[str, ...] = ()
-    """Of a strategic merge patch: ``merge`` (of lists; without it they are replaced), ``retainKeys``."""
+    """For strategic merge patches: ``merge`` (lists; without it they are replaced), ``retainKeys``."""
     merge_key: str = ""
 
 
 class Inlined(msgspec.Struct, frozen=True, gc=False):
-    """A type whose fields stand among the parent's in JSON, and in a message of their own in protobuf."""
+    """An embedded struct: its fields belong to the parent in JSON, and to a nested message in protobuf."""
 
     number: int
     type: ObjectRef
 
 
 class Union(msgspec.Struct, frozen=True, gc=False):
-    """A choice between fields, as OpenAPI tells it."""
+    """A union of fields, as in OpenAPI."""
 
     discriminator: str
     fields: tuple[tuple[str, str], ...]
-    """Field, and the value of the discriminator that goes with it."""
+    """Field, and the corresponding value of the discriminator."""
 
 
 class ObjectType(msgspec.Struct, frozen=True, kw_only=True):
-    """A type with fields. ``fields`` holds all that its JSON may have, in upstream's order, inlined ones among them."""
+    """A type with fields. ``fields`` has all JSON fields in upstream's order, including inlined ones."""
 
     package: str
     name: str
@@ -143,22 +143,22 @@ class ObjectType(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the fields that are not inlined."""
     inlined: tuple[Inlined, ...] = ()
     kind: bool = False
-    """It is a document of its own: has ``apiVersion`` and ``kind``, which are among the fields."""
+    """Whether it is a top-level document with the fields ``apiVersion`` and ``kind``."""
     group_versions: tuple[tuple[str, str], ...] = ()
-    """Where it is a kind (OpenAPI's x-kubernetes-group-version-kind)."""
+    """The group versions in which it is a kind (OpenAPI's x-kubernetes-group-version-kind)."""
     every_group: bool = False
-    """It is a kind of every group version (options, WatchEvent)."""
+    """Whether it is a kind of every group version (options, WatchEvent)."""
     atomic: bool = False
-    """Server-side apply owns it as a whole (x-kubernetes-map-type)."""
+    """Whether server-side apply treats it as atomic (x-kubernetes-map-type)."""
     otherwise: str = ""
-    """The inlined field that is set to an empty object where none of them is."""
+    """The inlined field that is set to an empty object if none of them is set."""
     deep_defaults: tuple[tuple[tuple[str, ...], Any], ...] = ()
-    """Defaults of this kind alone for fields further in: path and value."""
+    """Defaults of nested fields for this kind only: path and value."""
     unions: tuple[Union, ...] = ()
 
     @property
     def ref(self) -> ObjectRef:
-        """Return the reference that leads here."""
+        """The reference to this type."""
         return ObjectRef(self.package, self.name)
 
 

@@ -1,4 +1,4 @@
-"""The types as OpenAPI v3 schemas, as a real server publishes them, but for its prose: the words are our own."""
+"""The types as OpenAPI v3 schemas, as published by kube-apiserver, but with our own descriptions."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ SCALAR_NAMES = (
     ("meta_v1", "Patch"),
     *(("apiextensions_v1", name) for name in _ANY_NAMES),
 )
-"""The scalars that are published by a name, and the package that their descriptions are in."""
+"""The scalars that are published by name, with the package of their descriptions."""
 _ITEM_ZEROS: dict[Scalar, Any] = {
     Scalar.STRING: "",
     Scalar.BOOL: False,
@@ -62,7 +62,7 @@ _ITEM_ZEROS: dict[Scalar, Any] = {
 
 
 class Schemas:
-    """Collects the schemas that a document needs: each that is asked for, and all those it refers to."""
+    """Collects the schemas of a document: the requested ones and all that they refer to."""
 
     def __init__(self, group: str, version: str) -> None:
         self._group_version = (group, version)
@@ -70,7 +70,7 @@ class Schemas:
         self.collected: dict[str, JsonObject] = {}
 
     def reference(self, group: str, version: str, kind: str) -> JsonObject:
-        """Return a reference to a kind, which is collected. Raises UnknownTypeError where it is not described."""
+        """Return a reference to a kind, and collect its schema. Raises UnknownTypeError."""
         return self._refer_to(kind_type(group, version, kind).ref)
 
     def patch_reference(self) -> JsonObject:
@@ -81,7 +81,7 @@ class Schemas:
     def _refer_to(self, ref: ObjectRef) -> JsonObject:
         name = f"{package(ref.package).openapi_prefix}.{ref.name}"
         if name not in self.collected:
-            self.collected[name] = {}  # types that hold themselves find it
+            self.collected[name] = {}  # for recursive types
             self.collected[name] = self._schema(object_type(ref))
         return {"$ref": REFERENCE + name}
 
@@ -166,7 +166,7 @@ class Schemas:
         return {**schema, "description": about} if about else schema
 
     def _item(self, ref: TypeRef) -> JsonObject:
-        """Return the schema of what stands in a list or a map; zeros are named there as defaults."""
+        """Return the schema of a list or map item, with its zero value as the default."""
         described = self._type(ref)
         if isinstance(ref, ObjectRef):
             return {"allOf": [described], "default": {}}

@@ -1,4 +1,4 @@
-"""The OpenAPI v2 document, made of the v3 documents of all group versions: for clients that know no other. Pure."""
+"""The OpenAPI v2 document, derived from the v3 documents of all group versions, for clients without v3. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,16 +10,16 @@ _REFERENCE = "#/definitions/"
 _SEVERAL = "x-kubernetes-group-version-kind"
 _UNKNOWN_FIELDS = "x-kubernetes-preserve-unknown-fields"
 _TYPED = {"type", "x-kubernetes-int-or-string", _UNKNOWN_FIELDS}
-"""What says in a custom resource's schema which type a value has; with one of these, oneOf says something else."""
+"""Keys that determine a value's type in a custom resource's schema; beside one of them, oneOf is a constraint."""
 
 
 def swagger(documents: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """Return one document with the paths and types of all; it owns what is in it, and changes nothing it is given.
+    """Return a v2 document with the paths and types of all v3 documents; the input is not modified.
 
-    What v2 cannot say is said as a real server says it: a value of several types is a string with a format, a reference
-    stands beside what is said of it. Of custom resources, what may be null, and what keeps unknown fields, is left open:
-    kubectl, which validates by this document where it knows no better, would refuse what the server takes, and cannot
-    read a list without items at all.
+    Features that v2 lacks are converted as by kube-apiserver: a value of several types becomes a string with
+    a format, a reference keeps its siblings. In custom resources, nullable values and objects that preserve
+    unknown fields are left untyped: kubectl falls back to this document for validation, would reject objects
+    that the server accepts, and cannot parse lists without items.
     """
     paths: JsonObject = {}
     definitions: JsonObject = {}
@@ -48,12 +48,12 @@ def _joined(first: list[Any], second: list[Any]) -> list[Any]:
 
 
 def _schema(schema: Mapping[str, Any]) -> JsonObject:
-    """Return a schema in the words of v2."""
+    """Convert a schema to v2."""
     if "oneOf" in schema and not schema.keys() & _TYPED:
         kept = {name: value for name, value in schema.items() if name != "oneOf"}
         return {"type": "string", **kept}
     made: JsonObject = {}
-    for name, value in _said_in_v2(schema).items():
+    for name, value in _relaxed_for_v2(schema).items():
         match name:
             case "allOf" if len(value) == 1 and "$ref" in value[0]:
                 made["$ref"] = value[0]["$ref"].replace(REFERENCE, _REFERENCE)
@@ -64,14 +64,14 @@ def _schema(schema: Mapping[str, Any]) -> JsonObject:
             case "items" | "additionalProperties" if isinstance(value, dict):
                 made[name] = _schema(value)
             case "default" | "nullable" | "allOf" | "anyOf" | "oneOf" | "not":
-                continue  # v2 does not publish them
+                continue  # not published in v2
             case _:
                 made[name] = value
     return made
 
 
-def _said_in_v2(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema without what would say too much in v2: of values that may be null, or have unknown fields."""
+def _relaxed_for_v2(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema without constraints that v2 cannot relax: of nullable values and of preserved unknown fields."""
     left_out: set[str] = set()
     keeps_unknown = schema.get(_UNKNOWN_FIELDS) is True
     if schema.get("nullable"):

@@ -1,7 +1,7 @@
-"""The OpenAPI v2 document in protobuf, as clients ask for it first: gnostic's ``openapi.v2.Document``. Pure.
+"""The OpenAPI v2 document in protobuf, which clients request first: gnostic's ``openapi.v2.Document``. Pure.
 
-The messages follow the words of the document, so a table a message says it all: word, number, and how the value is
-written. What is left to YAML there (enums, extensions) is written as JSON, which is YAML, too.
+The messages mirror the document's keys, so one table per message suffices: key, number, and encoder. Values
+that gnostic embeds as YAML (enums, extensions) are written as JSON, which is YAML, too.
 """
 
 import struct
@@ -21,17 +21,17 @@ _NAME, _VALUE = 1, 2
 
 
 class Message(msgspec.Struct, frozen=True):
-    """How a message is written: number and way for each word, and the number for extensions (0: it has none)."""
+    """The encoding of a message: number and encoder of each key, and the number for extensions (0: none)."""
 
     words: Mapping[str, tuple[int, Write]]
     extensions: int = 0
 
 
 def swagger_protobuf(document: Mapping[str, Any]) -> bytes:
-    """Return a document, as :func:`tinykube.server.schema.openapi_v2.swagger` makes it, as a message.
+    """Encode a document from :func:`tinykube.server.schema.openapi_v2.swagger` as a message.
 
-    As everywhere in protobuf, what is zero, false or empty text is not written, and words that the messages do not know
-    are left out. Entries of ``properties`` and the like keep their order.
+    As usual in protobuf, zero, false and the empty string are not written, and unknown keys are omitted.
+    Entries of ``properties`` and other maps keep their order.
     """
     return _fields(_DOCUMENT, document)
 
@@ -97,12 +97,12 @@ def _message(message: Message, number: int, value: Mapping[str, Any]) -> bytes:
 
 
 def _named(write: Write, number: int, values: Mapping[str, Any]) -> bytes:
-    """Write a map: an entry with name and value each."""
+    """Write a map: one entry with name and value per key."""
     return b"".join(_framed(number, _text(_NAME, name) + write(_VALUE, one)) for name, one in values.items())
 
 
 def _within(write: Write, inner: int, number: int, value: Any) -> bytes:
-    """Write a value as the one field of a message."""
+    """Write a value as the only field of a message."""
     return _framed(number, write(inner, value))
 
 
@@ -115,7 +115,7 @@ def _schema(number: int, value: Mapping[str, Any]) -> bytes:
 
 
 def _schema_or_flag(number: int, value: Any) -> bytes:
-    """Write a schema (1), or whether anything goes (2): one of two, so that a false one is written, too."""
+    """Write a schema (1) or a boolean (2); it is a oneof, so that false is written, too."""
     if isinstance(value, bool):
         return _framed(number, _varint(2 << 3 | VARINT) + _varint(value))
     return _framed(number, _schema(1, value))

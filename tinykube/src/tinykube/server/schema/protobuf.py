@@ -1,8 +1,8 @@
-r"""Request bodies in protobuf, which is what typed Go clients send: read by the numbers of the type descriptions.
+r"""Decode request bodies in protobuf, the format of typed Go clients, using the numbers of the type descriptions.
 
-A body is ``k8s\0`` and a message that names the type and holds the object. The document that comes out is that of the
-same request in JSON once it has been conformed: the zeros that Go's protobuf always writes, and JSON does not, are still
-in it. Nothing is written in protobuf: clients take JSON answers.
+A body is ``k8s\0`` and a message that names the type and contains the object. After conforming, the decoded
+document equals that of the same request in JSON; before, it also has the zero values that Go's protobuf
+always writes. Responses are never encoded in protobuf: clients accept JSON.
 """
 
 import base64
@@ -51,9 +51,9 @@ _compiled: dict[ObjectRef, dict[int, Put]] = {}
 
 
 def decode_protobuf(body: bytes, group: str, version: str, kind: str) -> JsonObject:
-    """Return the document of a body, with the apiVersion and kind that the body names (those given where it does not).
+    """Decode a body; apiVersion and kind are those of the body, or else the arguments.
 
-    Raises ProtobufError for what cannot be read, UnknownTypeError for a kind that is not described.
+    Raises ProtobufError for malformed bodies, UnknownTypeError for a kind without a description.
     """
     if not body.startswith(MAGIC):
         raise ProtobufError(
@@ -84,7 +84,7 @@ def decode_protobuf(body: bytes, group: str, version: str, kind: str) -> JsonObj
 
 
 def decode_message(described: ObjectType, message: bytes | memoryview) -> JsonObject:
-    """Return the document of a message without an envelope, not yet conformed. Raises ProtobufError."""
+    """Decode a message without an envelope; the document is not conformed. Raises ProtobufError."""
     try:
         return _message(described.ref, memoryview(message))
     except RecursionError:
@@ -92,7 +92,7 @@ def decode_message(described: ObjectType, message: bytes | memoryview) -> JsonOb
 
 
 def _described(api_version: str, named_kind: str, group: str, version: str, kind: str) -> ObjectType:
-    """Return the type of what the body says it is; what it is meant to be where that is not described."""
+    """Return the type that the body names, or the expected type if the named one has no description."""
     if api_version and named_kind:
         named_group, _, named_version = api_version.rpartition("/")
         try:
@@ -171,7 +171,7 @@ def _list_putter(name: str, ref: ListRef) -> Put:
 
 
 def _map_putter(name: str, ref: MapRef) -> Put:
-    # A list as a value is a message of its own, which holds the items.
+    # A list as a map value is a nested message that contains the items.
     wrapped = isinstance(ref.value, ListRef)
     read = _reader(ref.value.item if isinstance(ref.value, ListRef) else ref.value)
 
@@ -267,7 +267,7 @@ def _int_or_string(wire_type: int, value: WireValue) -> int | str:
 
 
 def _time(value: WireValue, *, micro: bool) -> str | None:
-    """Return a moment; ``None`` for the message without fields, which says that there is none."""
+    """Decode a time; ``None`` for the empty message, which means unset."""
     message = _bytes(value)
     if not len(message):
         return None
@@ -297,7 +297,7 @@ def _json(raw: memoryview) -> Any:
 
 
 def _schema(value: WireValue) -> JsonObject:
-    """Return a schema where any value may stand: conforming the document will not look into it, so it is done here."""
+    """Decode a schema and conform it: conforming the document does not inspect values of any type."""
     schema = _message(_SCHEMA, _bytes(value))
     try:
         conform(object_type(_SCHEMA), schema)

@@ -1,4 +1,4 @@
-"""The protobuf wire format, as far as reading it goes: tags, and the values behind them."""
+"""A decoder of the protobuf wire format: tags and values."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ WireValue = int | memoryview
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no protobuf message of the type they should be."""
+    """Bytes that are not a valid protobuf message of the expected type."""
 
 
 def fields_of(message: memoryview) -> Iterator[tuple[int, int, WireValue]]:
-    """Yield number, wire type and value of each field: a number for varints, else the bytes.
+    """Yield number, wire type and value of each field: an integer for varints, else the bytes.
 
-    Raises ProtobufError for what is cut off or has no known wire type.
+    Raises ProtobufError for truncated messages and unknown wire types.
     """
     at, end = 0, len(message)
     while at < end:
@@ -40,7 +40,7 @@ def fields_of(message: memoryview) -> Iterator[tuple[int, int, WireValue]]:
 
 
 def varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Return the number that starts at a position, and where it ends. Raises ProtobufError."""
+    """Decode the varint at a position; return it and its end. Raises ProtobufError."""
     value = 0
     for count in range(_MAX_VARINT_BYTES):
         if at >= len(message):
@@ -54,6 +54,6 @@ def varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """Return the number of that many bits which a varint stands for."""
+    """Interpret a varint as a signed number of that many bits."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

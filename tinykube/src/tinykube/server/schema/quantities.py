@@ -1,6 +1,6 @@
-"""Quantities in the form in which a server answers them: ``0.5`` becomes ``500m``, ``1024Mi`` becomes ``1Gi``.
+"""Quantities in canonical form: ``0.5`` becomes ``500m``, ``1024Mi`` becomes ``1Gi``.
 
-A spelling that is canonical already is kept as it is, and upstream's idea of that is generous (``5.``, ``+1``).
+Spellings that upstream considers canonical are kept, including ``5.`` and ``+1``.
 """
 
 import re
@@ -14,23 +14,23 @@ BAD_SUFFIX = "unable to parse quantity's suffix"
 
 _PLAIN = re.compile(
     r"[1-9][0-9]{0,2}(?:m|Ki|Mi|Gi|k|M|G)?"
-)  # nearly all there are; canonical but for Ki of 8
+)  # the common case; canonical except for multiples of 8 with Ki
 _FORM = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)")
 _SI = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SI_BY_EXPONENT = {exponent: suffix for suffix, exponent in _SI.items()}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_BY_POWER = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _LARGEST = 2**63 - 1
-_LARGEST_EXPONENT = 200  # nothing that is measured is beyond; arithmetic on more is an attack
+_LARGEST_EXPONENT = 200  # beyond any real measurement; larger exponents are an attack
 _MAX_CHARACTERS = 256
 _EXACT = Context(prec=1000)
 
 
-@lru_cache(4096)  # the same few are all over a cluster
+@lru_cache(4096)  # clusters use few distinct quantities
 def canonical_quantity(text: str, *, to_milli: bool = False) -> str:
-    """Return the canonical spelling; ``to_milli`` rounds up to thousandths, as resource lists are.
+    """Return the canonical form; ``to_milli`` rounds up to thousandths, as for resource lists.
 
-    Raises ``ValueError``, with upstream's text, where it is not a quantity.
+    Raises ``ValueError`` with upstream's message for invalid quantities.
     """
     if _PLAIN.fullmatch(text) and not text.endswith("i"):
         return text
@@ -56,7 +56,7 @@ def canonical_quantity(text: str, *, to_milli: bool = False) -> str:
 
 
 def _exponent(suffix: str, power: str) -> int:
-    """Return the power of ten that a decimal suffix stands for; 0 for a binary one. Raises ``ValueError``."""
+    """Return the power of ten of a decimal suffix; 0 for a binary one. Raises ``ValueError``."""
     if suffix in ("e", "E") and power.lstrip("+-"):
         exponent = int(power)
         if abs(exponent) <= _LARGEST_EXPONENT:

@@ -1,6 +1,6 @@
-"""The checks of single values: each returns the value in its canonical form, or raises a ConformError.
+"""Checks of scalar values: each returns the canonical value or raises a ConformError.
 
-A value that does not say anything (the zero time) comes back as ``None``.
+Values that mean unset (the zero time) become ``None``.
 """
 
 import binascii
@@ -18,7 +18,7 @@ _NAMES: Mapping[type, str] = {str: "string", bool: "bool", list: "array", dict: 
 
 
 def mismatch(value: object, go_type: str) -> MismatchError:
-    """Return the error of a value of the wrong JSON type; numbers are named by their value where a number belongs."""
+    """Return the error of a value of the wrong JSON type; where a number is expected, numbers are quoted."""
     found = _NAMES.get(type(value), "number")
     if found == "number" and go_type in ("int32", "int64", "float64"):
         found = f"number {value}"
@@ -94,7 +94,7 @@ def _quantity_to_milli(value: Any) -> str:
 
 
 def _canonical(value: Any, *, to_milli: bool) -> str:
-    # A number is read by its digits, anything else by its text: which then is no quantity.
+    # Numbers are parsed from their digits, other values from their text, which is never a quantity.
     if type(value) is not str:
         if type(value) is not int and type(value) is not float:
             raise ConformError(NOT_A_QUANTITY)
@@ -119,7 +119,7 @@ def _time(canonical: Callable[[str], str | None]) -> ScalarCheck:
 
 def _base64(value: Any) -> Any:
     if type(value) is list and all(type(one) is int and 0 <= one <= 255 for one in value):
-        return binascii.b2a_base64(bytes(value), newline=False).decode()  # Go takes a list of numbers, too
+        return binascii.b2a_base64(bytes(value), newline=False).decode()  # Go accepts a list of numbers, too
     if type(value) is not str:
         raise mismatch(value, "[]uint8")
     text = value.replace("\n", "").replace("\r", "")
@@ -137,7 +137,7 @@ def _first_illegal(text: str) -> int:
     for position, character in enumerate(text):
         if character not in _ALPHABET and not (character == "=" and position % 4 >= 2):
             return position
-        if character == "=":  # padding, and something that does not belong behind it
+        if character == "=":  # padding, followed by an illegal character
             return min(len(text), position - position % 4 + 4)
     return len(text) - len(text) % 4
 

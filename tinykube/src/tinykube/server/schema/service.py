@@ -1,4 +1,4 @@
-"""The schema as the verbs want it: by group, version and kind, with refusals that are answers."""
+"""The schema interface of the verbs: by group, version and kind; errors are API responses."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,7 +23,7 @@ class Schema(Protocol):
         ...
 
     def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
-        """Fill in the fixed defaults of a type."""
+        """Set the static defaults of a type."""
         ...
 
 
@@ -31,9 +31,10 @@ class TypeSchema:
     """The :class:`Schema` of the built-in kinds. Stateless."""
 
     def conform(self, group: str, version: str, kind: str, document: JsonObject) -> Sequence[str]:
-        """Bring a document into the form of its type, in place; return its unknown fields.
+        """Conform a document to its type, in place; return its unknown fields.
 
-        Raises a StatusError of 400 where a value has the wrong type, UnknownTypeError for a kind that is not described.
+        Raises a StatusError of 400 for values of a wrong type, UnknownTypeError for a kind without a
+        description.
         """
         try:
             return conform(kind_type(group, version, kind), document)
@@ -47,5 +48,5 @@ class TypeSchema:
             ) from None
 
     def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
-        """Fill in the fixed defaults of a conformed document, in place."""
+        """Set the static defaults of a conformed document, in place."""
         apply_defaults(kind_type(group, version, kind), document)

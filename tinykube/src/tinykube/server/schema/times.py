@@ -1,6 +1,6 @@
-"""Times as a server reads and writes them: RFC 3339, in UTC, with whole seconds or with exactly six digits.
+"""Parse and format times: RFC 3339, in UTC, with whole seconds or exactly six digits.
 
-The refusals are in the words of Go's parser, which clients see.
+Error messages are those of Go's parser, which clients see.
 """
 
 import re
@@ -35,12 +35,12 @@ _ZERO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def canonical_time(text: str) -> str | None:
-    """Return a time with whole seconds, in UTC; ``None`` for the zero time. Raises ``ValueError`` in Go's words."""
+    """Return a time with whole seconds, in UTC; ``None`` for the zero time. Raises ``ValueError`` with Go's message."""
     if _PLAIN.fullmatch(text) and not text.startswith("000"):
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            pass  # read again, for the reason
+            pass  # parse again for the error message
         else:
             return text
     moment = _parse(text, _SECONDS_LAYOUT, _ANY_FRACTION, "")
@@ -48,7 +48,7 @@ def canonical_time(text: str) -> str | None:
 
 
 def canonical_micro_time(text: str) -> str | None:
-    """Return a time with six digits of a second, in UTC; ``None`` for the zero time. Raises ``ValueError``."""
+    """Return a time with microseconds, in UTC; ``None`` for the zero time. Raises ``ValueError`` with Go's message."""
     if _PLAIN_MICRO.fullmatch(text) and not text.startswith("000"):
         try:
             datetime.fromisoformat(text)
@@ -91,7 +91,7 @@ def _parse(text: str, layout: str, fraction: re.Pattern[str], fraction_layout: s
         raise ValueError(f"parsing time {_quote(text)}: extra text: {_quote(rest)}")
     year, month, day, hour, minute, second = numbers
     if year == 0:
-        raise ValueError(f"parsing time {_quote(text)}: year out of range")  # no calendar here has that year
+        raise ValueError(f"parsing time {_quote(text)}: year out of range")  # datetime has no year 0
     try:
         moment = datetime(year, month, day, hour, minute, second, int(digits[:6].ljust(6, "0")), tzinfo=UTC)
     except ValueError:

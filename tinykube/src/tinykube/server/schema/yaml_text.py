@@ -1,6 +1,6 @@
-"""YAML as the server reads it: the values of :mod:`aiokube.yaml_reader`, in the bounds and the words of kube-apiserver.
+"""Decode YAML with :mod:`aiokube.yaml_reader`, with the limits and messages of kube-apiserver.
 
-Only the first document of a stream is read. A key that is given twice is reported.
+Only the first document of a stream is decoded. Duplicate keys are reported.
 """
 
 from typing import Any
@@ -9,17 +9,17 @@ from aiokube.yaml_reader import Limits, YamlError, read_document
 from tinykube.server.schema.depth import MAX_DEPTH
 
 _LIMITS = Limits(max_depth=MAX_DEPTH, max_written_values=250_000)
-"""Values: about two seconds of work. What fits into an object has fewer."""
+"""The value limit is about two seconds of work; objects within the size limit have fewer values."""
 
 
 class YamlProblemError(ValueError):
-    """A body that is no YAML, or holds what JSON cannot say."""
+    """A body that is not valid YAML, or has values that JSON cannot represent."""
 
 
 def decode_yaml(body: bytes) -> tuple[Any, tuple[str, ...]]:
     """Return the value of the first document, and the duplicates: ``line 3: key "a" already set in map``.
 
-    Raises YamlProblemError, in one line, with the place.
+    Raises YamlProblemError with one line that includes the position.
     """
     try:
         document = read_document(body, _LIMITS)

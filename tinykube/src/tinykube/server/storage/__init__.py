@@ -1,1 +1,1 @@
-"""Objects, revisions and their history: in memory for every read, in a SQLite log for every crash."""
+"""Objects, revisions and their history: in memory for reads, in a SQLite log for durability."""

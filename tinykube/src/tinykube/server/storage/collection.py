@@ -1,4 +1,4 @@
-"""One collection in memory: what is durable, what was accepted since, and how it was at any kept revision."""
+"""One collection in memory: durable state, accepted changes, and snapshots at any retained revision."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -9,11 +9,11 @@ from tinykube.server.storage.model import Change, StoredObject
 from tinykube.server.storage.watch import History
 
 _KEPT_SNAPSHOTS = 4
-"""The pages of a long list come one by one: the snapshot they are cut from is made once."""
+"""The pages of a long list are separate requests: the snapshot that they share is computed once."""
 
 
 class CollectionSnapshot:
-    """A collection as it was at one revision; see :class:`~.model.Snapshot`."""
+    """A collection at one revision; see :class:`~.model.Snapshot`."""
 
     __slots__ = ("_items", "revision")
 
@@ -25,7 +25,7 @@ class CollectionSnapshot:
         return len(self._items)
 
     def after(self, namespace: str, name: str) -> Iterator[StoredObject]:
-        """Iterate over what sorts after a key."""
+        """Iterate over the objects after a key."""
         items = self._items
         if not namespace and not name:
             return iter(items)
@@ -38,7 +38,7 @@ def _position(stored: StoredObject) -> tuple[str, str]:
 
 
 def _order(position: tuple[str, str]) -> tuple[str, str]:
-    """Return what positions are sorted by: as in etcd, where ``a-b/x`` comes before ``a/x``."""
+    """Return the sort key of a position: as in etcd, ``a-b/x`` comes before ``a/x``."""
     return position[0] + "/", position[1]
 
 
@@ -52,7 +52,7 @@ class Collection:
         self._durable: dict[str, dict[str, StoredObject]] = {}
         self._accepted: dict[tuple[str, str], Change] = {}
         self._names: dict[str, list[str]] = {}
-        """Sorted names of a namespace, until one comes or goes."""
+        """Sorted names per namespace, until an object is added or removed."""
         self._snapshots: OrderedDict[tuple[str, int], Sequence[StoredObject]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Collection:
         return None if change.type == "DELETED" else change.after
 
     def all_latest(self, namespace: str) -> Iterable[StoredObject]:
-        """Return the last accepted states, in no order."""
+        """Return the last accepted states, unordered."""
         groups = self._durable.values() if not namespace else (self._durable.get(namespace, {}),)
         accepted = self._accepted
         if not accepted:
@@ -85,20 +85,20 @@ class Collection:
         return found
 
     def all_durable(self) -> Iterable[StoredObject]:
-        """Return the durable states, in no order."""
+        """Return the durable states, unordered."""
         return [stored for objects in self._durable.values() for stored in objects.values()]
 
     def accept(self, change: Change) -> None:
-        """Let writers see a change that is on its way to the disk."""
+        """Make a change visible to writers before it is durable."""
         key = change.after.key
         self._accepted[key.namespace, key.name] = change
 
     def reject_all(self) -> None:
-        """Forget what was accepted: none of it becomes durable."""
+        """Discard all accepted changes: they will not become durable."""
         self._accepted.clear()
 
     def apply(self, change: Change) -> None:
-        """Let readers see a change: it is durable."""
+        """Make a durable change visible to readers."""
         key = change.after.key
         position = (key.namespace, key.name)
         if self._accepted.get(position) is change:
@@ -107,7 +107,7 @@ class Collection:
         self.history.append(change)
 
     def put(self, change: Change) -> None:
-        """Set the durable state of one object, without a trace in the history."""
+        """Set the durable state of one object without recording a change."""
         _, namespace, name = change.after.key
         if change.type == "DELETED":
             objects = self._durable.get(namespace, {})
@@ -122,12 +122,12 @@ class Collection:
         objects[name] = change.after
 
     def replace(self, stored: StoredObject) -> None:
-        """Put another description of the same object at the same revision in its place."""
+        """Replace an object at the same revision, with other field values."""
         self._durable[stored.key.namespace][stored.key.name] = stored
         self._snapshots.clear()
 
     def snapshot(self, namespace: str, revision: int) -> CollectionSnapshot:
-        """Return the state at a revision, at most the durable one. Raises RevisionCompactedError."""
+        """Return the state at a revision up to the durable one. Raises RevisionCompactedError."""
         number = self.history.number_after(revision)
         items = self._snapshots.get((namespace, number))
         if items is None:
@@ -140,7 +140,7 @@ class Collection:
         return CollectionSnapshot(items, revision)
 
     def forget_snapshots(self) -> None:
-        """Let go of what the snapshots made so far keep alive; those handed out stay whole."""
+        """Drop cached snapshots; those in use stay intact."""
         self._snapshots.clear()
 
     def _items(self, namespace: str, revision: int) -> Sequence[StoredObject]:

@@ -1,4 +1,4 @@
-"""How the past ends: histories by count, by bytes and by age, and the log's old rows a few at a time."""
+"""Compaction: history is limited by count, bytes and age, and old rows of the log are deleted in small batches."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,30 +12,30 @@ _TICK_SECONDS = 1.0
 
 
 class Compaction:
-    """What is dropped from memory, and what the log is still to be told of it.
+    """Drops history from memory, and tracks the rows to delete from the log.
 
-    The log learns where a history begins no later than it deletes the first row of what came before.
+    The log records where a history begins no later than it deletes the first earlier row.
     """
 
     def __init__(self, history_seconds: float, *, now: float, revision: int) -> None:
         self._history_seconds = history_seconds
         self._marks: deque[tuple[float, int]] = deque([(now, revision)])
-        """What was there at a time: all of that is at least as old."""
+        """Pairs of a time and the revision at that time: all changes up to it are at least as old."""
         self._stale: deque[int] = deque()
         self._compacted: dict[GroupResource, int] = {}
         self.oldest = 0
-        """The revision before which every history is gone."""
+        """The revision before which every history has been compacted."""
 
     def add_stale(self, revisions: Iterable[int]) -> None:
-        """Have rows deleted that the log does not need any more."""
+        """Schedule rows for deletion from the log."""
         self._stale.extend(revisions)
 
     def by_size(self, collection: Collection) -> None:
-        """Drop what is over the limits of one collection."""
+        """Drop the changes of a collection that exceed its limits."""
         self._drop(collection, collection.history.too_many())
 
     def by_age(self, collections: Iterable[Collection], *, now: float, revision: int) -> None:
-        """Drop what is too old, everywhere; once a second at most."""
+        """Drop expired changes of all collections, at most once a second."""
         marks = self._marks
         if now - marks[-1][0] < _TICK_SECONDS:
             return
@@ -62,15 +62,15 @@ class Compaction:
                 self._stale.append(change.revision)
 
     def fill(self, batch: Batch) -> None:
-        """Put what the log is to forget into a batch: more than it can add, so that the log does not grow."""
+        """Add deletions to a batch: more than its new rows, so that the log does not grow."""
         count = min(len(self._stale), max(_DELETIONS_A_BATCH, 4 * len(batch.rows)))
         batch.deletions.extend(self._stale.popleft() for _ in range(count))
         batch.compacted, self._compacted = self._compacted, {}
 
     def take_back(self, batch: Batch, current: set[int]) -> None:
-        """Keep for later what a failed batch was to forget, but for rows that are ``current`` again.
+        """Requeue the deletions of a failed batch, except rows that are ``current`` again.
 
-        Deleting a row twice does no harm.
+        Deleting a row twice is harmless.
         """
         self._stale.extendleft(revision for revision in reversed(batch.deletions) if revision not in current)
         self._compacted = {**batch.compacted, **self._compacted}

@@ -1,4 +1,4 @@
-"""The directory a server keeps its data in: its own alone, and used by one server at a time."""
+"""The data directory of a server: private, and used by one server at a time."""
 
 import contextlib
 import fcntl
@@ -17,22 +17,22 @@ _LOCK_NAME = "lock"
 
 
 class DataDirectory:
-    """A data directory, locked for as long as this object is not closed (or the process lives).
+    """A data directory, locked until it is closed or the process ends.
 
-    Made where it is missing, with nobody else's access. Raises StorageOpenError where it cannot be used:
-    :class:`DataDirectoryInUseError` where another process has it.
+    Created with mode 0700 if it is missing. Raises StorageOpenError if it cannot be used, or
+    :class:`DataDirectoryInUseError` if another process has locked it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.marker = path / MARKER_NAME
         self.reserve = path / RESERVE_NAME
-        with _told(path):
+        with _open_errors(path):
             if not path.exists():
                 path.mkdir(mode=0o700, parents=True)
                 _sync_directory(path.parent)
             elif not path.is_dir():
-                raise StorageOpenError(f"data directory {path}: is not a directory")
+                raise StorageOpenError(f"data directory {path}: not a directory")
             _make_private(path)
             self._lock = os.open(path / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -54,11 +54,11 @@ class DataDirectory:
         return int(text) if text.isdecimal() else 0
 
     def prepare_database(self) -> bool:
-        """Create the database's file, private, if it is missing (SQLite gives its companions the same mode).
+        """Create the database file with private permissions if it is missing (SQLite copies them to its other files).
 
-        Return whether it was missing, or empty.
+        Return whether it was missing or empty.
         """
-        with _told(self.path):
+        with _open_errors(self.path):
             is_new = not self.database.exists() or not self.database.stat().st_size
             os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self.database.chmod(0o600)
@@ -66,7 +66,7 @@ class DataDirectory:
         return is_new
 
     def close(self) -> None:
-        """Let another server have it."""
+        """Release the lock."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -77,9 +77,9 @@ def _make_private(path: Path) -> None:
         return
     ours = (DATABASE_NAME, _FORMER_DATABASE_NAME, MARKER_NAME, RESERVE_NAME, _LOCK_NAME)
     if any(not entry.name.startswith(ours) for entry in path.iterdir()):
-        # Closing somebody's home, or /tmp, to everybody else is not for us to do.
+        # Do not change the permissions of a shared directory such as /tmp.
         raise StorageOpenError(
-            f"data directory {path}: is open to other users and holds other files; use a directory of its own"
+            f"data directory {path}: accessible by other users and contains other files; use a dedicated directory"
         )
     path.chmod(0o700)
 
@@ -93,10 +93,10 @@ def _sync_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _open_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise StorageOpenError(
-            f"data directory {path}: {error.strerror}; use one that you may write to"
+            f"data directory {path}: {error.strerror}; use a directory that you can write to"
         ) from error

@@ -1,4 +1,4 @@
-"""A document made into what is stored: encoded once, the parts that selectors ask for beside it."""
+"""Encode documents for storage once, and extract the values that selectors need."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,10 +19,10 @@ def encode_stored(
     describe: Describe,
     before: StoredObject | None = None,
 ) -> StoredObject:
-    """Return the object at a revision. The document is owned by the storage from here on, and changed in place.
+    """Return the object at a revision. The storage owns the document from now on and modifies it.
 
-    ``before`` lends its labels and field values where they have not changed. Raises ``TypeError`` where the document
-    holds something that JSON has no form for.
+    Unchanged labels and field values are shared with ``before``. Raises ``TypeError`` for values that JSON
+    cannot represent.
     """
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
@@ -45,12 +45,12 @@ def describe_stored(
     describe: Describe,
     before: StoredObject | None = None,
 ) -> StoredObject:
-    """Return an object whose bytes are there already (``document`` is what they say)."""
+    """Return an object for already encoded bytes (``document`` is their decoded value)."""
     labels: Mapping[str, str] = labels_of(document)
     fields: FieldValues = describe(key.resource, document)
     uid = str(metadata_of(document).get("uid") or "")
     if before is not None:
-        # One dict for as many revisions as possible: most updates change neither.
+        # Share dicts between revisions: most updates change neither labels nor fields.
         key = before.key
         labels = before.labels if before.labels == labels else labels
         fields = before.fields if before.fields == fields else fields
@@ -64,23 +64,25 @@ def describe_stored(
 
 
 def at_revision(stored: StoredObject, revision: int, describe: Describe) -> StoredObject:
-    """Return the same content at another revision: what a deletion leaves, what a watcher's selector lets go of."""
+    """Return the same content at another revision: for deletions, and for objects that leave a watcher's selection."""
     return encode_stored(stored.key, stored.decode(), revision, describe, stored)
 
 
 def reencoded(stored: StoredObject, revision: int) -> bytes:
-    """Return only the bytes of :func:`at_revision`."""
+    """Return only the encoded bytes of :func:`at_revision`."""
     document = stored.decode()
     document["metadata"]["resourceVersion"] = str(revision)
     return _ENCODER.encode(document)
 
 
 def _interned(text: str) -> str:
-    # Labels and field values come from a few hundred texts; of what is no plain str (bad input of old files) none is.
+    # Labels and field values repeat, so they are interned; invalid values in old files may not be plain
+    # strings.
     return intern(text) if type(text) is str else text
 
 
 @lru_cache(maxsize=1024)
 def _prefix_length(kind: str, api_version: str) -> int:
-    # {"kind":"Pod","apiVersion":"v1"} is as long as {"kind":"Pod","apiVersion":"v1", with what follows.
+    # {"kind":"Pod","apiVersion":"v1"} is as long as the prefix {"kind":"Pod","apiVersion":"v1", before the
+    # third member.
     return len(_ENCODER.encode({"kind": kind, "apiVersion": api_version}))

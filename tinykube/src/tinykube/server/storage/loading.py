@@ -1,4 +1,4 @@
-"""The log read back into memory: the objects as they are, and as much of their history as is kept."""
+"""Load the log into memory: the objects and their retained history."""
 
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
@@ -13,13 +13,13 @@ from tinykube.server.storage.model import Change, Describe, StoredObject
 
 
 def load(log: Log, collection_of: Callable[[GroupResource], Collection], describe: Describe) -> Iterable[int]:
-    """Fill the collections from the log; return the revisions of rows that it does not need any more.
+    """Fill the collections from the log; return the revisions of superfluous rows.
 
-    Raises StorageOpenError where a row does not say what it should.
+    Raises StorageOpenError for invalid rows.
     """
     for resource, revision in log.compacted.items():
         collection_of(resource).history.oldest = revision
-    # Lists would be long: one pass, and what is useless is told as it is found.
+    # One pass without intermediate lists: superfluous rows are reported as they are found.
     return list(_load(log, collection_of, describe))
 
 
@@ -33,7 +33,7 @@ def _load(
         before = collection.get(row.namespace, row.name)
         change = _change(resource, row, before, describe)
         if row.previous and (before is None or before.revision != row.previous):
-            # What it replaced is gone: nothing before it can be told.
+            # The replaced revision is missing: the history begins here.
             collection.history.oldest = max(collection.history.oldest, row.revision)
         if change is None:
             yield row.revision
@@ -60,6 +60,6 @@ def _change(
     except msgspec.DecodeError as error:
         raise damaged(row, str(error)) from None
     if metadata_of(document).get("resourceVersion") != str(row.revision):
-        raise damaged(row, "its content is of another revision")
+        raise damaged(row, "its content has another revision")
     stored = describe_stored(key, document, row.revision, row.value, row.item_offset, describe, before)
     return Change("ADDED" if before is None else "MODIFIED", stored, before)

@@ -1,4 +1,4 @@
-"""What the storage writes to, and starts from: a log of revisions. Here what one is, and the one without a disk."""
+"""The interface of the storage's log of revisions, and the implementation without a disk."""
 
 import asyncio
 import zlib
@@ -12,7 +12,7 @@ from tinykube.server.storage.model import StorageOpenError
 
 
 class Row(NamedTuple):
-    """One revision of one object. ``previous`` is the one it replaces, 0 for none; no ``value``: it was removed."""
+    """One revision of one object. ``previous`` is the replaced revision, or 0; ``value`` is None for a deletion."""
 
     revision: int
     group: str
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 def checksum_of(row: Row) -> int:
-    """Return what tells a damaged row from a sound one. Raises TypeError for one that is damaged so far that it has none."""
+    """Return the checksum of a row. Raises TypeError for a row whose columns have invalid types."""
     head = f"{row.revision}\0{row.group}\0{row.plural}\0{row.namespace}\0{row.name}\0{row.previous}\0{row.item_offset}"
     if row.value is None:
         return zlib.crc32(head.encode())
@@ -33,69 +33,69 @@ def checksum_of(row: Row) -> int:
 
 
 def damaged(row: Row, why: str) -> StorageOpenError:
-    """Return the error of a row that does not say what was written."""
+    """Return the error of a damaged row."""
     what = f"{row.plural} {row.namespace}/{row.name}" if row.namespace else f"{row.plural} {row.name}"
     return StorageOpenError(
-        f"the log is damaged at revision {row.revision} ({what}): {why}; restore it from a copy, or move it away to "
-        "start empty"
+        f"the log is damaged at revision {row.revision} ({what}): {why}; restore it from a backup, or move it away to "
+        "start with an empty log"
     )
 
 
 class Batch(msgspec.Struct):
-    """What is written in one transaction: new rows, old ones that nobody needs, and where histories now begin."""
+    """The contents of one transaction: new rows, deletions of superfluous rows, and where histories now begin."""
 
     last_revision: int
     rows: list[Row]
     deletions: list[int]
     compacted: dict[GroupResource, int]
     makes_room: bool = False
-    """Whether it only deletes objects, or what leads to their deletion: it may use the space that is kept for that."""
+    """Whether it only deletes objects or prepares their deletion: it may use the reserved disk space."""
 
 
 Done = Callable[[Exception | None], None]
 
 
 class Log(Protocol):
-    """A durable log. One batch is under way at a time: the caller waits for its ``done``."""
+    """A durable log. Only one batch is in flight at a time: the caller waits for its ``done``."""
 
     @property
     def high_water(self) -> int:
-        """A revision that no row, nor any lost one, lies above."""
+        """An upper bound of all revisions ever written, including lost ones."""
         ...
 
     @property
     def compacted(self) -> Mapping[GroupResource, int]:
-        """Where the history of a collection begins, for those that have lost some of it."""
+        """The first retained revision of each compacted collection."""
         ...
 
     def rows(self) -> Iterable[Row]:
-        """Iterate over all that is there, by revision. Raises StorageOpenError where it cannot be read."""
+        """Iterate over all rows by revision. Raises StorageOpenError if the log cannot be read."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk was full at the last write: only batches that make room are of use."""
+        """Whether the disk was full at the last write: only batches that make room are useful."""
         ...
 
     def try_recover(self) -> bool:
-        """Return whether the disk has room again, if it was full."""
+        """Return whether the disk has free space (again)."""
         ...
 
     def append(self, batch: Batch, done: Done) -> None:
-        """Write a batch; ``done`` is called on the running loop once it is on disk, or with what has failed."""
+        """Write a batch; ``done`` is called on the running loop once it is on disk, or with the error."""
         ...
 
     def close(self) -> None:
-        """Let go of the files of a log that nothing was appended to."""
+        """Close the files of a log without pending batches."""
         ...
 
     async def aclose(self) -> None:
-        """Finish what is under way and let go of the files. Once more does nothing."""
+        """Finish pending work and close the files. Idempotent."""
         ...
 
 
 class MemoryLog:
-    """A log that forgets: all is durable at once, and gone with the process. It has no thread and no file."""
+    """A log without persistence: writes are durable immediately, and lost with the process. It has no thread and no file."""
 
     high_water = 0
     is_full = False
@@ -104,19 +104,19 @@ class MemoryLog:
         self.compacted: dict[GroupResource, int] = {}
 
     def rows(self) -> Iterable[Row]:
-        """There is never anything to start from."""
+        """Return no rows."""
         return ()
 
     def try_recover(self) -> bool:
-        """Memory has room as long as there is a process."""
+        """Return True: memory is never full."""
         return True
 
     def append(self, batch: Batch, done: Done) -> None:
-        """Call ``done`` in the loop's next turn."""
+        """Call ``done`` in the next iteration of the loop."""
         asyncio.get_running_loop().call_soon(done, None)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""What the storage holds and what it promises; nothing in here does anything."""
+"""The data types and interfaces of the storage, without implementation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -8,19 +8,20 @@ import msgspec
 from tinykube.server.objects import GroupResource, JsonObject, StorageKey
 
 FieldValues = Mapping[str, str]
-"""The values of what a field selector may ask for, by path: ``{"metadata.name": "web", "status.phase": "Running"}``."""
+"""The values that field selectors can match, by path: ``{"metadata.name": "web", "status.phase": "Running"}``."""
 
 Describe = Callable[[GroupResource, JsonObject], FieldValues]
-"""How the storage learns the field values of an object it stores, or loads."""
+"""Computes the field values of an object that is stored or loaded."""
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """One object at one revision. It is never changed: a write makes another.
+    """One object at one revision. Immutable: a write creates another.
 
-    ``encoded`` is the whole object as JSON, ``kind`` and ``apiVersion`` first, then the rest, its
-    ``metadata.resourceVersion`` being ``str(revision)``: what a client gets is these bytes.
-    ``item_offset`` is where the members after those two begin (at the opening quote of the third): lists carry items
-    without kind and apiVersion, so an item is ``b"{" + encoded[item_offset:]``.
+    ``encoded`` is the whole object as JSON with ``kind`` and ``apiVersion`` first and
+    ``metadata.resourceVersion`` set to ``str(revision)``; clients get these bytes.
+
+    ``item_offset`` is where the members after those two begin (at the opening quote of the third): list items
+    have no kind and apiVersion, so an item is ``b"{" + encoded[item_offset:]``.
     """
 
     key: StorageKey
@@ -32,7 +33,7 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     fields: FieldValues
 
     def decode(self) -> JsonObject:
-        """Return the object as a document of the caller's own."""
+        """Return the object as a document that the caller may modify."""
         document: JsonObject = msgspec.json.decode(self.encoded)
         return document
 
@@ -41,9 +42,10 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class EncodedEvents(msgspec.Struct, gc=False, eq=False):
-    """What has been made of a change for watchers already, to be shared: see :func:`~.watch.frame`.
+    """The cached watch events of a change, shared by all watchers: see :func:`~.watch.frame`.
 
-    Not part of what a change is: two of them are always equal. Once ``kept`` is false, nothing more is put in.
+    Not part of a change's identity: two instances are always equal. Once ``kept`` is false, nothing is
+    cached.
     """
 
     added: bytes | None = None
@@ -58,13 +60,13 @@ class EncodedEvents(msgspec.Struct, gc=False, eq=False):
         return 0
 
     def forget(self) -> None:
-        """Let go of the bytes, for good."""
+        """Drop the bytes permanently."""
         self.added = self.modified = self.deleted = None
         self.kept = False
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One change of one object. ``after`` of a deletion is the last content at the deletion's revision."""
+    """One change of one object. For a deletion, ``after`` is the last content at the deletion's revision."""
 
     type: ChangeType
     after: StoredObject
@@ -73,15 +75,15 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def revision(self) -> int:
-        """The revision the change made."""
+        """The revision of the change."""
         return self.after.revision
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
-    """One object to be written (``document``) or removed (``None``).
+    """An object to write (``document``) or to remove (``None``).
 
-    ``expected_revision`` is the revision of :meth:`Storage.head` that the document was made from, 0 for one that
-    must not be there yet. The storage sets ``metadata.resourceVersion`` itself and owns the document from then on.
+    ``expected_revision`` is the revision of :meth:`Storage.head` that the document is based on, or 0 if the
+    object must not exist. The storage sets ``metadata.resourceVersion`` and owns the document from then on.
     """
 
     key: StorageKey
@@ -90,7 +92,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteConflictError(Exception):
-    """The object is not at the expected revision any more: read it again, decide again."""
+    """The object is not at the expected revision: read it again and decide again."""
 
     def __init__(self, key: StorageKey, expected: int, actual: int) -> None:
         super().__init__(f"{key.resource} {key.namespace}/{key.name} is at {actual}, not at {expected}")
@@ -99,7 +101,7 @@ class WriteConflictError(Exception):
 
 
 class RevisionCompactedError(Exception):
-    """The history before :attr:`oldest` is gone."""
+    """The history before :attr:`oldest` was compacted."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {asked} ({oldest})")
@@ -108,15 +110,15 @@ class RevisionCompactedError(Exception):
 
 
 class StorageFailedError(Exception):
-    """The log could not be written (the disk is full, most often); nothing of the write has happened."""
+    """The log could not be written (usually because the disk is full); nothing was written."""
 
 
 class StorageOpenError(Exception):
-    """The data directory cannot be used; the text is one line that says which, why, and what to do."""
+    """The data directory cannot be used; one line with the directory, the reason and the fix."""
 
 
 class DataDirectoryInUseError(StorageOpenError):
-    """Another server has the data directory; :attr:`pid` is its process, 0 where it is not known."""
+    """Another server uses the data directory; :attr:`pid` is its process, or 0 if unknown."""
 
     def __init__(self, message: str, pid: int) -> None:
         super().__init__(message)
@@ -130,14 +132,14 @@ VOLATILE_RESOURCES = frozenset(
         GroupResource("events.k8s.io", "events"),
     }
 )
-"""Written all the time, and nobody looks back at them: the log keeps their present alone."""
+"""Updated constantly and rarely read back: the log keeps only their current state."""
 
 
 class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the past is kept, in memory and in the log. What comes first ends a change's stay.
+    """How much history is kept, in memory and in the log. A change is dropped at the first limit reached.
 
-    ``history_changes`` and ``history_bytes`` hold for each collection by itself; ``volatile_changes`` takes the place
-    of the former for collections in ``volatile``, whose history does not outlive the process.
+    ``history_changes`` and ``history_bytes`` apply to each collection separately; ``volatile_changes``
+    replaces the former for collections in ``volatile``, whose history does not survive the process.
     """
 
     history_seconds: float = 300.0
@@ -148,7 +150,7 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StorageStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How the storage is. ``commits`` and ``groups`` since it was opened: their quotient is the mean group."""
+    """Statistics since the storage was opened. ``commits`` / ``groups`` is the mean group size."""
 
     revision: int
     objects: int
@@ -162,70 +164,74 @@ class StorageStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Protocol):
-    """A collection as it was at one revision; later writes do not show. Sorted by key."""
+    """A collection at one revision; later writes are not visible. Sorted by key."""
 
     @property
     def revision(self) -> int:
-        """The revision it is of."""
+        """The revision of the snapshot."""
         ...
 
     def __len__(self) -> int:
-        """Count all of its objects."""
+        """Return the number of its objects."""
         ...
 
     def after(self, namespace: str, name: str) -> Iterable[StoredObject]:
-        """Iterate over what sorts after this key (``("", "")``: over all), lazily."""
+        """Iterate lazily over the objects after this key (``("", "")``: over all)."""
         ...
 
 
 class Subscription(Protocol):
-    """A reader of one collection's changes, in order of revision, each exactly once, none left out.
+    """A reader of one collection's changes, in revision order, each exactly once.
 
-    It never slows the writers: one that falls too far behind is cut off (:attr:`overrun`), and can resume from the
-    last revision it has taken.
+    It never slows writers down: a reader that falls too far behind is disconnected (:attr:`overrun`), and can
+    resume from its last revision.
     """
 
     async def next_batch(self) -> Sequence[Change]:
-        """Wait for changes; return all there are, at least one. Empty: the subscription is closed, or overrun."""
+        """Wait for changes; return all pending ones, at least one. Empty: the subscription is closed or overrun."""
         ...
 
     def take(self) -> Sequence[Change] | None:
-        """Return all there are now, maybe none, without waiting. ``None``: it is closed, or overrun.
+        """Return all pending changes, possibly none, without waiting. ``None``: it is closed or overrun.
 
-        Readers who are equally far get the same sequence; it must not be changed.
+        Readers at the same position get the same sequence; it must not be modified.
         """
         ...
 
     def arm(self, woken: Callable[[], None]) -> None:
-        """Have ``woken`` called once, from within the loop, when there is something to take or it has been closed.
+        """Call ``woken`` once on the loop, when there is something to take or the subscription is closed.
 
-        To be called right after a :meth:`take` that gave nothing; for those who serve many without a task for each.
+        Call this right after a :meth:`take` without changes. It serves many subscriptions without a task
+        each.
         """
         ...
 
     def disarm(self) -> None:
-        """Take back :meth:`arm`; nothing happens where ``woken`` has been called."""
+        """Cancel :meth:`arm`; no-op if ``woken`` has been called."""
         ...
 
     @property
     def overrun(self) -> bool:
-        """Whether it was cut off for being slow."""
+        """Whether it was disconnected for being slow."""
         ...
 
     def close(self) -> None:
-        """End it; a waiting reader gets an empty batch."""
+        """Close the subscription; a waiting reader gets an empty batch."""
         ...
 
 
 class Storage(Protocol):
-    """Objects by key, and every change in one order.
+    """Objects by key, and a total order of all changes.
 
-    * Readers see what is durable, writers what was accepted last: a read never shows what a crash could take back.
-    * Revisions are positive, grow by at least one with each write, across restarts too, and are one sequence for all.
-    * A commit is all or nothing; it has returned only when it is on disk.
-    * Every write makes a revision. Whether a document differs at all from what is stored is the caller's to ask first
-      (``verbs`` does: a write of nothing new is no write there).
-    * Revisions of a commit that failed are not used again.
+    * Readers see durable state, writers the last accepted state: a read never returns data that a crash could
+      lose.
+    * Revisions are positive, increase by at least one with each write, also across restarts, and are shared
+      by all collections.
+    * A commit is atomic; it returns only when it is on disk.
+    * Every write creates a revision. The caller must check first whether a document differs from the stored
+      one (``verbs`` does:
+      an update without changes is not written).
+    * Revisions of a failed commit are not reused.
     """
 
     @property
@@ -235,9 +241,9 @@ class Storage(Protocol):
 
     @property
     def oldest_revision(self) -> int:
-        """Reads and watches of anything older are refused with :class:`RevisionCompactedError`.
+        """Reads and watches of older revisions are rejected with :class:`RevisionCompactedError`.
 
-        A collection that changes very often may begin later: the error of the read names its own oldest revision.
+        The history of a busy collection may begin later: the read's error has its oldest revision.
         """
         ...
 
@@ -246,43 +252,43 @@ class Storage(Protocol):
         ...
 
     def head(self, key: StorageKey) -> StoredObject | None:
-        """Return the last accepted state of an object, durable or not yet: what a writer decides on."""
+        """Return the last accepted state of an object, durable or not: the basis of a write."""
         ...
 
     def heads_in(self, resource: GroupResource, namespace: str = "") -> Iterable[StoredObject]:
-        """Iterate over the last accepted states of a collection (of one namespace), in no order."""
+        """Iterate over the last accepted states of a collection (or one namespace of it), unordered."""
         ...
 
     async def commit(self, writes: Sequence[Write]) -> tuple[Change, ...]:
-        """Write all of them at once, durably, in their order; return the changes when they are on disk.
+        """Write all objects atomically and durably, in order; return the changes when they are on disk.
 
-        Each write gets a revision of its own; readers and watchers see all of a commit in one turn of the loop.
-        Raises :class:`WriteConflictError` at once where one is not at its expected revision, :class:`StorageFailedError`
-        where the log fails (then every commit not yet durable fails: later ones may have been decided on it).
-        Nothing is written then. ``ValueError``: the same key twice, or a removal of nothing. Cancelling does not take a
-        commit back.
+        Each write gets its own revision; readers and watchers see the whole commit in one iteration of the
+        loop. Raises :class:`WriteConflictError` immediately if an object is not at its expected revision, and
+        :class:`StorageFailedError` if the log fails (then every commit that is not durable fails, because
+        later ones may depend on it). Nothing is written then. ``ValueError``: a duplicate key, or the removal
+        of a missing object. Cancellation does not undo a commit.
         """
         ...
 
     def snapshot(self, resource: GroupResource, namespace: str = "", revision: int | None = None) -> Snapshot:
-        """Return a collection (one namespace of it) at a revision, now without one.
+        """Return a collection (or one namespace of it) at a revision, by default the current one.
 
         Raises :class:`RevisionCompactedError`, and ``ValueError`` for a revision ahead of :attr:`revision`.
         """
         ...
 
     def subscribe(self, resource: GroupResource, namespace: str = "", *, after_revision: int) -> Subscription:
-        """Return the changes of a collection after a revision: the past ones first, then as they come.
+        """Return the changes of a collection after a revision: past ones first, then new ones.
 
-        Raises :class:`RevisionCompactedError`. A revision ahead of :attr:`revision` waits for it.
+        Raises :class:`RevisionCompactedError`. A revision ahead of :attr:`revision` is waited for.
         """
         ...
 
     @property
     def problem(self) -> str:
-        """Why writes are refused at the moment, ``""`` if they are not."""
+        """The reason why writes are rejected at the moment, or ``""``."""
         ...
 
     async def wait_for_revision(self, revision: int, timeout_seconds: float) -> bool:
-        """Wait until :attr:`revision` has come that far; tell whether it has."""
+        """Wait until :attr:`revision` has reached a revision; return whether it has."""
         ...

@@ -1,4 +1,4 @@
-"""Disk space that is kept for deletions: without it nothing can be deleted once the disk is full."""
+"""Disk space reserved for deletions: without it, nothing could be deleted once the disk is full."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ _RESERVE_BYTES = 4 * 1024 * 1024
 
 
 class Reserve:
-    """A file of allocated space beside the database, given up when the disk is full."""
+    """A preallocated file beside the database, truncated when the disk is full."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -17,7 +17,7 @@ class Reserve:
         self._allocate()
 
     def acquire(self) -> bool:
-        """Take the space back once there is as much again beside it; return whether it is held."""
+        """Allocate the space again once twice as much is free; return whether it is allocated."""
         if not self.is_held and _free_bytes(self._path.parent) >= 2 * _RESERVE_BYTES:
             self._allocate()
         return self.is_held
@@ -33,7 +33,7 @@ class Reserve:
             self.is_held = True
 
     def release(self) -> None:
-        """Give the space up."""
+        """Release the space."""
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
         self.is_held = False

@@ -1,4 +1,4 @@
-"""The log on disk: SQLite with a write-ahead log, synced at each commit, written by one thread of its own."""
+"""The log on disk: SQLite with a write-ahead log, synced on each commit, written by its own thread."""
 
 import asyncio
 import contextlib
@@ -18,12 +18,12 @@ from tinykube.server.storage.model import StorageOpenError
 from tinykube.server.storage.reserve import Reserve
 
 SCHEMA_VERSION = 2
-_APPLICATION_ID = 0x656E6470  # "endp": a file of someone else is told from a damaged one
+_APPLICATION_ID = 0x656E6470  # "endp": distinguishes foreign files from damaged ones
 
 _RESERVED_REVISIONS = 1_000
 _RESERVE_AHEAD = 500
-"""A new block of revisions is reserved while so many of the last are left: one commit that a lying disk loses with the
-power does not take its reservation with it."""
+"""A new block of revisions is reserved while this many are left: if a disk loses a confirmed commit in a power
+failure, the reservation is in an earlier commit."""
 
 _FREE_PAGES_KEPT = 2_048
 _FREED_PAGES_A_TIME = 64
@@ -43,15 +43,15 @@ _SCHEMA = (
         last_revision INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
 )
 _WITHOUT_CHECKSUMS = 1
-"""The schema version before the last one. It is brought up to date when it is opened."""
+"""The previous schema version. It is migrated when it is opened."""
 _COLUMNS = "revision, api_group, plural, namespace, name, previous, item_offset, value"
 
 
 class SqliteLog:
-    """A log in a data directory of its own.
+    """A log in its own data directory.
 
-    A batch is one transaction and one sync; nobody but the thread touches the file after the first append. Raises
-    StorageOpenError (in use, damaged, of a newer version, no access); what it finds is never overwritten then.
+    A batch is one transaction and one sync; after the first append, only the thread accesses the file. Raises
+    StorageOpenError (in use, damaged, of a newer version, no access); existing data is then not modified.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -63,8 +63,8 @@ class SqliteLog:
             mark = self._marker.read()
             if self._directory.prepare_database() and mark is not None:
                 raise StorageOpenError(
-                    f"{self._path}: is missing or empty, and {self._marker.path.name} beside it says that it had revision "
-                    f"{mark.revision}: restore it from a copy, or remove {self._marker.path} to start empty"
+                    f"{self._path}: missing or empty, but {self._marker.path.name} beside it records revision "
+                    f"{mark.revision}: restore it from a backup, or remove {self._marker.path} to start with an empty database"
                 )
             with _kept(self._path.with_name(f"{self._path.name}-wal")):
                 self._connection = self._connect(mark)
@@ -80,12 +80,12 @@ class SqliteLog:
         self._closed = False
 
     def _connect(self, mark: Mark | None) -> sqlite3.Connection:
-        with self._told():
+        with self._open_errors():
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=32
             )
         try:
-            with self._told():
+            with self._open_errors():
                 self._prepare(connection, mark)
             self._check_mark(mark)
             self._create_marker()
@@ -101,25 +101,23 @@ class SqliteLog:
             raise StorageOpenError(f"{self._marker.path}: cannot be written: {error.strerror}") from error
 
     def _prepare(self, connection: sqlite3.Connection, mark: Mark | None) -> None:
-        # No shared memory file: the directory's lock says that nobody else is here.
+        # No shared memory file: the directory's lock guarantees exclusive access.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         version, application = _pragma(connection, "user_version"), _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application != _APPLICATION_ID and (tables or version):
-            raise StorageOpenError(
-                f"{self._path}: is a database of something else; use another data directory"
-            )
+            raise StorageOpenError(f"{self._path}: a database of another program; use another data directory")
         if tables and version < _WITHOUT_CHECKSUMS:
             raise StorageOpenError(
-                f"{self._path}: is damaged: it says schema version {version}; restore it from a copy"
+                f"{self._path}: damaged (schema version {version}): restore it from a backup"
             )
         if (not tables and (application or mark is not None)) or (
             version == _WITHOUT_CHECKSUMS and mark is not None
         ):
-            raise self._damaged("it is not as far as the marker beside it says")
+            raise self._damaged("it is older than its marker file")
         if version > SCHEMA_VERSION:
             raise StorageOpenError(
-                f"{self._path}: has schema version {version}, this program knows {SCHEMA_VERSION}: "
+                f"{self._path}: has schema version {version}, this program supports up to {SCHEMA_VERSION}: "
                 "use the newer program that wrote it, or another data directory"
             )
         if not tables:
@@ -138,7 +136,7 @@ class SqliteLog:
             "SELECT database, revision, last_revision, checksum FROM high_water"
         ).fetchone()
         if state is None or _state_checksum(*state[:3]) != state[3]:
-            raise self._damaged("the note of its last revision")
+            raise self._damaged("invalid record of its last revision")
         self._database_id: bytes = state[0]
         self._reserved: int = state[1]
         newest: int = connection.execute("SELECT max(revision) FROM log").fetchone()[0] or 0
@@ -147,17 +145,17 @@ class SqliteLog:
         compacted: dict[GroupResource, int] = {}
         for group, plural, revision, checksum in connection.execute("SELECT * FROM compacted"):
             if _compacted_checksum(group, plural, revision) != checksum:
-                raise self._damaged("the note of where a history begins")
+                raise self._damaged("invalid record of a compaction")
             compacted[GroupResource(group, plural)] = revision
         self.compacted: Mapping[GroupResource, int] = compacted
 
     def _damaged(self, what: str) -> StorageOpenError:
         return StorageOpenError(
-            f"{self._path}: is damaged ({what}): restore it from a copy, or move it away to start empty"
+            f"{self._path}: damaged ({what}): restore it from a backup, or move it away to start with an empty database"
         )
 
     def _check_structure(self, connection: sqlite3.Connection) -> None:
-        """Raise StorageOpenError if pages of the file do not fit together: rows could be missing without a trace."""
+        """Raise StorageOpenError if the file's pages are inconsistent: rows could be missing silently."""
         (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
             raise self._damaged(" ".join(str(found).split()))
@@ -165,46 +163,46 @@ class SqliteLog:
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
         if found != set(_SCHEMA):
-            raise self._damaged("its tables are not those that were made")
+            raise self._damaged("its tables differ from the schema")
 
     def _check_mark(self, mark: Mark | None) -> None:
-        """Raise StorageOpenError if the database is not the one, or not as far, as the marker beside it says."""
+        """Raise StorageOpenError if the marker names another database, or a revision that this one lacks."""
         if mark is None:
             return  # new, or a copy of the database alone
         marker = self._marker.path
         if mark.database != self._database_id:
             raise StorageOpenError(
-                f"{self._path}: is another database than the one that {marker} belongs to: restore both from one copy, or "
-                f"remove {marker} to use this one"
+                f"{self._path}: not the database that {marker} belongs to: restore both from the same backup, or "
+                f"remove {marker} to use this database"
             )
         if mark.revision > self._last_recorded:
             raise StorageOpenError(
                 f"{self._path}: ends at revision {self._last_recorded}, but revision {mark.revision} was confirmed: its "
-                f"end is lost, or it is an older copy; restore it, or remove {marker} to go on without what is missing"
+                f"end is lost, or it is an older copy; restore it, or remove {marker} to continue without the missing revisions"
             )
 
     def rows(self) -> Iterator[Row]:
-        """Iterate over all that is there, by revision."""
-        with self._told():
+        """Iterate over all rows by revision."""
+        with self._open_errors():
             for *columns, checksum in self._connection.execute(
                 f"SELECT {_COLUMNS}, checksum FROM log ORDER BY revision"  # noqa: S608
             ):
                 row = Row._make(columns)
                 if _checksum_or_none(row) != checksum:
-                    raise damaged(row, "its checksum is wrong")
+                    raise damaged(row, "wrong checksum")
                 yield row
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _open_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             raise StorageOpenError(
-                f"{self._path}: cannot be read ({' '.join(str(error).split())}): restore it from a copy, or move it away to start empty"
+                f"{self._path}: unreadable ({' '.join(str(error).split())}): restore it from a backup, or move it away to start with an empty database"
             ) from error
 
     def append(self, batch: Batch, done: Done) -> None:
-        """Hand a batch to the thread."""
+        """Queue a batch for the thread."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name="tinykube-storage", daemon=True)
@@ -222,18 +220,19 @@ class SqliteLog:
                 self._reserve.release()
                 if batch.makes_room:
                     error = self._write(batch)
-            # A loop that is closed already waits for no answer.
+            # A closed loop does not wait for a result.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, error)
             if error is None:
-                self._give_back_pages()
+                self._free_pages()
 
     def _write(self, batch: Batch) -> Exception | None:
         connection = self._connection
         reserved = self._reserved
         try:
             connection.execute("BEGIN IMMEDIATE")
-            # Removals first: the pages they free are there for the new rows, even where the disk is full.
+            # Deletions first: the pages that they free are available to the new rows, even if the disk is
+            # full.
             if batch.deletions:
                 connection.executemany(
                     "DELETE FROM log WHERE revision = ?", ((each,) for each in batch.deletions)
@@ -254,10 +253,10 @@ class SqliteLog:
             if batch.last_revision > reserved - _RESERVE_AHEAD:
                 reserved = batch.last_revision + _RESERVED_REVISIONS
             if reserved != self._reserved or not batch.rows:
-                # A batch without rows leaves no other trace of its revision.
+                # A batch without rows leaves no other record of its revision.
                 _put_state(connection, self._database_id, reserved, batch.last_revision)
             connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, every waiting writer is told
+        except Exception as error:  # noqa: BLE001 - every error fails the waiting writers
             with contextlib.suppress(sqlite3.Error):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -265,7 +264,7 @@ class SqliteLog:
         self._reserved = reserved
         self._last_revision = batch.last_revision
         last_recorded = batch.rows[-1].revision if batch.rows else batch.last_revision
-        with contextlib.suppress(OSError):  # an older mark is true as well
+        with contextlib.suppress(OSError):  # an older mark is still valid
             self._marker.write(Mark(self._database_id, last_recorded))
         return None
 
@@ -275,29 +274,29 @@ class SqliteLog:
         return self._is_full
 
     def try_recover(self) -> bool:
-        """Return whether there is room again: for what is kept for deletions, first of all."""
+        """Return whether the disk has room again, first of all for the reserve."""
         if self._is_full and self._reserve.acquire():
             self._is_full = False
         return not self._is_full
 
-    def _give_back_pages(self) -> None:
-        """Shrink the file a little where much of it is free; nobody waits for it, and it may fail."""
+    def _free_pages(self) -> None:
+        """Shrink the file a little if many pages are free; best effort, not waited for."""
         self._groups += 1
         if self._groups % _LOOK_AFTER_GROUPS:
             return
         with contextlib.suppress(sqlite3.Error):
             if _pragma(self._connection, "freelist_count") > _FREE_PAGES_KEPT:
-                # As a script: execute() takes one step of a statement without columns, which frees one page.
+                # As a script: execute() steps a statement without columns once, which frees one page.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES_A_TIME})")
 
     async def aclose(self) -> None:
-        """Finish what is under way, note that nothing was lost, and let go of the files."""
+        """Finish pending work, record a clean shutdown, and close the files."""
         if not self._closed:
-            # At most one batch is under way, so this takes as long as one sync, and a checkpoint.
+            # At most one batch is pending, so this takes one sync and a checkpoint.
             await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     def close(self) -> None:
-        """Do the same at once, holding up whoever calls."""
+        """Do the same, blocking the caller."""
         if self._closed:
             return
         self._closed = True
@@ -307,7 +306,7 @@ class SqliteLog:
         try:
             with contextlib.suppress(sqlite3.Error):
                 if self._last_revision:
-                    # An orderly end: the next start goes on right behind, and skips no block.
+                    # Clean shutdown: the next start continues directly after it, without skipping a block.
                     last = self._last_revision
                     _put_state(self._connection, self._database_id, last, last)
             self._connection.close()
@@ -319,7 +318,7 @@ class SqliteLog:
 
 @contextlib.contextmanager
 def _kept(wal: Path) -> Iterator[None]:
-    """Keep a write-ahead log as it is if the block fails: SQLite removes it even if nothing was written."""
+    """Preserve a write-ahead log if the block fails: SQLite removes it even without a write."""
     kept = wal.with_name(f"{wal.name}.kept")
     with contextlib.suppress(OSError):
         kept.unlink(missing_ok=True)
@@ -349,7 +348,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Bring a database of the version before up to date. What it holds is taken as it is."""
+    """Migrate a database of the previous version. Its contents are trusted."""
     for table in ("log", "compacted", "high_water"):
         connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     _create(connection)

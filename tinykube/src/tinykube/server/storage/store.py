@@ -1,4 +1,4 @@
-"""The storage: memory is the truth for reads, the log for crashes, and a commit waits for the latter."""
+"""The storage: reads are served from memory, and a commit waits until it is in the log."""
 
 import asyncio
 import logging
@@ -31,11 +31,11 @@ from tinykube.server.storage.watch import History, HistorySubscription
 _LOG = logging.getLogger(__name__)
 
 _COMMITS_A_GROUP = 1_000
-_DISK_FULL = "the disk is full: delete objects, or make room on it; until then only deletions are stored"
+_DISK_FULL = "the disk is full: delete objects or free disk space; until then only deletions are accepted"
 
 
 class _Commit(msgspec.Struct, gc=False):
-    """What one caller waits for."""
+    """A pending commit."""
 
     changes: tuple[Change, ...]
     done: asyncio.Future[None]
@@ -45,10 +45,10 @@ class _Commit(msgspec.Struct, gc=False):
 def open_storage(
     data_dir: Path | None, *, describe: Describe, clock: Clock, settings: StorageSettings | None = None
 ) -> "ObjectStorage":
-    """Open (or make) the storage in a directory; without one, it is kept in memory alone and forgotten at the end.
+    """Open or create the storage in a directory; without one, data is only in memory.
 
-    Reads all that is there before it returns. Raises StorageOpenError with one line of what is wrong, and
-    :class:`~.model.DataDirectoryInUseError` where another server has the directory. Close it with
+    Loads all data before it returns. Raises StorageOpenError with one line, and
+    :class:`~.model.DataDirectoryInUseError` if another server uses the directory. Close it with
     :meth:`ObjectStorage.aclose`.
     """
     log: Log = MemoryLog() if data_dir is None else SqliteLog(data_dir)
@@ -60,10 +60,11 @@ def open_storage(
 
 
 class ObjectStorage:
-    """All objects of a server; see :class:`~.model.Storage` for what it promises.
+    """All objects of a server; see :class:`~.model.Storage` for the guarantees.
 
-    One loop uses it. What is committed while the log writes is written next, together: one sync, one wake-up and one
-    publication for all of it. Between being accepted and being durable a change is seen by writers alone.
+    One event loop uses it. Commits that arrive while the log writes form the next group: one sync, one
+    wake-up and one publication for all of them. Between acceptance and durability, a change is visible only
+    to writers.
     """
 
     def __init__(self, log: Log, *, describe: Describe, clock: Clock, settings: StorageSettings) -> None:
@@ -89,16 +90,16 @@ class ObjectStorage:
         self._commits = self._groups = self._failures = 0
         self._last_error = ""
 
-    # ---------------------------------------------------------------- reading
+    # ---------------------------------------------------------------- reads
 
     @property
     def revision(self) -> int:
-        """The revision of the last durable write; 1 where there was none yet."""
+        """The revision of the last durable write; 1 before the first."""
         return self._revision
 
     @property
     def oldest_revision(self) -> int:
-        """The revision before which every collection's history is gone."""
+        """The revision before which every collection's history was compacted."""
         return self._compaction.oldest
 
     def get(self, key: StorageKey) -> StoredObject | None:
@@ -112,7 +113,7 @@ class ObjectStorage:
         return None if collection is None else collection.head(key.namespace, key.name)
 
     def heads_in(self, resource: GroupResource, namespace: str = "") -> Iterable[StoredObject]:
-        """Return the last accepted states of a collection, as they are at the time of the call."""
+        """Return the last accepted states of a collection at the time of the call."""
         collection = self._collections.get(resource)
         return () if collection is None else collection.all_latest(namespace)
 
@@ -123,7 +124,7 @@ class ObjectStorage:
         if revision is None:
             revision = self._revision
         elif revision > self._revision:
-            raise ValueError(f"revision {revision} is still to come: the storage is at {self._revision}")
+            raise ValueError(f"revision {revision} is in the future: the storage is at {self._revision}")
         return self._collection(resource).snapshot(namespace, revision)
 
     def subscribe(
@@ -136,7 +137,7 @@ class ObjectStorage:
         return subscription
 
     async def wait_for_revision(self, revision: int, timeout_seconds: float) -> bool:
-        """Wait until a revision is durable; tell whether it is. A closed storage says no at once."""
+        """Wait until a revision is durable; return whether it is. A closed storage returns False immediately."""
         if revision <= self._revision or timeout_seconds <= 0 or self._closed:
             return revision <= self._revision
         waiter = asyncio.get_running_loop().create_future()
@@ -152,13 +153,13 @@ class ObjectStorage:
 
     @property
     def problem(self) -> str:
-        """Why writes are refused at the moment, ``""`` if they are not."""
+        """The reason why writes are rejected at the moment, or ``""``."""
         if self._log.is_full and not self._log.try_recover():
             return _DISK_FULL
         return self._last_error
 
     def statistics(self) -> StorageStatistics:
-        """Say how the storage is. Counts all objects: not for hot paths."""
+        """Return statistics. Counts all objects: not for hot paths."""
         collections = self._collections.values()
         return StorageStatistics(
             revision=self._revision,
@@ -172,8 +173,8 @@ class ObjectStorage:
             failures=self._failures,
         )
 
-    def describe_again(self, resource: GroupResource) -> None:
-        """Learn the field values of a collection's objects anew: its definition came after they were loaded."""
+    def refresh_fields(self, resource: GroupResource) -> None:
+        """Recompute the field values of a collection's objects: its definition was added after they were loaded."""
         collection = self._collections.get(resource)
         if collection is None:
             return
@@ -185,10 +186,10 @@ class ObjectStorage:
                 )
             )
 
-    # ---------------------------------------------------------------- writing
+    # ---------------------------------------------------------------- writes
 
     async def commit(self, writes: Sequence[Write]) -> tuple[Change, ...]:
-        """Write all of them at once, durably."""
+        """Write all objects atomically and durably."""
         if not writes:
             return ()
         if self._closed:
@@ -204,17 +205,17 @@ class ObjectStorage:
         self._accepted_revision = changes[-1].revision
         self._queued.append(commit)
         if not self._flush_is_due and not self._in_flight:
-            # Not now: who else commits in this turn of the loop comes into the same group.
+            # Deferred: other commits of this iteration of the loop join the group.
             self._flush_is_due = True
             loop.call_soon(self._flush)
         await commit.done
         return changes
 
     def _decide(self, writes: Sequence[Write]) -> tuple[Change, ...]:
-        """Check all of the writes, then encode them; nothing has happened until they are accepted."""
+        """Check all writes, then encode them; there are no side effects until they are accepted."""
         befores = [self._before(write) for write in writes]
         if len(writes) > 1 and len({write.key for write in writes}) < len(writes):
-            raise ValueError("a commit writes each object once")
+            raise ValueError("a commit must write each object only once")
         revision = self._accepted_revision
         changes = []
         for write, before in zip(writes, befores, strict=True):
@@ -272,7 +273,7 @@ class ObjectStorage:
                     )
                 )
         if superseded:
-            # What is replaced within the group need not be written at all.
+            # Rows that are replaced within the group need not be written.
             gone = set(superseded)
             rows = [row for row in rows if row.revision not in gone]
         makes_room = all(commit.makes_room for commit in group)
@@ -285,7 +286,7 @@ class ObjectStorage:
         if error is not None:
             self._fail(group, error)
         else:
-            # The log goes on while what it has written is told.
+            # The log writes the next group while this one is published.
             self._flush()
             self._publish(group)
         self._compaction.by_age(
@@ -322,16 +323,16 @@ class ObjectStorage:
             self._compaction.by_size(collections[resource])
 
     def _fail(self, group: Sequence[_Commit], error: Exception) -> None:
-        """Take back all that is not durable: what was queued may have been decided on what has failed."""
+        """Discard all accepted changes: queued writes may depend on the failed ones."""
         self._failures += 1
         self._last_error = f"the log cannot be written: {error}"
         failed = [*group, *self._queued]
-        _LOG.error("the storage cannot be written, refused %d commits: %s", len(failed), error)
+        _LOG.error("the storage cannot be written; rejected %d commits: %s", len(failed), error)
         self._queued.clear()
         for collection in self._collections.values():
             collection.reject_all()
         if self._in_flight_batch is not None:
-            # What a volatile object was to replace is its present still.
+            # The state that a volatile object had before is still current.
             current = {
                 change.before.revision
                 for commit in group
@@ -349,15 +350,15 @@ class ObjectStorage:
             volatile = resource in self._settings.volatile
             history = History(self._settings, volatile=volatile)
             if volatile:
-                # The log tells nothing of its past, so that begins with this process.
+                # The log has no history of it, so the history begins with this process.
                 history.oldest = self._first_revision
             collection = self._collections[resource] = Collection(resource, history, volatile=volatile)
         return collection
 
-    # ---------------------------------------------------------------- the end
+    # ---------------------------------------------------------------- shutdown
 
     async def aclose(self) -> None:
-        """Write what has been accepted, end all subscriptions, and let go of the files. Once more does nothing."""
+        """Write accepted changes, close all subscriptions and the files. Idempotent."""
         if not self._closed:
             self._closed = True
             for collection in self._collections.values():
@@ -377,7 +378,7 @@ class ObjectStorage:
 
 
 def _makes_room(write: Write) -> bool:
-    """Return whether a write deletes an object, or is a step on the way there (a finalizer that goes, say)."""
+    """Return whether a write deletes an object or prepares its deletion (for example, removes a finalizer)."""
     return write.document is None or "deletionTimestamp" in metadata_of(write.document)
 
 

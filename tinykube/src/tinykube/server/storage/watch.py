@@ -1,4 +1,4 @@
-"""The changes of one collection, kept once for all who read them: the past for the late, a wake-up for the waiting."""
+"""The changes of one collection, stored once for all readers: a history for late ones, wake-ups for waiting ones."""
 
 import asyncio
 from bisect import bisect_right
@@ -9,16 +9,17 @@ from tinykube.server.storage.encoding import reencoded
 from tinykube.server.storage.model import Change, ChangeType, RevisionCompactedError, StorageSettings
 
 _FRAMED_CHANGES = 256
-"""So many of the newest changes keep their frames: watchers that keep up share them, memory stays small."""
+"""The number of newest changes that keep their encoded events for sharing by current watchers."""
 
 _REVISION = attrgetter("revision")
 
 
 def frame(change: Change, kind: ChangeType) -> bytes:
-    """Return the line a watcher gets: ``{"type":"ADDED","object":{…}}`` and a newline; the same bytes for all.
+    """Return the encoded watch event: ``{"type":"ADDED","object":{…}}`` and a newline; shared by all watchers.
 
-    ``kind`` is what the change is to this watcher, whose selector may see a modification as an object that comes
-    (``ADDED``: the new content) or goes (``DELETED``: the old content, with the new resource version).
+    ``kind`` is the event type for this watcher: with a selector, a modification may be seen as an added
+    object (``ADDED``: the new content) or as a deleted one (``DELETED``: the old content with the new
+    resource version).
     """
     encoded = change.encoded_events
     if kind == "MODIFIED":
@@ -45,9 +46,9 @@ def frame(change: Change, kind: ChangeType) -> bytes:
 
 
 class SharedChanges(list[Change]):
-    """Changes that several readers get as one and the same list: it must not be changed.
+    """A list of changes that several readers share: it must not be modified.
 
-    ``derived`` is for what readers make of them, so that one makes it for all who want the same.
+    ``derived`` caches results computed from them, to share these, too.
     """
 
     __slots__ = ("derived",)
@@ -61,10 +62,10 @@ _NO_CHANGES = SharedChanges(())
 
 
 class History:
-    """The newest changes of one collection, in order, and those who wait for the next.
+    """The newest changes of one collection, in order, and the readers that wait for the next.
 
-    Changes are numbered from 0 as they come; a subscription is a number. So a slow one costs nothing but that number,
-    and it is overrun when changes that concern it have been dropped.
+    Changes are numbered from 0; a subscription is a number. A slow reader costs nothing else, and is overrun
+    when changes that concern it have been dropped.
     """
 
     def __init__(self, settings: StorageSettings, *, volatile: bool) -> None:
@@ -74,20 +75,20 @@ class History:
         self._first = 0
         self._bytes = 0
         self._last_dropped: dict[str, int] = {}
-        """By namespace (``""``: any), the number of the last change that is gone."""
+        """By namespace (``""``: any), the number of the last dropped change."""
         self._waiting: dict[str, dict[HistorySubscription, None]] = {}
         self._shared: dict[tuple[str, int], SharedChanges] = {}
-        """By namespace and first number, what those who read up to the newest change get."""
+        """By namespace and first number, the changes shared by readers that read up to the newest one."""
         self._shared_end = -1
         self.oldest = 0
-        """The revision before the first change that is still here: reading begins there, or later."""
+        """The revision before the first retained change: reads start there or later."""
 
     def __len__(self) -> int:
         return len(self._changes)
 
     @property
     def bytes(self) -> int:
-        """What is kept in memory for the past alone."""
+        """The memory used only by the history."""
         return self._bytes
 
     @property
@@ -96,7 +97,7 @@ class History:
         return self._first + len(self._changes)
 
     def append(self, change: Change) -> None:
-        """Take the newest change; nobody is woken yet."""
+        """Append the newest change without waking readers."""
         changes = self._changes
         changes.append(change)
         self._bytes += _weight(change)
@@ -104,7 +105,7 @@ class History:
             changes[-_FRAMED_CHANGES - 1].encoded_events.forget()
 
     def wake(self, first: int) -> None:
-        """Wake whoever waits for one of the changes from this number on."""
+        """Wake readers that wait for a change from this number on."""
         waiting = self._waiting
         if not waiting:
             return
@@ -114,13 +115,13 @@ class History:
                 subscription.wake(first)
 
     def wake_all(self) -> None:
-        """Wake everyone who waits, for there will be no more."""
+        """Close all waiting subscriptions: there will be no further changes."""
         for subscriptions in list(self._waiting.values()):
             for subscription in list(subscriptions):
                 subscription.close()
 
     def too_many(self) -> int:
-        """Return how many of the oldest changes are over the limits; a few more, so that it is not asked for each."""
+        """Return how many of the oldest changes exceed the limits, rounded up so that most changes need no check."""
         excess = len(self._changes) - self._limit
         count = excess + self._limit // 16 if excess > 0 else 0
         over = self._bytes - self._limit_bytes
@@ -167,7 +168,7 @@ class History:
             raise RevisionCompactedError(revision, self.oldest)
 
     def since(self, number: int, namespace: str) -> SharedChanges | None:
-        """Return the changes (of a namespace) from a number on, ``None`` where one of them is gone."""
+        """Return the changes (of a namespace) from a number on, ``None`` if one of them was dropped."""
         if number < self._first:
             if self._last_dropped.get(namespace, -1) >= number:
                 return None
@@ -187,11 +188,11 @@ class History:
         return shared
 
     def add_waiting(self, subscription: "HistorySubscription") -> None:
-        """Have a subscription woken by the next change that concerns it."""
+        """Wake a subscription on the next change that concerns it."""
         self._waiting.setdefault(subscription.namespace, {})[subscription] = None
 
     def remove_waiting(self, subscription: "HistorySubscription") -> None:
-        """Forget a subscription that does not wait any more."""
+        """Remove a subscription that no longer waits."""
         waiting = self._waiting.get(subscription.namespace)
         if waiting is not None:
             waiting.pop(subscription, None)
@@ -200,13 +201,13 @@ class History:
 
 
 def _weight(change: Change) -> int:
-    # The newest content is kept anyway; the past is what it replaced, and all of what is gone.
+    # The newest content is kept anyway; the history costs the replaced content, and the deleted one.
     weight = 200 + (len(change.before.encoded) if change.before is not None else 0)
     return weight + len(change.after.encoded) if change.type == "DELETED" else weight
 
 
 class HistorySubscription:
-    """A reader of one history; see :class:`~.model.Subscription` for what it promises. One reader at a time."""
+    """A reader of one history; see :class:`~.model.Subscription` for the guarantees. One reader at a time."""
 
     __slots__ = ("_after_revision", "_closed", "_history", "_number", "_overrun", "_woken", "namespace")
 
@@ -221,11 +222,11 @@ class HistorySubscription:
 
     @property
     def overrun(self) -> bool:
-        """Whether it was cut off for being slow."""
+        """Whether it was disconnected for being slow."""
         return self._overrun
 
     def take(self) -> Sequence[Change] | None:
-        """Return all the changes there are, maybe none; ``None`` once it is closed, or overrun."""
+        """Return all pending changes, possibly none; ``None`` once it is closed or overrun."""
         if self._closed:
             return None
         history = self._history
@@ -235,12 +236,12 @@ class HistorySubscription:
             return None
         self._number = history.end
         if batch and batch[0].revision <= self._after_revision:
-            # Asked for from a revision that was still to come.
+            # It was subscribed at a future revision.
             return [change for change in batch if change.revision > self._after_revision]
         return batch
 
     def arm(self, woken: Callable[[], None]) -> None:
-        """Have ``woken`` called once, when there is something to take; right after a take that gave nothing."""
+        """Call ``woken`` once when there is something to take; call this right after a take without changes."""
         assert self._woken is None, "a subscription has one reader"  # noqa: S101
         self._woken = woken
         self._history.add_waiting(self)
@@ -248,12 +249,12 @@ class HistorySubscription:
             self.close()
 
     def disarm(self) -> None:
-        """Take back :meth:`arm`; nothing happens where it has been called."""
+        """Cancel :meth:`arm`; no-op if ``woken`` has been called."""
         self._woken = None
         self._history.remove_waiting(self)
 
     async def next_batch(self) -> Sequence[Change]:
-        """Wait for changes; return all there are. The sequence is shared: it must not be changed."""
+        """Wait for changes; return all pending ones. The sequence is shared and must not be modified."""
         while (batch := self.take()) is not None:
             if batch:
                 return batch
@@ -266,13 +267,13 @@ class HistorySubscription:
         return ()
 
     def wake(self, first: int) -> None:
-        """Resume the waiting reader. What came while it waited, and before this, did not concern it."""
-        # Without this a watcher of a quiet namespace would look through all that came meanwhile.
+        """Wake the waiting reader. Changes between its position and ``first`` do not concern it."""
+        # Without this, a watcher of a quiet namespace would scan all of them.
         self._number = max(self._number, first)
         self._call()
 
     def close(self) -> None:
-        """End it; a waiting reader gets an empty batch."""
+        """Close the subscription; a waiting reader gets an empty batch."""
         self._closed = True
         self._history.remove_waiting(self)
         self._call()

@@ -1,1 +1,1 @@
-"""What can be done to any resource: create, get, list, watch, update, patch, delete. No HTTP in here."""
+"""The verbs of the API, independent of HTTP: create, get, list, watch, update, patch and delete, on any resource."""

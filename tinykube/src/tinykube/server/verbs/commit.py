@@ -1,4 +1,4 @@
-"""Committing one object: storage errors become responses, and the hooks of the write run."""
+"""Commit one object: storage errors become responses, and the hooks of the write run."""
 
 from types import TracebackType
 
@@ -18,18 +18,18 @@ _LONGEST_COMMIT_SECONDS = 10.0
 
 
 MAX_ATTEMPTS = 100
-"""How often a write starts again; each lost race means that another write has succeeded."""
+"""How often a write is retried; each lost race means that another write has succeeded."""
 
 
 def roll_back(request: Request) -> None:
-    """Release what a write that does not happen has allocated: run its ``on_failure`` hooks, each once."""
+    """Release the allocations of an abandoned write: run its ``on_failure`` hooks once."""
     hooks, request.on_failure, request.on_commit = request.on_failure, [], []
     for hook in hooks:
         hook()
 
 
 class Attempt:
-    """One attempt of a write. If it fails it is rolled back; a lost race (WriteConflictError) is not an error."""
+    """One attempt of a write. A failed attempt is rolled back; a lost race (WriteConflictError) is not an error."""
 
     __slots__ = ("_request",)
 
@@ -37,12 +37,12 @@ class Attempt:
         self._request = request
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Start the attempt."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Roll back after an exception; suppress WriteConflictError, so that the caller tries again."""
+        """Roll back after an exception; suppress WriteConflictError, so that the caller retries."""
         if kind is None:
             return False
         roll_back(self._request)
@@ -62,11 +62,11 @@ def note_deleted(strategy: Strategy, request: Request, stored: StoredObject) -> 
 
 
 async def wait_until_durable(storage: Storage, stored: StoredObject) -> StoredObject:
-    """Return an accepted object once it is durable, so that no response shows what a crash could lose."""
+    """Return an accepted object once it is durable, so that no response shows data that a crash could lose."""
     if stored.revision > storage.revision and not await storage.wait_for_revision(
         stored.revision, _LONGEST_COMMIT_SECONDS
     ):
-        raise internal("the write that this answer rests on has not become durable in time")
+        raise internal("the write behind this response did not become durable in time")
     return stored
 
 
@@ -75,8 +75,8 @@ async def commit_one(
 ) -> Change:
     """Write one object; run ``on_commit`` once it is durable.
 
-    Raises WriteConflictError (the caller decides whether to try again), and a StatusError of 500 where the disk
-    refuses.
+    Raises WriteConflictError (the caller decides whether to retry), and a StatusError of 500 if the disk
+    write fails.
     """
     try:
         (change,) = await storage.commit((Write(key, document, expected_revision),))
@@ -89,5 +89,5 @@ async def commit_one(
 
 
 def disk_failed(error: StorageFailedError) -> StatusError:
-    """500: nothing was written. The text says what the disk said: whoever reads it can act."""
+    """500: nothing was written. The message includes the disk error, so that the reader can act on it."""
     return internal(f"the write could not be stored: {error}")

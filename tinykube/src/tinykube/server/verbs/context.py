@@ -27,14 +27,14 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The client of a request, as authenticated."""
+    """The authenticated client of a request."""
 
     user: UserInfo
     user_agent: str = ""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is asked for: a collection, one of its objects, or one of its subresources."""
+    """The target of a request: a collection, an object, or a subresource."""
 
     definition: Definition
     namespace: str = ""
@@ -43,43 +43,43 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def resource(self) -> GroupResource:
-        """The collection, as errors name it."""
+        """The collection, as named in errors."""
         return self.definition.resource
 
     def key(self, name: str = "") -> StorageKey:
-        """Return where the object is kept."""
+        """Return the storage key of the object."""
         return StorageKey(self.definition.storage_resource, self.namespace, name or self.name)
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a verb answers with: an object as it is stored, or a document (a dry run, another view, a Status)."""
+    """The result of a verb: a stored object, or a document (a dry run, another view, a Status)."""
 
     code: int
     stored: StoredObject | None = None
     document: JsonObject | None = None
 
     def decode(self) -> JsonObject:
-        """Return the answer as a document of the caller's own."""
+        """Return the result as a document that the caller may modify."""
         if self.document is not None:
             return self.document
-        assert self.stored is not None, "a result holds one of the two"  # noqa: S101 - an invariant of ours
+        assert self.stored is not None, "a result has either a stored object or a document"  # noqa: S101 - an internal invariant
         return self.stored.decode()
 
 
 def answer(code: int, definition: Definition, stored: StoredObject) -> Result:
-    """Return a stored object the way its definition shows it."""
+    """Return a stored object in the view of its definition."""
     if definition.view is None:
         return Result(code, stored)
     return Result(code, document=definition.view.from_storage(stored.decode()))
 
 
 def shown(definition: Definition, document: JsonObject) -> JsonObject:
-    """Return a document in the stored form as its definition shows it."""
+    """Convert a document from its stored form to the view of its definition."""
     return document if definition.view is None else definition.view.from_storage(document)
 
 
 def new_request(backend: Backend, caller: Caller, *, dry_run: bool) -> Request:
-    """Return what the rules of a resource are handed for one write."""
+    """Return the request context that a strategy gets for one write."""
     return Request(
         storage=backend.storage,
         clock=backend.clock,
@@ -91,11 +91,11 @@ def new_request(backend: Backend, caller: Caller, *, dry_run: bool) -> Request:
 
 
 def options_invalid(kind: str, errors: list[FieldError]) -> Exception:
-    """Return the refusal of options (422), as the real server words it: they have no name."""
+    """Return the error for invalid options (422), worded as by kube-apiserver: options have no name."""
     return invalid(META_GROUP, kind, "", errors)
 
 
 def copied(document: JsonObject) -> JsonObject:
-    """Return a deep copy of a document: through its bytes, which is five times as fast as member by member."""
+    """Return a deep copy of a document. Re-decoding its JSON is five times as fast as copying recursively."""
     copy: JsonObject = msgspec.json.decode(msgspec.json.encode(document))
     return copy

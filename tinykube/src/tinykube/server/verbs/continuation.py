@@ -1,4 +1,4 @@
-"""Continue tokens: where the next page of a list begins, and of which revision it is."""
+"""Continue tokens: the start key and the revision of the next page of a list."""
 
 import base64
 import binascii
@@ -8,13 +8,13 @@ import msgspec
 from tinykube.server.errors import StatusError, bad_request, expired
 
 LATEST = -1
-"""The revision of a token that goes on in whatever is current: handed out when the list's own is gone."""
+"""The revision of a token that continues at the current state, issued when the list's own revision was compacted."""
 
 _VERSION = "meta.k8s.io/v1"
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """After which object to go on, and at which revision."""
+    """The object to continue after, and the revision to read."""
 
     revision: int
     namespace: str
@@ -31,7 +31,7 @@ _DECODER = msgspec.json.Decoder(_Token)
 
 
 def encode_token(continuation: Continuation, *, namespaced_list: bool) -> str:
-    """Return the token's text. Within one namespace (or none) the start is a name, else ``namespace/name``."""
+    """Encode a token. Within one namespace (or cluster scope) the start key is a name, else ``namespace/name``."""
     start = continuation.name
     if not namespaced_list and continuation.namespace:
         start = f"{continuation.namespace}/{start}"
@@ -40,7 +40,7 @@ def encode_token(continuation: Continuation, *, namespaced_list: bool) -> str:
 
 
 def decode_token(text: str, *, namespace: str, cluster_scoped: bool) -> Continuation:
-    """Read a token. Raises the 400 that a client gets for one that is none."""
+    """Decode a token. Raises 400 for invalid tokens."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         token = _DECODER.decode(raw)
@@ -64,7 +64,7 @@ def _invalid(why: str) -> StatusError:
 
 
 def token_expired(fresh_token: str) -> StatusError:
-    """410: the revision of the list is gone. The fresh token goes on in what is current."""
+    """410: the revision of the list was compacted. The fresh token continues at the current state."""
     return expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "
         "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "

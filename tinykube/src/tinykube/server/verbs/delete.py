@@ -1,4 +1,4 @@
-"""Delete an object or a collection: at once, gracefully, or after the last finalizer is removed."""
+"""Delete an object or a collection: immediately, gracefully, or after the last finalizer is removed."""
 
 from datetime import datetime, timedelta
 
@@ -16,10 +16,10 @@ _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
 
 async def delete(backend: Backend, target: Target, request: Request, options: DeleteOptions) -> Result:
-    """Delete an object; code 200 with the object (where its definition says so, or while it stays) or a Status.
+    """Delete an object; return 200 with a Status, or with the object if it remains or its definition returns it.
 
-    Preconditions that do not hold are 409. Finalizers keep the object, marked with its deletionTimestamp; a grace
-    period keeps it until somebody deletes it with 0. A deletion that has begun can only be hastened.
+    Failed preconditions are 409. Finalizers keep the object, marked with its deletionTimestamp; a grace
+    period keeps it until a client deletes it with 0. A started deletion can only be shortened.
     """
     options.check()
     for _ in range(MAX_ATTEMPTS):
@@ -57,7 +57,7 @@ async def _delete_once(
 
 
 def _check_preconditions(target: Target, options: DeleteOptions, metadata: JsonObject) -> None:
-    # A real server names the kind here, not the resource.
+    # kube-apiserver names the kind here, not the resource.
     kind = GroupResource(target.resource.group, target.definition.kind)
     uid, version = options.precondition_uid, options.precondition_resource_version
     if uid is not None and uid != metadata.get("uid"):
@@ -77,7 +77,7 @@ def _check_preconditions(target: Target, options: DeleteOptions, metadata: JsonO
 
 
 def _mark(target: Target, request: Request, options: DeleteOptions, obj: JsonObject) -> bool:
-    """Change the object as its deletion begins, or goes on; tell whether it stays for now."""
+    """Mark the object as being deleted, or update the mark; return whether it remains for now."""
     metadata: JsonObject = obj["metadata"]
     _apply_policy(options, metadata)
     is_first = "deletionTimestamp" not in metadata
@@ -104,18 +104,18 @@ def _mark(target: Target, request: Request, options: DeleteOptions, obj: JsonObj
 
 
 def _grace_seconds(target: Target, options: DeleteOptions, obj: JsonObject) -> int:
-    asked = options.grace_period_seconds
-    if asked is not None and asked < 0:
-        asked = 1
+    requested = options.grace_period_seconds
+    if requested is not None and requested < 0:
+        requested = 1
     metadata = obj["metadata"]
     if "deletionTimestamp" in metadata:
         pending: int = metadata.get("deletionGracePeriodSeconds") or 0
-        return pending if asked is None else min(asked, pending)
-    return target.definition.strategy.grace_period_seconds(obj, asked)
+        return pending if requested is None else min(requested, pending)
+    return target.definition.strategy.grace_period_seconds(obj, requested)
 
 
 def _apply_policy(options: DeleteOptions, metadata: JsonObject) -> None:
-    """Set the finalizers of the garbage collector as the propagation policy says; without one they stay."""
+    """Set or remove the garbage collector's finalizers for the propagation policy; keep them without one."""
     policy = options.propagation_policy
     if policy is None and options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"
@@ -148,9 +148,9 @@ def _success(target: Target, metadata: JsonObject) -> JsonObject:
 async def delete_collection(
     backend: Backend, target: Target, caller: Caller, options: DeleteOptions, selection: Selection
 ) -> list[StoredObject]:
-    """Delete what a selection matches, one by one; return what it was when it was listed.
+    """Delete the selected objects one by one; return them as they were listed.
 
-    What is gone meanwhile counts as deleted. The first refusal ends it.
+    Objects that no longer exist count as deleted. The first error stops the deletion.
     """
     options.check()
     snapshot = backend.storage.snapshot(target.definition.storage_resource, target.namespace)

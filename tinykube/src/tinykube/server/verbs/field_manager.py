@@ -1,4 +1,4 @@
-"""Managed fields: which manager owns which fields of an object, updated at each write."""
+"""Managed fields: which manager owns which fields of an object, updated by each write."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from tinykube.server.verbs.options import WriteOptions
 
 
 def tracked(target: Target) -> Tracked:
-    """Return how a target is owned, in the version it is written in."""
+    """Return the field types and the version in which a target's fields are tracked."""
     one = target.definition
     subresource = target.subresource.name if target.subresource is not None else ""
     if one.types is not None:
@@ -32,14 +32,14 @@ def tracked(target: Target) -> Tracked:
 
 
 def writer(target: Target, request: Request, options: WriteOptions | None) -> Writer:
-    """Return who writes."""
+    """Return the manager of a write."""
     named = options.field_manager if options is not None else ""
     subresource = target.subresource.name if target.subresource is not None else ""
     return Writer(manager_name(named, request.user_agent), subresource, format_time(request.clock.wall()))
 
 
 class FieldManager:
-    """Computes the managed fields of one object for one write. Without options the writer is the server itself."""
+    """Compute the managed fields of one object for one write. Without options, the server itself is the writer."""
 
     def __init__(self, target: Target, request: Request, options: WriteOptions | None) -> None:
         self._target = target
@@ -49,15 +49,15 @@ class FieldManager:
         self._resets = False
 
     def note_sent(self, body: JsonObject) -> None:
-        """Note what conforming removes from a body: empty lists are owned, and empty managedFields reset ownership."""
+        """Record what conforming removes from a body: empty lists are owned, and empty managedFields reset ownership."""
         self._empty_lists = tuple(name for name, value in body.items() if value == [])
         self._resets = metadata_of(body).get("managedFields") == []
 
     def update(self, old: JsonObject | None, new: JsonObject, sent: Any) -> Any:
-        """Return the managedFields after a create, update or patch; None for none.
+        """Return the managedFields after a create, update or patch, or None.
 
-        ``old``: the stored object, None for a create. ``new``: the new object with its defaults. ``sent``: the managedFields
-        of the body.
+        ``old``: the stored object, None for a create. ``new``: the new object with its defaults. ``sent``:
+        the managedFields of the body.
         """
         definition = self._target.definition
         about = tracked(self._target)
@@ -65,7 +65,8 @@ class FieldManager:
         sent = [] if self._resets else sent
         empty: JsonObject = {name: [] for name in self._empty_lists if name in new and new[name] is None}
         if definition.types is not None:
-            # In the version that was sent: the writer also owns the fields that conversion to the stored version drops.
+            # In the version that was sent: the writer also owns the fields that conversion to the stored
+            # version drops.
             seen = {**new, "apiVersion": definition.api_version}
         else:
             seen = shown(definition, {**new, **empty} if empty else new)
@@ -75,7 +76,7 @@ class FieldManager:
 
 
 def scale_to_write(target: Target, scale: JsonObject, obj: JsonObject) -> JsonObject:
-    """Return a Scale as writes see it: with the managed fields of its object that own the replicas."""
+    """Return a Scale for a write: with the managed fields of its object that own the replicas."""
     return with_owners(scale, metadata_of(obj).get("managedFields"), _replicas(target))
 
 
@@ -89,9 +90,9 @@ def own_scaled(
     *,
     is_applied: bool,
 ) -> None:
-    """Set who owns an object after a write through its ``scale`` subresource, which made the Scale ``after`` of ``before``.
+    """Set the managed fields of an object after a write to its ``scale`` subresource changed ``before`` to ``after``.
 
-    ``is_applied``: it is an apply, and has decided on the managed fields of ``after`` already.
+    ``is_applied``: the write is an apply, and ``after`` has its managed fields already.
     """
     if is_applied:
         entries = metadata_of(after).get("managedFields")

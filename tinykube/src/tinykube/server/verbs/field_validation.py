@@ -1,4 +1,4 @@
-"""Conforming a body to its type: unknown fields are dropped, warned of or refused, as ``fieldValidation`` says."""
+"""Conform a body to its type: unknown fields are dropped, warned about or rejected, according to ``fieldValidation``."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from tinykube.server.verbs.options import WriteOptions
 
 
 class Kind(NamedTuple):
-    """A kind of a version, where it is not that of the definition (the body of a subresource)."""
+    """The kind of a subresource's body, if it differs from the definition's."""
 
     group: str
     version: str
@@ -27,9 +27,10 @@ def conform(
     obj: JsonObject,
     problems: Sequence[str] = (),
 ) -> None:
-    """Check the types of a body, remove unknown fields and fill in the fixed defaults, all in place.
+    """Check the types of a body, remove unknown fields and set static defaults, all in place.
 
-    ``problems``: what strict decoding found. Raises 400 for a wrong type, and for unknown fields where the client wants it strict.
+    ``problems``: the findings of strict decoding. Raises 400 for wrong types, and for unknown fields in
+    strict mode.
     """
     unknown = schema.conform(of.group, of.version, of.kind, obj)
     report(request, options, of.version, of.kind, (*problems, *unknown))
@@ -37,7 +38,7 @@ def conform(
 
 
 def report(request: Request, options: WriteOptions, version: str, kind: str, problems: Sequence[str]) -> None:
-    """Tell the client of unknown and duplicate fields the way it has asked for."""
+    """Report unknown and duplicate fields as the client requested."""
     if not problems or options.field_validation == "Ignore":
         return
     problems = in_document_order(problems)
@@ -48,14 +49,14 @@ def report(request: Request, options: WriteOptions, version: str, kind: str, pro
 
 
 def strict_error(version: str, kind: str, problems: Sequence[str]) -> StatusError:
-    """400: strict decoding was asked for, and there is something unknown, or twice."""
+    """400: strict decoding found unknown or duplicate fields."""
     return bad_request(
         f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(problems)}'
     )
 
 
 def report_duplicate_keys(request: Request, options: WriteOptions, problems: Sequence[str]) -> None:
-    """Warn of duplicate keys in an apply's YAML, or refuse them, as ``fieldValidation`` says."""
+    """Report duplicate keys in the YAML of an apply: a warning or an error, according to ``fieldValidation``."""
     if not problems or options.field_validation == "Ignore":
         return
     found = "; ".join(problems)

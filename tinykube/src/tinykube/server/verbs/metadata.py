@@ -1,4 +1,4 @@
-"""Metadata of objects that are written: what the server sets, keeps, and refuses to have changed."""
+"""Object metadata in writes: set by the server, preserved, or rejected if changed."""
 
 import random
 from collections.abc import Hashable
@@ -35,7 +35,7 @@ def new_uid(rng: random.Random) -> str:
 
 
 def ensure_metadata(obj: JsonObject) -> JsonObject:
-    """Return the metadata of a document, made where there is none. Raises 400 where it is no object."""
+    """Return the metadata of a document, created if absent. Raises 400 if it is not an object."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -45,7 +45,7 @@ def ensure_metadata(obj: JsonObject) -> JsonObject:
 
 
 def check_type(registry: Registry, kind: str, api_version: str, obj: JsonObject) -> None:
-    """Set kind and apiVersion where the body has none; refuse those of something else (400)."""
+    """Set missing kind and apiVersion; reject those of another type (400)."""
     given_kind, given_version = obj.get("kind") or kind, obj.get("apiVersion") or api_version
     if not isinstance(given_kind, str) or not isinstance(given_version, str):
         raise bad_request("couldn't get version/kind; json parse error: kind and apiVersion must be strings")
@@ -74,7 +74,7 @@ def _other_type(
 
 
 def check_namespace(metadata: JsonObject, namespace: str) -> None:
-    """Set the namespace of the request; refuse a body that names another one (400)."""
+    """Set the namespace of the request; reject a body with another one (400)."""
     given = metadata.get("namespace") or ""
     if given and given != namespace:
         raise bad_request(
@@ -89,7 +89,7 @@ def check_namespace(metadata: JsonObject, namespace: str) -> None:
 
 
 def check_name(metadata: JsonObject, name: str) -> None:
-    """Set the name of the request; refuse a body that bears another one (400)."""
+    """Set the name of the request; reject a body with another one (400)."""
     given = metadata.get("name") or ""
     if given and given != name:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
@@ -97,7 +97,7 @@ def check_name(metadata: JsonObject, name: str) -> None:
 
 
 def check_names_object(metadata: JsonObject, name: str) -> None:
-    """Refuse a body without a name, or with another one than the request's (400)."""
+    """Reject a body without a name, or with another name than the request's (400)."""
     if not metadata.get("name"):
         raise bad_request(
             f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -106,7 +106,7 @@ def check_names_object(metadata: JsonObject, name: str) -> None:
 
 
 def initialize(request: Request, obj: JsonObject) -> JsonObject:
-    """Make the metadata of a new object: what the server sets is set, whatever the client sent."""
+    """Initialise the metadata of a new object, overwriting all fields that only the server sets."""
     metadata = ensure_metadata(obj)
     if metadata.get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -120,7 +120,7 @@ def initialize(request: Request, obj: JsonObject) -> JsonObject:
 
 
 def tidy(request: Request, metadata: JsonObject) -> None:
-    """Drop what is empty, and owners that are named twice (with a warning)."""
+    """Remove empty fields, and duplicate owner references (with a warning)."""
     for name in ("labels", "annotations", "ownerReferences", "finalizers", "generateName", "selfLink"):
         if name in metadata and not metadata[name]:
             del metadata[name]
@@ -146,7 +146,7 @@ def tidy(request: Request, metadata: JsonObject) -> None:
 
 
 def carry_over(request: Request, metadata: JsonObject, old: JsonObject) -> None:
-    """Keep in an update what only the server may set; what the client left out is as before."""
+    """Restore the fields that only the server may set, and those that the client omitted."""
     for name in ("generation", "creationTimestamp", "managedFields"):
         if name in old:
             metadata[name] = old[name]
@@ -166,7 +166,7 @@ def carry_over(request: Request, metadata: JsonObject, old: JsonObject) -> None:
 
 
 def update_errors(metadata: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Return what is wrong with the step from the old metadata to the new."""
+    """Return the errors of a metadata update."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:
         extra = sorted(set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ()))

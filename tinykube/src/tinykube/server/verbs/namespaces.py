@@ -1,4 +1,4 @@
-"""Creates need a namespace that exists and is not being deleted."""
+"""Reject creates in namespaces that are missing or being deleted."""
 
 from tinykube.server.errors import StatusError, forbidden, not_found
 from tinykube.server.objects import GroupResource, StorageKey, metadata_of
@@ -9,17 +9,17 @@ NAMESPACES = GroupResource("", "namespaces")
 
 
 def check_namespace_accepts(storage: Storage, target: Target, name: str) -> None:
-    """Raise 404 for a namespace that is missing, 403 with its cause for one that is being deleted.
+    """Raise 404 for a missing namespace, 403 with its cause for one that is being deleted.
 
-    Reads what was accepted last: what a namespace's creator has not been told of yet counts, so no object slips into
-    a namespace after its deletion was accepted.
+    Reads the last accepted state, including writes whose client has no response yet, so no object is created
+    in a namespace after its deletion was accepted.
     """
     if not target.definition.namespaced:
         return
     stored = storage.head(StorageKey(NAMESPACES, "", target.namespace))
     if stored is None:
         raise not_found(NAMESPACES, target.namespace)
-    # Most namespaces live: the bytes tell without decoding them.
+    # Most namespaces are active: searching the bytes avoids decoding them.
     if b'"deletionTimestamp"' in stored.encoded and "deletionTimestamp" in metadata_of(stored.decode()):
         raise _terminating(target, name)
 

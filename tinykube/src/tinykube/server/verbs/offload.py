@@ -1,4 +1,4 @@
-"""Large decisions in a thread, so that other requests are answered meanwhile."""
+"""Run large decisions in a thread, so that other requests are not blocked."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,15 +21,15 @@ async def decide(
     *arguments: _P.args,
     **named: _P.kwargs,
 ) -> _T:
-    """Return ``decision(*arguments)``; the decision on a large custom resource runs in a thread.
+    """Return ``decision(*arguments)``; decisions on large custom resources run in a thread.
 
-    Only their rules are free of state that other requests change. What the decision was based on may have changed when
-    it returns: the storage refuses the write then. Raises 409 where the definition has changed meanwhile.
+    Only their validation is free of state that other requests change. If the input has changed when the
+    decision returns, the storage rejects the write. Raises 409 if the definition has changed.
     """
     definition = target.definition
     if definition.types is None or size_bytes <= DECIDED_ON_LOOP_BYTES:
         return decision(*arguments, **named)
     decided = await asyncio.to_thread(decision, *arguments, **named)
     if backend.registry.get(definition.group, definition.version, definition.plural) is not definition:
-        raise conflict(target.resource, target.name, "its definition has changed meanwhile, try again")
+        raise conflict(target.resource, target.name, "the definition has changed, try again")
     return decided

@@ -1,4 +1,4 @@
-"""What a client may ask of a verb, beside the object; and which combinations are refused (422)."""
+"""The options of the verbs, and the combinations that are rejected (422)."""
 
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ _FIELD_VALIDATIONS = ("Ignore", "Warn", "Strict")
 
 
 class ListOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list or a watch is asked for; texts are as they came."""
+    """The options of a list or watch; strings are not parsed yet."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -30,7 +30,7 @@ class ListOptions(msgspec.Struct, frozen=True, kw_only=True):
     send_initial_events: bool | None = None
 
     def check_list(self) -> None:
-        """Raise the 422 of a list that cannot be."""
+        """Raise 422 for options that are invalid for a list."""
         errors: list[FieldError] = []
         match = self.resource_version_match
         if match:
@@ -52,7 +52,7 @@ class ListOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise options_invalid("ListOptions", errors)
 
     def check_watch(self) -> None:
-        """Raise the 422 of a watch that cannot be."""
+        """Raise 422 for options that are invalid for a watch."""
         errors: list[FieldError] = []
         match = self.resource_version_match
         if self.send_initial_events is not None and match != NOT_OLDER_THAN:
@@ -81,7 +81,7 @@ def _match_forbidden(detail: str) -> FieldError:
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a create, update or patch is asked for. ``kind`` is the one whose name a refusal bears."""
+    """The options of a create, update or patch. ``kind`` is the kind named in errors."""
 
     kind: str = "CreateOptions"
     dry_run: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is to be stored."""
+        """Whether nothing is stored."""
         return bool(self.dry_run)
 
     def check(self, *, is_apply: bool = False) -> None:
-        """Raise the 422 of options that cannot be."""
+        """Raise 422 for invalid options."""
         errors = dry_run_errors(self.dry_run)
         if self.kind == "PatchOptions" and not is_apply and self.force is not None:
             errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
@@ -122,14 +122,14 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dry_run_errors(values: tuple[str, ...]) -> list[FieldError]:
-    """Return what is wrong with ``dryRun``: there is ``All`` and nothing else."""
+    """Return the errors of ``dryRun``: the only valid value is ``All``."""
     return (
         [not_supported("dryRun", list(values), ("All",))] if any(value != "All" for value in values) else []
     )
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a deletion is asked for."""
+    """The options of a delete."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -140,11 +140,11 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is to be stored."""
+        """Whether nothing is stored."""
         return bool(self.dry_run)
 
     def check(self) -> None:
-        """Raise the 422 of options that cannot be."""
+        """Raise 422 for invalid options."""
         errors = dry_run_errors(self.dry_run)
         if self.propagation_policy is not None and self.orphan_dependents is not None:
             errors.append(
@@ -163,7 +163,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_document(cls, document: JsonObject) -> "DeleteOptions":
-        """Read the body of a DELETE. Members of a wrong type count as absent: the schema has judged them before."""
+        """Read the body of a DELETE. Fields of a wrong type count as absent: the schema has already checked them."""
         preconditions = document.get("preconditions")
         if not isinstance(preconditions, dict):
             preconditions = {}

@@ -1,4 +1,4 @@
-"""Applying a patch to the current object, before it is conformed."""
+"""Apply a patch to the current object, before it is conformed."""
 
 import msgspec
 
@@ -13,9 +13,9 @@ _PREFIX = " cannot be handled as a "
 def merged(
     patches: Patches, patch_type: PatchType, definition: Definition, current: JsonObject, body: object
 ) -> JsonObject:
-    """Return the patched document; what the patch does not name is taken over from ``current``, not copied.
+    """Return the patched document. Members that the patch does not mention are shared with ``current``, not copied.
 
-    Of a merge only the members that it names are merged: the status of a pod is a tenth of it.
+    A merge only processes the members that it mentions: the status of a pod is a tenth of it.
     """
     group, version, kind = definition.group, definition.version, definition.kind
     if patch_type == "json" or not isinstance(body, dict) or any(name.startswith("$") for name in body):

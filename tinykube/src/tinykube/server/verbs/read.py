@@ -1,4 +1,4 @@
-"""Get and list: what is durable, now or at a revision that is asked for."""
+"""Get and list durable objects, at the current or a requested revision."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -24,7 +24,7 @@ _LARGEST_LIMIT = 2**31
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One answer to a list."""
+    """One page of a list."""
 
     revision: int
     items: Sequence[StoredObject]
@@ -33,7 +33,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 async def get(backend: Backend, target: Target, resource_version: str = "") -> StoredObject:
-    """Return an object as it is durable, at least as new as the version asked for. Raises 404, 504."""
+    """Return a durable object, at least as new as the requested version. Raises 404 and 504."""
     if resource_version and resource_version != "0":
         await wait_for(backend.storage, parse_revision(resource_version, of="resourceVersion"))
     stored = backend.storage.get(target.key())
@@ -43,7 +43,7 @@ async def get(backend: Backend, target: Target, resource_version: str = "") -> S
 
 
 def parse_revision(text: str, *, of: str = "invalid resource version: resourceVersion") -> int:
-    """Read the resource version of a read. Raises 400, in words that begin with ``of``."""
+    """Parse the resource version of a read. Raises 400 with a message that starts with ``of``."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(
             f'{of}: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
@@ -52,7 +52,7 @@ def parse_revision(text: str, *, of: str = "invalid resource version: resourceVe
 
 
 async def wait_for(storage: Storage, revision: int) -> None:
-    """Wait until a revision is there, for three seconds; raise the 504 that clients know, else."""
+    """Wait up to three seconds for a revision, else raise the 504 that clients expect."""
     if revision <= storage.revision or await storage.wait_for_revision(revision, _FRESHNESS_SECONDS):
         return
     raise StatusError(
@@ -68,10 +68,10 @@ async def wait_for(storage: Storage, revision: int) -> None:
 
 
 async def list_page(backend: Backend, target: Target, options: ListOptions) -> Page:
-    """Return one page of a collection, in the order of the keys; all pages of a list are of one revision.
+    """Return one page of a collection, in key order; all pages of a list have the same revision.
 
-    Without a limit there is one page. Raises 400 (selectors, token), 410 (that revision is gone; for a later page with
-    a token that goes on in what is current), 422 (options), 504 (the future).
+    Without a limit there is one page. Raises 400 (selectors, token), 410 (compacted revision; on later pages
+    with a token that continues at the current state), 422 (options) and 504 (a future revision).
     """
     options.check_list()
     selection = parse_selection(target.definition, options.label_selector, options.field_selector)
@@ -111,11 +111,11 @@ def _next_page(
         snapshot = _snapshot(backend, target, None if begin.revision == LATEST else begin.revision)
     except RevisionCompactedError:
         fresh = msgspec.structs.replace(begin, revision=LATEST)
-        raise token_expired(encode_token(fresh, namespaced_list=_in_one_room(target))) from None
+        raise token_expired(encode_token(fresh, namespaced_list=_has_single_namespace(target))) from None
     return _page(backend, target, snapshot, selection, limit, begin)
 
 
-def _in_one_room(target: Target) -> bool:
+def _has_single_namespace(target: Target) -> bool:
     return bool(target.namespace) or not target.definition.namespaced
 
 
@@ -144,7 +144,8 @@ def _page(
         return Page(snapshot.revision, found)
     last = found[limit - 1].key
     token = encode_token(
-        Continuation(snapshot.revision, last.namespace, last.name), namespaced_list=_in_one_room(target)
+        Continuation(snapshot.revision, last.namespace, last.name),
+        namespaced_list=_has_single_namespace(target),
     )
     remaining = None
     if matches is None:
@@ -156,8 +157,8 @@ def _page(
 def _named(
     backend: Backend, target: Target, snapshot: Snapshot, name: str, begin: Continuation
 ) -> list[StoredObject]:
-    """Return the objects of one name; without walking past all others, where there can be only one."""
-    if _in_one_room(target) and snapshot.revision == backend.storage.revision and not begin.name:
+    """Return the objects of one name, without a scan if there can be only one."""
+    if _has_single_namespace(target) and snapshot.revision == backend.storage.revision and not begin.name:
         stored = backend.storage.get(target.key(name))
         return [] if stored is None else [stored]
     return [stored for stored in snapshot.after(begin.namespace, begin.name) if stored.key.name == name]

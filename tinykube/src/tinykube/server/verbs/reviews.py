@@ -1,4 +1,4 @@
-"""Reviews: questions put as objects, answered at once and never stored. Whoever has the token may do everything."""
+"""Reviews: create requests that are answered immediately and never stored. Every token holder has full access."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def _rules(request: Request, obj: JsonObject) -> JsonObject:
     return {**obj, "status": status}
 
 
-def _who_am_i(request: Request, obj: JsonObject) -> JsonObject:
+def _self_subject_review(request: Request, obj: JsonObject) -> JsonObject:
     return {
         **obj,
         "metadata": {"creationTimestamp": format_time(request.clock.wall())},
@@ -51,10 +51,10 @@ def _review(
 
 
 REVIEWS: tuple[Definition, ...] = (
-    _review("authentication.k8s.io", "SelfSubjectReview", _who_am_i),
+    _review("authentication.k8s.io", "SelfSubjectReview", _self_subject_review),
     _review("authorization.k8s.io", "LocalSubjectAccessReview", _allowed, namespaced=True),
     _review("authorization.k8s.io", "SelfSubjectAccessReview", _allowed),
     _review("authorization.k8s.io", "SelfSubjectRulesReview", _rules),
     _review("authorization.k8s.io", "SubjectAccessReview", _allowed),
 )
-"""What ``kubectl auth`` asks."""
+"""The review kinds of ``kubectl auth``."""

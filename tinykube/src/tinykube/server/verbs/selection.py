@@ -1,4 +1,4 @@
-"""Which objects a list or a watch is about: label selectors, field selectors, and the name among these."""
+"""The selection of a list or watch: label and field selectors, including the name."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,26 +21,26 @@ class FieldTerm(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The conditions, all of which an object has to meet."""
+    """The conditions that an object must meet, all of them."""
 
     labels: Selector = EVERYTHING
     fields: tuple[FieldTerm, ...] = ()
 
     @property
     def is_everything(self) -> bool:
-        """Whether there is no condition at all."""
+        """Whether there are no conditions."""
         return not self.fields and not self.labels.requirements
 
     @property
     def name(self) -> str:
-        """The one name asked for, or ``""``."""
+        """The single requested name, or ``""``."""
         for term in self.fields:
             if term.path == "metadata.name" and not term.negated:
                 return term.value
         return ""
 
     def matches(self, stored: StoredObject) -> bool:
-        """Tell whether an object meets all conditions."""
+        """Return whether an object meets all conditions."""
         fields: Mapping[str, str] = stored.fields
         for term in self.fields:
             if (fields.get(term.path, "") == term.value) is term.negated:
@@ -48,12 +48,12 @@ class Selection(msgspec.Struct, frozen=True):
         return self.labels.matches(stored.labels)
 
     def matcher(self) -> Callable[[StoredObject], bool] | None:
-        """Return :meth:`matches`, or ``None`` where everything does."""
+        """Return :meth:`matches`, or ``None`` if every object matches."""
         return None if self.is_everything else self.matches
 
 
 def parse_selection(definition: Definition, label_selector: str, field_selector: str) -> Selection:
-    """Read both selectors. Raises the 400 that says what is wrong with them."""
+    """Parse both selectors. Raises 400 with the parse error."""
     try:
         labels = parse_selector(label_selector) if label_selector else EVERYTHING
     except SelectorError as error:
@@ -73,7 +73,7 @@ def _parse_fields(definition: Definition, text: str) -> tuple[FieldTerm, ...]:
 
 
 def _unknown_field(definition: Definition, path: str) -> StatusError:
-    """Return the refusal: kinds with fields of their own have other words for it."""
+    """Return the error for an unknown field; its wording depends on whether the kind has its own selectable fields."""
     if definition.field_names:
         return bad_request(f"field label not supported: {path}")
     listed = ", ".join(f'"{path}"' for path in _EVERY_KIND)
@@ -81,7 +81,7 @@ def _unknown_field(definition: Definition, path: str) -> StatusError:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas that no backslash guards."""
+    """Split at unescaped commas."""
     parts, current, escaped = [], "", False
     for character in text:
         if escaped:

@@ -1,6 +1,7 @@
-"""Subresources other than ``status``: ``scale``, ``binding``, ``eviction``, ``finalize``. Their handlers decide.
+"""Write subresources other than ``status``: ``scale``, ``binding``, ``eviction`` and ``finalize``, each by its handler.
 
-Stages of a write: current object -> merge or apply -> conform -> handler -> managed fields -> validation -> commit.
+Stages of a write: current object -> merge or apply -> conform -> handler -> managed fields -> validation ->
+commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ _SCALE = "scale"
 
 
 def read_subresource(backend: Backend, target: Target, handler: SubresourceHandler) -> JsonObject:
-    """Return what a GET of a subresource answers. Raises 404."""
+    """Return the response to a GET of a subresource. Raises 404."""
     stored = backend.storage.get(target.key())
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -51,9 +52,9 @@ async def write_subresource(
     body: JsonObject,
     options: WriteOptions,
 ) -> JsonObject:
-    """Create or update a subresource; return the answer. The handler decides on the newest accepted object.
+    """Create or update a subresource; return the response. The handler decides on the newest accepted object.
 
-    An eviction that its handler permits is a deletion with the options it carries.
+    A permitted eviction is a deletion with the eviction's options.
     """
     _check_body(backend, target, request, subresource, body, options)
     for _ in range(MAX_ATTEMPTS):
@@ -72,7 +73,7 @@ async def patch_subresource(
     patch: object,
     options: WriteOptions,
 ) -> JsonObject:
-    """Patch a subresource; return the answer. Raises 415 for a strategic merge into that of a custom resource."""
+    """Patch a subresource; return the response. Raises 415 for a strategic merge patch of a custom resource."""
     if patch_type == "strategic" and target.definition.types is not None:
         raise no_strategic_merge()
     kind = _kind(target, subresource)
@@ -94,11 +95,11 @@ async def apply_subresource(
     options: WriteOptions,
     problems: Sequence[str] = (),
 ) -> JsonObject:
-    """Server-side apply to a subresource; return the answer.
+    """Server-side apply to a subresource; return the response.
 
-    Only a Scale can be applied: changing a field that another manager owns is refused (409) unless the options force it.
-    ``problems``: what strict decoding found. Raises 400, 404, 409, 415 for other subresources, and 500 for fields that a
-    Scale does not have.
+    Only a Scale can be applied: changing a field of another manager is rejected (409) unless forced.
+    ``problems``: the findings of strict decoding. Raises 400, 404, 409, 415 for other subresources, and 500
+    for fields that a Scale does not have.
     """
     if subresource.name != _SCALE:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
@@ -124,9 +125,9 @@ async def modify_subresource(
     subresource: Subresource,
     make: Callable[[JsonObject], JsonObject],
 ) -> JsonObject:
-    """Update a subresource with ``make(current)``, called again after each lost race; return the answer.
+    """Update a subresource with ``make(current)``, called again after each lost race; return the response.
 
-    Raises what ``make`` and the handler raise, and 404.
+    Raises 404 and the errors of ``make`` and the handler.
     """
     for _ in range(MAX_ATTEMPTS):
         with Attempt(request):
@@ -137,7 +138,7 @@ async def modify_subresource(
 
 
 class _Current(msgspec.Struct, frozen=True):
-    """The newest accepted object, and the subresource as a write starts from it."""
+    """The newest accepted object, and the subresource before the write."""
 
     stored: StoredObject
     handler: SubresourceHandler
@@ -147,7 +148,7 @@ class _Current(msgspec.Struct, frozen=True):
 def _current(backend: Backend, target: Target, subresource: Subresource) -> _Current:
     handler = subresource.handler
     if handler is None:
-        raise bad_request(f"{subresource.name} is written as the object itself is")
+        raise bad_request(f"{subresource.name} has no handler: write it like the object")
     stored = backend.storage.head(target.key())
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -169,7 +170,7 @@ async def _write(
     *,
     is_apply: bool = False,
 ) -> JsonObject:
-    """Let the handler write a conformed body to the object, and commit it. ``is_apply``: the body has its managed fields."""
+    """Let the handler apply a conformed body to the object, and commit it. ``is_apply``: the body has its managed fields."""
     stored, handler = current.stored, current.handler
     old, obj = stored.decode(), stored.decode()
     told = handler.write(request, obj, body)
@@ -187,7 +188,7 @@ async def _write(
     elif subresource.name == _FINALIZE:
         set_managed_fields(obj, FieldManager(target, request, options).update(old, obj, None))
     result = await replace(backend, target, request, stored, old, obj)
-    # The handler's answer has the resource version of before the commit.
+    # The handler's response has the resource version from before the commit.
     return handler.read(result.decode()) if _shows_object(told) else told
 
 
@@ -217,7 +218,7 @@ def _check_body(
 
 
 def _check_scaled(target: Target, request: Request, old: JsonObject, obj: JsonObject) -> None:
-    """Validate a scaled custom resource: its schema may set bounds. Raises 422."""
+    """Validate a scaled custom resource: its schema may limit the replicas. Raises 422."""
     definition = target.definition
     errors = () if definition.types is None else definition.strategy.validate_update(request, obj, old)
     if errors:
@@ -225,5 +226,5 @@ def _check_scaled(target: Target, request: Request, old: JsonObject, obj: JsonOb
 
 
 def _shows_object(told: JsonObject) -> bool:
-    """Tell whether an answer shows the object, and so has to show its new resource version."""
+    """Return whether a response contains the object, and therefore its new resource version."""
     return told.get("kind") != "Status"

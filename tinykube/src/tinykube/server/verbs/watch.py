@@ -1,4 +1,4 @@
-"""Watch: what changes in a collection, from a revision on, as one client wants to see it."""
+"""Watch a collection: the changes since a revision, filtered for one client."""
 
 import asyncio
 import random
@@ -30,10 +30,10 @@ _INITIAL_BATCH = 500
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change of one object, or (``change`` is ``None``) an object that was there at the beginning.
+    """One change of one object, or (``change`` is ``None``) an object of the initial state.
 
-    Of an object that left the selection ``stored`` is what it was before, while the event's :attr:`revision` is that of
-    the change that took it out.
+    For an object that left the selection, ``stored`` is its previous state, while the event's
+    :attr:`revision` is that of the change that removed it from the selection.
     """
 
     type: EventType
@@ -42,19 +42,19 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def revision(self) -> int:
-        """The resource version that the object bears in this event."""
+        """The resource version of the object in this event."""
         return self.stored.revision if self.change is None else self.change.revision
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """All changes up to this revision have been told. ``ends_initial``: the collection has been told as it was."""
+    """All changes up to this revision have been delivered. ``ends_initial``: it ends the initial state."""
 
     revision: int
     ends_initial: bool
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The watch ends with this."""
+    """The error that ends the watch."""
 
     status: StatusError
 
@@ -63,13 +63,13 @@ Batch = Sequence[Event | Bookmark | Failure]
 
 
 class Watch:
-    """One watch, from :func:`open_watch`. Read it by :meth:`next_batch` until that is empty; then :meth:`close`.
+    """One watch, from :func:`open_watch`. Call :meth:`next_batch` until it returns an empty batch, then :meth:`close`.
 
-    It tells each change of the selection after its beginning once, in order; bookmarks, where the client wants them,
-    once a minute and before the end. A reader that falls too far behind is told 410 and cut off.
+    It delivers each change of the selection after its start once and in order, and bookmarks, if requested,
+    once a minute and before the end. A reader that falls too far behind gets 410 and is disconnected.
 
-    Who serves many of them without a task for each uses :meth:`take`, and where that gives ``None``, :meth:`arm` and
-    :attr:`due_at`.
+    To serve many watches without a task each, use :meth:`take` and, after it returned ``None``, :meth:`arm`
+    and :attr:`due_at`.
     """
 
     def __init__(
@@ -94,17 +94,17 @@ class Watch:
         self._over = False
 
     def close(self) -> None:
-        """End it, now: a waiting reader gets an empty batch."""
+        """End the watch now: a waiting reader gets an empty batch."""
         self._over = True
         self._subscription.close()
 
     @property
     def due_at(self) -> float:
-        """When (of the clock) it has something to tell though nothing changes: a bookmark, or its end."""
+        """The time (of the clock) of the next bookmark or of the end, whichever is first."""
         return min(self._ends_at, self._bookmark_at) if self._bookmarks else self._ends_at
 
     async def next_batch(self) -> Batch:
-        """Wait for what there is to tell; empty at the end (its time is over, or it was closed)."""
+        """Wait for the next batch; it is empty at the end (timeout, or closed)."""
         loop = asyncio.get_running_loop()
         while (batch := self.take()) is None:
             waiter = loop.create_future()
@@ -119,7 +119,7 @@ class Watch:
         return batch
 
     def take(self) -> Batch | None:
-        """Return what there is to tell now: ``None`` where there is nothing, empty at the end."""
+        """Return the pending batch: ``None`` if there is nothing to deliver, empty at the end."""
         if self._initial is not None:
             batch = next(self._initial, None)
             if batch is not None and not self._over:
@@ -146,11 +146,11 @@ class Watch:
         return ()
 
     def arm(self, woken: Callable[[], None]) -> None:
-        """Have ``woken`` called once, when there may be something to take: right after a :meth:`take` of ``None``."""
+        """Call ``woken`` once when there may be a batch to take. Call this right after a :meth:`take` of ``None``."""
         self._subscription.arm(woken)
 
     def disarm(self) -> None:
-        """Take back :meth:`arm`."""
+        """Cancel :meth:`arm`."""
         self._subscription.disarm()
 
     def _bookmark(self) -> Bookmark:
@@ -164,7 +164,7 @@ class Watch:
         return before_the_end if now < before_the_end < later else later
 
     def _events(self, changes: Sequence[Change]) -> "Events":
-        """Return what the changes are to this watch; one list for all who get the same changes and want the same."""
+        """Convert changes to the events of this watch; the result is shared by watches with equal changes and selection."""
         if not isinstance(changes, SharedChanges):
             return _select(changes, self._selection)
         known = changes.derived.get(self._selection)
@@ -174,7 +174,7 @@ class Watch:
 
 
 class Events(list[Event | Bookmark | Failure]):
-    """A batch that may be shared by many watches: it must not be changed. ``plain`` is its chunk once it has been made."""
+    """A batch that may be shared by many watches and must not be modified. ``plain`` caches its encoded chunk."""
 
     __slots__ = ("plain",)
 
@@ -191,7 +191,7 @@ def _select(changes: Sequence[Change], selection: Selection) -> Events:
 
 
 def _selected(change: Change, matches: Callable[[StoredObject], bool]) -> Event | None:
-    """Return what a change is to somebody who sees only what matches."""
+    """Convert a change to the event that a client with this selection sees, if any."""
     after, before = change.after, change.before
     if change.type == "DELETED":
         return Event("DELETED", after, change) if matches(before or after) else None
@@ -202,13 +202,14 @@ def _selected(change: Change, matches: Callable[[StoredObject], bool]) -> Event 
 
 
 async def open_watch(backend: Backend, target: Target, options: ListOptions) -> Watch | Failure:
-    """Begin a watch: without a version (or with 0) by the collection as it is, else after that version.
+    """Start a watch: without a version (or with 0) from the current state, else after that version.
 
-    A version that is gone is a :class:`Failure` (clients get it as an event, not as a refusal), and a WatchList of a version that does not come. Raises 400 and 422.
+    A compacted version, and a WatchList of a version that is not reached, give a :class:`Failure` (clients
+    get it as an event, not as a response status). Raises 400 and 422.
     """
     options.check_watch()
     selection = parse_selection(target.definition, options.label_selector, options.field_selector)
-    revision = _asked_revision(options.resource_version)
+    revision = _requested_revision(options.resource_version)
     storage, resource = backend.storage, target.definition.storage_resource
     initial: Iterator[Batch] = iter(())
     with_initial = options.send_initial_events
@@ -258,7 +259,7 @@ def _initial_batches(objects: Iterable[StoredObject], end: Bookmark | None) -> I
         yield batch
 
 
-def _asked_revision(text: str) -> int:
+def _requested_revision(text: str) -> int:
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > 19:
@@ -271,7 +272,7 @@ def _asked_revision(text: str) -> int:
 
 
 def _timeout_seconds(options: ListOptions, rng: random.Random) -> float:
-    """Return how long the watch is to last: as asked, or half an hour to an hour, so that not all end at once."""
+    """Return the duration of the watch: as requested, or 30 to 60 minutes, so that not all watches end together."""
     if options.timeout_seconds is not None and options.timeout_seconds > 0:
         return float(options.timeout_seconds)
     return _SHORTEST_WATCH_SECONDS * (1.0 + rng.random())

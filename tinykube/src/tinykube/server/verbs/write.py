@@ -1,11 +1,12 @@
 """Writes of an object or its status: create, update, patch and server-side apply.
 
-Each verb is one function, followed by the function that decides what to store. The stages are the same for all::
+Each verb is one function, followed by its decision function. All verbs have the same stages::
 
     decoded body (http) -> merge or apply -> conform -> defaults -> managed fields -> strategy -> validation -> commit
 
-Writes are decided on the newest accepted object (``Storage.head``). If another write is accepted meanwhile, the verb starts
-again from the new one. Decisions on large custom resources run in a thread (:func:`~.offload.decide`).
+Writes are decided on the newest accepted object (``Storage.head``). If another write is accepted first, the
+verb starts again from the new object. Decisions on large custom resources run in a thread
+(:func:`~.offload.decide`).
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ _NO_OBJECT = "error decoding YAML: error unmarshaling JSON: while decoding JSON:
 
 
 class _Call(NamedTuple):
-    """What all stages of one patch or apply need."""
+    """The context of one patch or apply."""
 
     backend: Backend
     target: Target
@@ -74,10 +75,11 @@ async def create(
     body: JsonObject,
     problems: Sequence[str] = (),
 ) -> Result:
-    """Create an object; the answer has code 201 and is durable (a dry run is not stored and has no revision).
+    """Create an object; the response has code 201 and is durable (a dry run is not stored and has no revision).
 
-    ``problems``: what strict decoding found. Raises 400 (a body of another type), 403 and 404 (the namespace), 409 (the name
-    is taken), 422 (the object is invalid). A generated name that is taken is generated again, up to eight times.
+    ``problems``: the findings of strict decoding. Raises 400 (a body of another type), 403 and 404 (the
+    namespace), 409 (the name is taken) and 422 (the object is invalid). A generated name that is taken is
+    generated again, up to eight times.
     """
     definition = target.definition
     manager = FieldManager(target, request, options)
@@ -119,7 +121,7 @@ async def create(
 async def _insert(
     backend: Backend, target: Target, request: Request, body: JsonObject, manager: FieldManager | None
 ) -> Result:
-    """Store a conformed body as a new object. Without a manager its managedFields stand: an apply has set them."""
+    """Store a conformed body as a new object. Without a manager its managedFields are kept: an apply has set them."""
     definition = target.definition
     try:
         obj = await decide(
@@ -185,8 +187,9 @@ async def update(
 ) -> Result:
     """Replace an object, or its status if the target is the status subresource.
 
-    Code 200; 201 if the definition lets a PUT create. Without a resource version the last writer wins; with one it must be
-    the current one (409). An update that changes nothing is not written: same revision, no event.
+    Code 200; 201 if the definition lets a PUT create. Without a resource version the last writer wins; with
+    one it must be the current one (409). An update that changes nothing is not written: same revision, no
+    event.
     """
     definition = target.definition
     manager = FieldManager(target, request, options)
@@ -202,7 +205,7 @@ async def update(
             return await _create_by_update(backend, target, request, copied(body), manager)
         except StatusError as error:
             if error.reason != "AlreadyExists":
-                raise  # otherwise another write has created it meanwhile: replace it
+                raise  # otherwise another write has just created it: replace it
     for _ in range(MAX_ATTEMPTS):
         with Attempt(request):
             stored, old = _current(backend, target)
@@ -226,7 +229,7 @@ def _decide_update(
     uid = metadata.get("uid")
     if uid and uid != stored.uid:
         raise conflict(target.resource, target.name, _uid_mismatch(target, uid, stored.uid))
-    # A body with a resource version gets no second attempt, so no attempt after this one needs it unchanged.
+    # A body with a resource version gets no second attempt, so this attempt may modify it.
     is_final = metadata.get("resourceVersion") not in (None, "", "0")
     return _prepare_update(target, request, stored, old, body if is_final else copied(body), manager)
 
@@ -247,7 +250,7 @@ async def modify(
 ) -> Result:
     """Update an object, or its status, with ``make(current)``; called again after each lost race.
 
-    ``make`` gets a copy of the current object. Raises what ``make`` raises, and 404, 409 and 422.
+    ``make`` gets a copy of the current object. Raises the errors of ``make``, and 404, 409 and 422.
     """
     manager = FieldManager(target, request, None)
     for _ in range(MAX_ATTEMPTS):
@@ -291,7 +294,7 @@ def _prepare_update(
 ) -> JsonObject:
     """Return the object to store in place of ``old``: defaults, managed fields, strategy, validation. Raises 409 and 422.
 
-    Without a manager the managedFields of ``new`` stand: an apply has set them.
+    Without a manager the managedFields of ``new`` are kept: an apply has set them.
     """
     definition, strategy = target.definition, target.definition.strategy
     obj = new if definition.view is None else definition.view.to_storage(new)
@@ -342,7 +345,7 @@ def _check_resource_version(target: Target, metadata: JsonObject, stored: Stored
 
 
 def keep_times(obj: JsonObject, old: JsonObject) -> None:
-    """Restore the old times of managedFields if nothing else has changed, so that the write changes nothing."""
+    """Restore the old timestamps of managedFields if nothing else has changed, so that the write is a no-op."""
     new, before = metadata_of(obj).get("managedFields"), metadata_of(old).get("managedFields")
     if new and before and new != before and same_but_times(new, before):
         obj["metadata"]["managedFields"] = before
@@ -358,7 +361,7 @@ async def replace(
     old: JsonObject,
     obj: JsonObject,
 ) -> Result:
-    """Commit a decided update: no write if nothing has changed, a removal if nothing keeps the object any more.
+    """Commit a decided update: no write if nothing has changed, a removal if nothing holds the object any longer.
 
     Raises WriteConflictError if another write has been accepted since ``stored``.
     """
@@ -378,7 +381,7 @@ async def replace(
 
 
 def _is_finished(target: Target, obj: JsonObject) -> bool:
-    """Tell whether an object is being deleted and nothing keeps it any more: this write removes it."""
+    """Return whether an object is being deleted and nothing holds it: this write removes it."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata
@@ -402,8 +405,8 @@ async def patch(
 ) -> Result:
     """Patch an object, or its status; code 200.
 
-    A patch with a resource version is refused (409) if it is not the current one; any other is applied again to what another
-    write has changed meanwhile. Raises 400, 413 and 422 as the rules of the patch type say.
+    A patch with a resource version is rejected (409) if it is not the current one; any other patch is applied
+    again to the result of a concurrent write. Raises 400, 413 and 422 according to the patch type.
     """
     call = _Call(backend, target, request, options, problems)
     for _ in range(MAX_ATTEMPTS):
@@ -431,13 +434,15 @@ def _decide_patch(
         meta.check_type(backend.registry, definition.kind, definition.api_version, patched)
         conform(backend.schema, request, options, definition, patched, problems)
     except StatusError as error:
-        again = merged(backend.patches, patch_type, definition, current, body)  # the first is half conformed
+        again = merged(
+            backend.patches, patch_type, definition, current, body
+        )  # the first result is half conformed
         raise not_an_object(again, error) from None
     metadata = meta.ensure_metadata(patched)
     meta.check_namespace(metadata, target.namespace)
     meta.check_names_object(metadata, target.name)
     if not metadata.get("resourceVersion"):
-        metadata["resourceVersion"] = version  # a patch that removes it asks for no particular version
+        metadata["resourceVersion"] = version  # a patch that removes it has no precondition
     return _prepare_update(target, request, stored, old, patched, manager)
 
 
@@ -454,10 +459,10 @@ async def apply(
 ) -> Result:
     """Server-side apply: set the fields that a manager wants; code 200, 201 if this creates the object.
 
-    Changing a field that another manager owns is refused (409, a cause for each field) unless the options force it. A
-    resource version or uid in the body is a precondition. ``problems``: what strict decoding found. Raises 400, 404 (no such
-    namespace; a subresource of a missing object), 409, 422, and 500 for fields that the type does not have, as a real server
-    does.
+    Changing a field of another manager is rejected (409, one cause per field) unless forced. A resource
+    version or uid in the body is a precondition. ``problems``: the findings of strict decoding. Raises 400,
+    404 (missing namespace, or a subresource of a missing object), 409, 422, and 500 for fields that the type
+    does not have, as kube-apiserver does.
     """
     wanted = applied_document(body)
     who = writer(target, request, options)
@@ -478,7 +483,7 @@ async def apply(
                 return await _insert(backend, target, request, document, None)
             except StatusError as error:
                 if error.reason != "AlreadyExists" or backend.storage.head(target.key()) is None:
-                    raise  # otherwise another write has created it meanwhile: apply to that
+                    raise  # otherwise another write has just created it: apply to that
     raise stale(target.resource, target.name)
 
 
@@ -490,18 +495,18 @@ def _decide_apply(
 
 
 def _applied(call: _Call, live: JsonObject | None, wanted: JsonObject, who: Writer) -> JsonObject:
-    """Return the conformed result of an apply, with its managed fields. ``live``: the current object, None for none."""
+    """Return the conformed result of an apply, with its managed fields. ``live``: the current object, if any."""
     backend, target, request, options, problems = call
     about = tracked(target)
     made, entries = managed_fields.apply(about, who, live, wanted, force=bool(options.force))
     report_duplicate_keys(request, options, problems)
-    document = copied(made)  # it shares parts with the body and with the stored object
+    document = copied(made)  # it shares subtrees with the body and the stored object
     group, version, kind = about.group, about.version, about.kind
     try:
         if about.others is None:
             conform(backend.schema, request, options, target.definition, document)
         else:
-            # As on a real server: a custom resource is validated before unknown fields are dropped.
+            # Like kube-apiserver, validate a custom resource before dropping unknown fields.
             backend.schema.conform(group, version, kind, {"metadata": document.get("metadata")})
             backend.schema.apply_defaults(group, version, kind, document)
     except StatusError as error:
@@ -509,7 +514,7 @@ def _applied(call: _Call, live: JsonObject | None, wanted: JsonObject, who: Writ
         raise managed_fields.not_converted(about, made, why) from None
     metadata = meta.ensure_metadata(document)
     if live is None:
-        metadata.pop("resourceVersion", None)  # no precondition can hold without an object
+        metadata.pop("resourceVersion", None)  # without an object, no precondition can be met
         if metadata.get("uid"):
             raise _no_such_uid(target, metadata["uid"])
     meta.check_namespace(metadata, target.namespace)
@@ -532,7 +537,7 @@ def _name_taken(target: Target, name: str, existing: StoredObject | None) -> Sta
     error = already_exists(target.resource, name)
     if existing is None or "deletionTimestamp" not in existing.decode()["metadata"]:
         return error
-    # The client can tell that the name is going to be free.
+    # Tells the client that the name will become free.
     return StatusError(
         error.code, error.reason, f"object is being deleted: {error.message}", details=error.details
     )

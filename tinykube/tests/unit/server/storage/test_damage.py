@@ -119,10 +119,10 @@ async def test_a_database_that_is_missing_or_empty_is_refused_where_there_was_on
     whole = database.read_bytes()
     for damage in (database.unlink, database.touch, lambda: database.write_bytes(whole[:4096])):
         damage()
-        with pytest.raises(StorageOpenError, match="restore it from a copy"):
+        with pytest.raises(StorageOpenError, match="restore it from a backup"):
             opened(path)
     database.write_bytes(b"")
-    with pytest.raises(StorageOpenError, match=f"says that it had revision {revision}"):
+    with pytest.raises(StorageOpenError, match=f"records revision {revision}"):
         opened(path)
     database.write_bytes(whole)
     async with opened(path) as storage:
@@ -149,7 +149,7 @@ async def test_the_database_of_another_directory_is_refused(tmp_path: Path) -> N
         async with opened(tmp_path / name) as storage:
             await rewrite(storage, KEY, 1)
     shutil.copy(tmp_path / "other" / "tinykube.db", tmp_path / "one" / "tinykube.db")
-    with pytest.raises(StorageOpenError, match="is another database than the one that"):
+    with pytest.raises(StorageOpenError, match="not the database that"):
         opened(tmp_path / "one")
 
 
@@ -181,7 +181,7 @@ async def test_tables_that_were_not_made_here_are_refused(tmp_path: Path) -> Non
     with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("CREATE TABLE other (id INTEGER)")
     connection.close()
-    with pytest.raises(StorageOpenError, match="its tables are not those that were made"):
+    with pytest.raises(StorageOpenError, match="its tables differ from the schema"):
         opened(path)
 
 
@@ -245,7 +245,7 @@ async def test_on_a_full_disk_deletions_are_stored_and_nothing_else(
         with pytest.raises(StorageFailedError, match="full"):
             await storage.commit([big])
         assert released
-        with pytest.raises(StorageFailedError, match="the disk is full: delete objects, or make room"):
+        with pytest.raises(StorageFailedError, match="the disk is full: delete objects or free disk space"):
             await storage.commit([write(StorageKey(CONFIGMAPS, "default", "small"))])
         assert "the disk is full" in storage.problem
         await storage.commit([removal(KEY, revision)])

@@ -65,12 +65,12 @@ async def test_a_directory_open_to_others_is_closed_if_it_is_empty_and_refused_i
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     (shared / "letters.txt").touch()
-    with pytest.raises(StorageOpenError, match="holds other files"):
+    with pytest.raises(StorageOpenError, match="contains other files"):
         opened(shared)
     assert stat.S_IMODE(shared.stat().st_mode) == 0o755
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(StorageOpenError, match="is not a directory"):
+    with pytest.raises(StorageOpenError, match="not a directory"):
         opened(file)
 
 
@@ -117,7 +117,7 @@ async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("CREATE TABLE photos (id INTEGER)")
     connection.close()
-    with pytest.raises(StorageOpenError, match="something else"):
+    with pytest.raises(StorageOpenError, match="of another program"):
         opened(path)
 
 
@@ -128,7 +128,7 @@ async def test_a_damaged_file_is_told_never_wiped(tmp_path: Path) -> None:
     database = path / "tinykube.db"
     healthy = database.read_bytes()
     database.write_bytes(b"not a database at all" * 400)
-    with pytest.raises(StorageOpenError, match=r"tinykube\.db: cannot be read \(.*\): restore it"):
+    with pytest.raises(StorageOpenError, match=r"tinykube\.db: unreadable \(.*\): restore it"):
         opened(path)
     assert database.read_bytes().startswith(b"not a database")
     database.write_bytes(healthy.replace(b'"resourceVersion":"4"', b'"resourceVersion":"7"'))

@@ -217,8 +217,8 @@ async def test_field_values_are_learned_anew_when_a_definition_comes_late() -> N
     key = StorageKey(WIDGETS, "default", "a")
     (change,) = await storage.commit([write(key)])
     known["spec.size"] = "3"
-    storage.describe_again(WIDGETS)
-    storage.describe_again(CONFIGMAPS)
+    storage.refresh_fields(WIDGETS)
+    storage.refresh_fields(CONFIGMAPS)
     stored = storage.get(key)
     assert stored is not None
     assert stored.fields == {"spec.size": "3"}
