@@ -1,7 +1,7 @@
-"""Who has written what: field sets, ownership, and server-side apply. Pure: documents in, documents out.
+"""Field ownership: field sets, managed fields and server-side apply. Pure: documents in, documents out.
 
-``nodes`` says of each type how its parts are owned and merged, ``structural`` the same of custom resources; ``sets`` are
-sets of fields, in the very form in which ``managedFields`` carries them; ``managers`` reads and writes those entries;
-``updater`` decides who owns what after a write, and what an apply makes of an object; ``tracking`` is what the verbs call,
-and ``scaling`` for the ``scale`` subresource.
+``nodes`` describes how the parts of each type are owned and merged, ``structural`` the same for custom
+resources. ``sets`` has field sets in the encoding of ``managedFields``; ``managers`` reads and writes these
+entries. ``updater`` computes ownership after a write, and the result of an apply. ``managed_fields`` is the
+interface for the verbs, ``scaling`` the one for the ``scale`` subresource.
 """

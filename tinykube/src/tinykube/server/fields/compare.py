@@ -1,4 +1,4 @@
-"""What one document has more, less or different than another, as sets of fields."""
+"""Compare two documents: removed, modified and added fields as sets."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tinykube.server.objects import JsonObject
 
 
 class Comparison(msgspec.Struct):
-    """Which fields are gone, which have another value, and which are new."""
+    """The removed, modified and added fields."""
 
     removed: FieldSet
     modified: FieldSet
@@ -18,11 +18,11 @@ class Comparison(msgspec.Struct):
 
     @property
     def is_same(self) -> bool:
-        """Whether the two documents say the same."""
+        """Whether the two documents are equal."""
         return not (self.removed or self.modified or self.added)
 
     def without(self, fields: FieldSet) -> "Comparison":
-        """Return the comparison blind for some fields and all that is below them."""
+        """Return the comparison without some fields and their descendants."""
         if not fields:
             return self
         return Comparison(
@@ -32,14 +32,14 @@ class Comparison(msgspec.Struct):
         )
 
     def taken_from(self, fields: FieldSet) -> FieldSet:
-        """Return a set without what this comparison finds changed in any way."""
+        """Return a set without the fields that this comparison found changed."""
         for changed in (self.modified, self.added, self.removed):
             fields = difference(fields, changed)
         return fields
 
 
 def compare(node: Node, old: Any, new: Any) -> Comparison:
-    """Compare two documents of a kind. Raises EntryError for an entry of a list that has no key."""
+    """Compare two documents of a kind. Raises EntryError for a list entry without a key."""
     found = Comparison({}, {}, {})
     if old != new:
         _descend(node, old, new, found)
@@ -47,7 +47,7 @@ def compare(node: Node, old: Any, new: Any) -> Comparison:
 
 
 def _descend(node: Node, old: Any, new: Any, found: Comparison) -> None:
-    """Compare two values that differ and may be looked into; put what is below them into ``found``, which is fresh."""
+    """Compare two different values that can be descended into; add the differences to ``found``, which must be empty."""
     if isinstance(node, MapNode):
         before, after = old or {}, new or {}
         for name, value in after.items():
@@ -86,7 +86,7 @@ def _part(element: str, node: Node, old: Any, new: Any, found: Comparison) -> No
 
 
 def _whole(element: str, node: Node, old: Any, new: Any, found: Comparison) -> None:
-    """Compare two values that differ, one of which has one owner; where any is allowed, the other may be an object."""
+    """Compare two different values of which one is atomic; if the type is unknown, the other may be an object."""
     if node.is_untyped and not node.is_atomic:
         one, other = isinstance(old, dict) and old, isinstance(new, dict) and new
         if one:
@@ -112,7 +112,7 @@ def _entries(node: ListNode, old: Any, new: Any, found: Comparison) -> None:
             if mine != theirs:
                 found.modified[element] = MEMBER
         elif len(mine) > 1:
-            # An entry that was there several times has no fields of its own.
+            # A duplicate entry has no fields.
             if theirs:
                 found.added[element] = everything(node.entry, theirs[0])
             found.removed[element] = MEMBER
@@ -123,7 +123,7 @@ def _entries(node: ListNode, old: Any, new: Any, found: Comparison) -> None:
 
 
 def everything(node: Node, value: Any) -> FieldSet:
-    """Return what stands under the element of a value that is wholly new (or wholly gone)."""
+    """Return the fields below the element of an added or removed value."""
     if not value or node.is_atomic_for(value):
         return MEMBER
     found: FieldSet = {SELF: MEMBER}

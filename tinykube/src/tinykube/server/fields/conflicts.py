@@ -1,17 +1,17 @@
-"""How an apply is told that it would change what others own."""
+"""The error response for an apply that conflicts with other managers."""
 
 from collections.abc import Mapping
 
 from tinykube.server.errors import StatusError
-from tinykube.server.fields.elements import told
+from tinykube.server.fields.elements import format_path
 from tinykube.server.fields.managers import UPDATE, ManagerId, identity_order
 from tinykube.server.fields.sets import FieldSet, paths
 
 
 def conflict_error(conflicts: Mapping[ManagerId, FieldSet]) -> StatusError:
-    """409, with a cause for each field; owners and fields in order."""
+    """409 with one cause per field, sorted by manager and field."""
     found = [
-        (_told_manager(who), [told(path) for path in paths(fields)])
+        (_format_manager(who), [format_path(path) for path in paths(fields)])
         for who, fields in sorted(conflicts.items(), key=lambda pair: identity_order(pair[0]))
     ]
     causes = [
@@ -31,7 +31,7 @@ def conflict_error(conflicts: Mapping[ManagerId, FieldSet]) -> StatusError:
     return StatusError(409, "Conflict", message, details={"causes": causes})
 
 
-def _told_manager(who: ManagerId) -> str:
+def _format_manager(who: ManagerId) -> str:
     text = f'"{who.manager}"'
     if who.subresource:
         text += f' with subresource "{who.subresource}"'

@@ -1,4 +1,4 @@
-"""Path elements: how one step into a document is written in ``fieldsV1``, and how conflicts tell it."""
+"""Path elements: the encoding of one step into a document in ``fieldsV1``, and its form in conflict messages."""
 
 import json
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Any
 
 from tinykube.server.fields.sets import MEMBER, SELF, FieldSet
 
-# Go's encoder escapes what HTML would trip over.
+# Go's encoder escapes HTML characters.
 _ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
@@ -14,19 +14,19 @@ _CACHED = 16_384
 
 
 class ElementError(ValueError):
-    """A path element that cannot be read."""
+    """An invalid path element."""
 
 
 def go_json(value: Any) -> str:
-    """Return JSON as Go writes it: members sorted, on one line, what HTML would trip over escaped."""
+    """Encode JSON as Go does: sorted members, one line, HTML characters escaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).translate(_ESCAPES)
 
 
 def key_element(keys: tuple[tuple[str, Any], ...]) -> str:
-    """Return the element of a list's entry that is known by some of its fields; these come sorted by name."""
+    """Return the element of a list entry that is identified by key fields, sorted by name."""
     try:
         return _key_element(keys)
-    except TypeError:  # a key that is an object or a list: no cache takes it
+    except TypeError:  # an object or list as a key cannot be cached
         return "k:" + go_json(dict(keys))
 
 
@@ -37,14 +37,14 @@ def _key_element(keys: tuple[tuple[str, Any], ...]) -> str:
 
 @lru_cache(_CACHED, typed=True)
 def value_element(value: str | float | bool) -> str:
-    """Return the element of an entry of a set: its value."""
+    """Return the element of a set entry: its value."""
     return "v:" + go_json(value)
 
 
 def canonical(element: str) -> str | None:
-    """Return an element as this server writes it; None for one of a kind that is unknown, which says nothing.
+    """Return an element in canonical form; None for an unknown kind of element, which is ignored.
 
-    Raises ElementError for what is no element.
+    Raises ElementError for an invalid element.
     """
     kind, text = element[:1], element[2:]
     if len(element) < 2 or element[1] != ":":
@@ -70,13 +70,13 @@ def canonical(element: str) -> str | None:
 
 
 def canonical_set(fields: Any) -> FieldSet:
-    """Return a set that a client wrote in the one form that sets are compared in. Raises ElementError."""
+    """Return a client's set in canonical form, which sets are compared in. Raises ElementError."""
     below, _ = _read(fields)
     return below
 
 
 def _read(given: Any) -> tuple[FieldSet, bool]:
-    """Return what is below an element, and whether it belongs to the set itself."""
+    """Return the fields below an element, and whether the element itself belongs to the set."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
@@ -97,7 +97,7 @@ def _read(given: Any) -> tuple[FieldSet, bool]:
 
 
 def element_order(element: str) -> tuple[Any, ...]:
-    """Return what elements are sorted by: fields by name, then keys, values, indices."""
+    """Return the sort key of elements: fields by name, then keys, values, indices."""
     kind, text = element[:1], element[2:]
     if kind == "f":
         return (0, text)
@@ -118,27 +118,27 @@ def _value_order(value: Any) -> tuple[Any, ...]:
     return (3, go_json(value))
 
 
-def told(path: tuple[str, ...]) -> str:
-    """Return a path as conflicts tell it: ``.spec.ports[port=80,protocol="TCP"].name``."""
-    return "".join(map(told_element, path))
+def format_path(path: tuple[str, ...]) -> str:
+    """Format a path for conflicts: ``.spec.ports[port=80,protocol="TCP"].name``."""
+    return "".join(map(format_element, path))
 
 
-def told_element(element: str) -> str:
-    """Return one element as conflicts tell it."""
+def format_element(element: str) -> str:
+    """Format one element for conflicts."""
     kind, text = element[:1], element[2:]
     if kind == "f":
         return f".{text}"
     if kind == "k":
         keys = sorted(json.loads(text).items())
-        return "[" + ",".join(f"{name}={_told_value(value)}" for name, value in keys) + "]"
+        return "[" + ",".join(f"{name}={_format_value(value)}" for name, value in keys) + "]"
     if kind == "v":
-        return f"[={_told_value(json.loads(text))}]"
+        return f"[={_format_value(json.loads(text))}]"
     return f"[{text}]"
 
 
-def _told_value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        return "[" + ",".join(map(_told_value, value)) + "]"
+        return "[" + ",".join(map(_format_value, value)) + "]"
     if isinstance(value, dict):
-        return "".join(f"{name}={_told_value(item)}" for name, item in value.items())
+        return "".join(f"{name}={_format_value(item)}" for name, item in value.items())
     return json.dumps(value, ensure_ascii=False)

@@ -83,10 +83,10 @@ class CustomTypes:
         """Where each version says how many replicas there are to be."""
         return {name: version.replicas for name, version in self._versions.items()}
 
-    def known(self, subresource: str, asked: str, api_version: str) -> Version | None:
-        """Return a version as a subresource of the version that is asked for writes it; None where there is no such version.
+    def known(self, subresource: str, requested: str, api_version: str) -> Version | None:
+        """Return a version as a subresource of the version that is requested for writes it; None where there is no such version.
 
-        As on a real server the object itself is written past the status in the asked version's words alone; the subresource
+        As on a real server the object itself is written past the status in the requested version's words alone; the subresource
         ``status`` leaves the rest alone in the words of all.
         """
         version = self._versions.get(api_version)
@@ -95,7 +95,7 @@ class CustomTypes:
         reset = _NOTHING
         if subresource == "status":
             reset = _LEFT_BY_CUSTOM_STATUS if version.has_status else _NOTHING
-        elif version.has_status and asked == api_version:
+        elif version.has_status and requested == api_version:
             reset = _STATUS
         return Version(api_version, self._node(api_version, version), _set(reset))
 
@@ -106,9 +106,9 @@ class CustomTypes:
             raise KeyError(api_version)
         return version
 
-    def others(self, subresource: str, asked: str) -> "partial[Version | None]":
+    def others(self, subresource: str, requested: str) -> "partial[Version | None]":
         """Return what finds the versions that managers' entries are in (:data:`~.updater.Others`)."""
-        return partial(self.known, subresource, asked)
+        return partial(self.known, subresource, requested)
 
     def _node(self, api_version: str, version: CustomVersion) -> MapNode:
         node = self._nodes.get(api_version)

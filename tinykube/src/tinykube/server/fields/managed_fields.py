@@ -1,4 +1,4 @@
-"""What the verbs call: the ``managedFields`` after a write, and what an apply makes of an object."""
+"""The interface for the verbs: ``managedFields`` after a write, and server-side apply."""
 
 import contextlib
 import json
@@ -47,7 +47,7 @@ _LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes: a name, the subresource (``""``: the object itself), the time as metadata has it."""
+    """The writer: manager name, subresource (``""``: the main resource) and timestamp."""
 
     manager: str
     subresource: str
@@ -55,9 +55,9 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """One kind, as one subresource writes it. ``empty``: an object of it before anything is written.
+    """One kind as written by one subresource. ``empty``: an object of the kind before any write.
 
-    ``others``: the kind's other versions, where entries made in them are kept (custom resources).
+    ``others``: the kind's other versions, if entries of those are kept (custom resources).
     """
 
     group: str
@@ -70,7 +70,7 @@ class Tracked(msgspec.Struct, frozen=True):
 
 @lru_cache(256)
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Return the manager of a write: what it says, else the name of its program (User-Agent up to the first ``/``)."""
+    """Return the manager name of a write: the field manager, else the User-Agent up to the first ``/``."""
     if field_manager:
         return field_manager
     name = ""
@@ -84,7 +84,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def after_creation(tracked: Tracked, writer: Writer, new: JsonObject, given: Any) -> Entries | None:
-    """Return the managedFields of a new object; ``given`` are those that its body came with."""
+    """Return the managedFields of a new object; ``given`` are those of the body."""
     managed: Managed = {} if is_reset(given) else _read(given) or {}
     if managed and tracked.others is None:
         managed = owned_by_types(tracked.own, managed)
@@ -94,10 +94,10 @@ def after_creation(tracked: Tracked, writer: Writer, new: JsonObject, given: Any
 def after_writing(
     tracked: Tracked, writer: Writer, old: JsonObject, new: JsonObject, given: Any
 ) -> Entries | None:
-    """Return the managedFields after an update (or a patch that is no apply); the very old ones where they stand.
+    """Return the managedFields after an update or non-apply patch; the identical list if nothing has changed.
 
-    ``given``: those of the body, which a client may edit: what cannot be read, or is empty, leaves the old ones; an
-    empty entry drops them all, and then nobody is tracked until the first apply. Subresources cannot edit them.
+    ``given``: those of the body, which clients may edit. Invalid or empty ones keep the old entries; a single
+    empty entry removes all, and ownership is not tracked until the next apply. Subresources cannot edit them.
     """
     before = metadata_of(old).get("managedFields")
     if given is not None and given != before and not writer.subresource:
@@ -112,9 +112,9 @@ def after_writing(
     if not managed:
         return None
     after = _updated(tracked, writer, managed, old, new)
-    # What has come through the scale subresource may have told of one manager twice; the later entry counts.
-    stands = after is managed and isinstance(before, list) and len(before) == len(managed)
-    return before if stands else _entries(after)
+    # Writes to the scale subresource may have listed one manager twice; the later entry counts.
+    is_unchanged = after is managed and isinstance(before, list) and len(before) == len(managed)
+    return before if is_unchanged else _entries(after)
 
 
 def _read(given: Any) -> Managed | None:
@@ -124,9 +124,10 @@ def _read(given: Any) -> Managed | None:
 
 
 def _updated(tracked: Tracked, writer: Writer, managed: Managed, old: JsonObject, new: JsonObject) -> Managed:
-    """Return who owns what after a write that is no apply; nobody anything, as on a real server, where it cannot be told.
+    """Return ownership after a non-apply write; empty, as on kube-apiserver, if it cannot be computed.
 
-    That is where an object does not fit its types (a set of objects, say), or an entry is in a version that is gone.
+    This happens if an object does not fit its types (for example, a set of objects), or an entry's version no
+    longer exists.
     """
     with contextlib.suppress(EntryError, NotTypedError):
         return _known_updated(tracked, writer, managed, old, new)
@@ -138,7 +139,7 @@ def _known_updated(
 ) -> Managed:
     own = tracked.own
     if tracked.others is not None:
-        # The types of the server's own kinds have been looked at in conforming; a schema may allow what ownership does not.
+        # Built-in types were checked by conforming; a custom schema may allow values that ownership does not.
         _check_typed(tracked, "new", new)
         _check_typed(tracked, "live", old)
     who = manager_id(writer.manager, UPDATE, own.api_version, writer.subresource)
@@ -149,7 +150,7 @@ def _check_typed(tracked: Tracked, which: str, document: JsonObject) -> None:
     found = problems(tracked.own.node, document, twice=True)
     if found:
         raise NotTypedError(
-            f"failed to convert {which} object ({told(tracked, document)}) to smd typed: {problem_text(found)}"
+            f"failed to convert {which} object ({object_name(tracked, document)}) to smd typed: {problem_text(found)}"
         )
 
 
@@ -165,11 +166,11 @@ def apply(
     *,
     force: bool,
 ) -> tuple[JsonObject, Entries | None]:
-    """Return what an apply makes of an object (None: there is none), and its managedFields.
+    """Return the result of an apply to an object (None: it does not exist), and its managedFields.
 
-    The object is still to be conformed, and shares parts with what was given; neither is changed. Raises StatusErrors:
-    400 for a body of another type or with managedFields, 409 for conflicts with a cause for each field, 500 for a body
-    that does not fit its type (as the real server answers).
+    The object is not conformed yet, and shares subtrees with the arguments, which are not modified. Raises
+    StatusErrors: 400 for a body of another type or with managedFields, 409 for conflicts with one cause per
+    field, 500 for a body that does not fit its type (as kube-apiserver responds).
     """
     _check_kind(tracked, body)
     try:
@@ -192,7 +193,7 @@ def _applied(
     _check_body(tracked, body)
     if others is not None and (found := problems(own.node, old, twice=True)):
         raise NotTypedError(
-            f"failed to create typed live object ({told(tracked, old)}): {problem_text(found)}"
+            f"failed to create typed live object ({object_name(tracked, old)}): {problem_text(found)}"
         )
     who = manager_id(writer.manager, APPLY, own.api_version, writer.subresource)
     try:
@@ -206,7 +207,7 @@ def _applied(
 
 
 def _before_first_apply(tracked: Tracked, writer: Writer, live: JsonObject) -> Managed:
-    """Return the owners of an object that nobody was tracked of: all there is, is one manager's."""
+    """Return the ownership of an untracked object before its first apply: one manager owns everything."""
     first = Writer(_BEFORE_FIRST_APPLY, writer.subresource, writer.now)
     try:
         return _known_updated(tracked, first, {}, tracked.empty, live)
@@ -220,7 +221,7 @@ def _check_kind(tracked: Tracked, body: JsonObject) -> None:
     if given_kind != tracked.kind or given_version != api_version:
         group, _, version = str(given_version).rpartition("/")
         if "/" in group:
-            group, version, given_kind = "", "", ""  # no version at all: nothing is made of it
+            group, version, given_kind = "", "", ""  # not a version: errors show it as empty
         raise bad_request(f"invalid object type: {group}/{version}, Kind={given_kind}")
 
 
@@ -229,23 +230,23 @@ def _check_body(tracked: Tracked, body: JsonObject) -> None:
         raise bad_request("metadata.managedFields must be nil")
     found = problems(tracked.own.node, body)
     if found:
-        what = f"failed to create typed patch object ({told(tracked, body)})"
+        what = f"failed to create typed patch object ({object_name(tracked, body)})"
         raise StatusError(500, "", f"{what}: {problem_text(found)}")
 
 
 def not_converted(tracked: Tracked, document: JsonObject, why: str) -> StatusError:
-    """500: what an apply has made cannot be read as its kind, as the real server tells it."""
+    """500: the result of an apply cannot be decoded as its kind; worded as by kube-apiserver."""
     kind = f"{tracked.group}/{tracked.version}, Kind={tracked.kind}"
     return StatusError(
         500,
         "",
-        f"failed to convert new object ({told(tracked, document)}) to proper version: "
+        f"failed to convert new object ({object_name(tracked, document)}) to proper version: "
         f"unable to convert unstructured object to {kind}: {why}",
     )
 
 
-def told(tracked: Tracked, document: JsonObject) -> str:
-    """Return which object is meant, as errors tell it."""
+def object_name(tracked: Tracked, document: JsonObject) -> str:
+    """Format the name of an object for errors."""
     metadata = metadata_of(document)
     where = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
     return f"{where}; {tracked.group}/{tracked.version}, Kind={tracked.kind}"
@@ -254,7 +255,7 @@ def told(tracked: Tracked, document: JsonObject) -> str:
 def _not_last_applied(
     tracked: Tracked, writer: Writer, live: JsonObject, conflicts: Any
 ) -> dict[ManagerId, FieldSet]:
-    """Return the conflicts that stand. kubectl may take over what it has applied client-side and nobody has changed."""
+    """Return the remaining conflicts. kubectl may take over unchanged fields from its client-side apply."""
     allowed = _last_applied_set(tracked, live) if writer.manager == _KUBECTL else None
     if allowed is None:
         return dict(conflicts)
@@ -277,7 +278,7 @@ def _last_applied_set(tracked: Tracked, live: JsonObject) -> FieldSet | None:
 
 
 def _renew_last_applied(made: JsonObject, body: JsonObject) -> None:
-    """Let what client-side apply goes by follow what kubectl applies now, where the object bears it."""
+    """Update the last-applied annotation of client-side apply, if the object has it."""
     metadata = dict(metadata_of(made))
     annotations = dict(metadata.get("annotations") or {})
     if not annotations.get(LAST_APPLIED):

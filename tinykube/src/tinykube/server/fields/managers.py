@@ -1,4 +1,4 @@
-"""The entries of ``metadata.managedFields``: who has written what, with which operation, and when."""
+"""The entries of ``metadata.managedFields``: manager, operation, time and fields."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ _FIELDS_TYPE = "FieldsV1"
 
 
 class ManagerId(NamedTuple):
-    """Whose entry it is. An apply is known by its manager whatever version it was made in."""
+    """The identity of an entry. For an apply, it is independent of the version."""
 
     manager: str
     operation: str
@@ -26,14 +26,14 @@ class ManagerId(NamedTuple):
 
 
 class Owned(msgspec.Struct, frozen=True):
-    """What one manager owns, in terms of one version. ``time``: of the last change, as JSON has it."""
+    """The fields of one manager, in terms of one version. ``time``: of the last change, as in JSON."""
 
     fields: FieldSet
     api_version: str
     time: str | None = None
 
     def with_fields(self, fields: FieldSet) -> "Owned":
-        """Return the same with other fields."""
+        """Return a copy with other fields."""
         return self if fields is self.fields else Owned(fields, self.api_version, self.time)
 
 
@@ -42,16 +42,16 @@ Managed = dict[ManagerId, Owned]
 
 
 class ManagedFieldsError(ValueError):
-    """Entries that cannot be read; the text says what is wrong."""
+    """Invalid entries; the text names the problem."""
 
 
 def manager_id(manager: str, operation: str, api_version: str, subresource: str) -> ManagerId:
-    """Return whose entry a write belongs to."""
+    """Return the identity of a write's entry."""
     return ManagerId(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
 
 
 def decode(entries: Any, *, is_canonical: bool = False) -> Managed:
-    """Read entries; ``is_canonical`` where this server has written them. Raises ManagedFieldsError."""
+    """Decode entries; ``is_canonical`` if this server has encoded them. Raises ManagedFieldsError."""
     managed: Managed = {}
     for index, entry in enumerate(entries or ()):
         operation, api_version = entry.get("operation") or "", entry.get("apiVersion") or ""
@@ -67,7 +67,7 @@ def decode(entries: Any, *, is_canonical: bool = False) -> Managed:
                 fields = canonical_set(fields)
             except ElementError as error:
                 raise ManagedFieldsError(f"fieldsV1 of entry {index}: {error}") from None
-        # Unlike that of a write, a manager without a name stays one.
+        # Unlike for writes, an empty manager name is kept.
         known_version = "" if operation == APPLY else api_version
         who = ManagerId(entry.get("manager") or "", operation, known_version, entry.get("subresource") or "")
         managed[who] = Owned(fields, api_version, entry.get("time"))
@@ -75,7 +75,7 @@ def decode(entries: Any, *, is_canonical: bool = False) -> Managed:
 
 
 def encode(managed: Mapping[ManagerId, Owned]) -> list[JsonObject]:
-    """Return the entries, in the order that clients see: applies first, then by time, name, version and subresource."""
+    """Encode entries in the published order: applies first, then by time, name, version and subresource."""
     ordered = sorted(
         managed.items(),
         key=lambda pair: (
@@ -103,12 +103,12 @@ def _entry(who: ManagerId, owned: Owned) -> JsonObject:
 
 
 def is_reset(entries: Any) -> bool:
-    """Tell whether a client has asked to forget all owners: an empty list, or one entry that says nothing."""
+    """Return whether a client has requested to reset ownership: with an empty list, or one empty entry."""
     return isinstance(entries, list) and (not entries or entries == [{}])
 
 
 def capped(managed: Managed) -> Managed:
-    """Return the entries with at most ten of updates: the oldest of each version become one, ``ancient-changes``."""
+    """Limit update entries to ten: the oldest ones of each version are merged into ``ancient-changes``."""
     updates = [who for who in managed if who.operation == UPDATE]
     if len(updates) <= MOST_UPDATE_ENTRIES:
         return managed
@@ -134,7 +134,7 @@ def capped(managed: Managed) -> Managed:
 
 
 def identity_order(who: ManagerId) -> str:
-    """Return what managers are sorted by wherever a client sees it: their identity's JSON, in which a subresource sorts before none."""
+    """Return the sort key of managers: their identity as JSON, in which entries with a subresource sort first."""
     parts = [f'"operation":{go_json(who.operation)}']
     if who.manager:
         parts.insert(0, f'"manager":{go_json(who.manager)}')
@@ -146,7 +146,7 @@ def identity_order(who: ManagerId) -> str:
 
 
 def same_but_times(one: list[JsonObject], other: list[JsonObject]) -> bool:
-    """Tell whether entries differ in nothing but their times."""
+    """Return whether entries differ only in their times."""
     return len(one) == len(other) and all(
         {**mine, "time": None} == {**theirs, "time": None} for mine, theirs in zip(one, other, strict=True)
     )

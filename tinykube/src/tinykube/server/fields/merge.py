@@ -1,4 +1,4 @@
-"""What an apply makes of a document, before it is decided what has to go; and the taking out of fields."""
+"""Merge an applied document before pruning, and remove fields."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from tinykube.server.fields.sets import SELF, FieldSet, is_member
 
 
 def merged(node: Node, live: Any, applied: Any) -> Any:
-    """Return the live value with the applied one merged in; MISSING where nothing is left.
+    """Return the live value with the applied one merged in; MISSING if nothing is left.
 
-    Neither is changed; the result shares parts with both. Raises EntryError for an entry without a key.
+    Neither is modified; the result shares subtrees with both. Raises EntryError for an entry without a key.
     """
     if not (_content(live) or _content(applied)) or node.is_atomic:
         return live if applied is MISSING else applied
     if node.is_untyped and not (isinstance(live, dict) and isinstance(applied, dict)):
-        # A null says nothing against an object, as among the types that are known to be objects.
+        # null does not replace an object, as for typed objects.
         return live if applied is MISSING or (applied is None and isinstance(live, dict)) else applied
     if isinstance(node, MapNode):
         return _merged_map(node, _content(live) or {}, _content(applied) or {})
@@ -45,9 +45,9 @@ def _merged_map(node: MapNode, live: dict[str, Any], applied: dict[str, Any]) ->
 
 
 def _merged_list(node: ListNode, live: list[Any], applied: list[Any]) -> Any:
-    """Merge entry by entry, in an order that keeps the applied one's and, where that has no say, the live one's."""
+    """Merge by entry. The order follows the applied list and, for other entries, the live list."""
     mine, theirs = [node.element(one) for one in live], [node.element(one) for one in applied]
-    # Of an entry that is there several times nobody can say which is meant: none is merged with.
+    # Duplicate entries are ambiguous: they are not merged.
     found: dict[str, Any] = {}
     for element, entry in zip(mine, live, strict=True):
         found[element] = None if element in found else entry
@@ -72,7 +72,7 @@ def _merged_list(node: ListNode, live: list[Any], applied: list[Any]) -> Any:
                 at, to, awaited = at + 1, to + 1, next(shared, None)
                 continue
             if element in given and awaited is not None and awaited != element:
-                at += 1  # its turn comes where the applied list has it
+                at += 1  # it is placed where the applied list has it
                 continue
         if at < len(mine):
             element = mine[at]
@@ -93,7 +93,7 @@ def _merged_list(node: ListNode, live: list[Any], applied: list[Any]) -> Any:
 
 
 def without(node: Node, value: Any, fields: FieldSet) -> Any:
-    """Return a value without some of its fields; None where nothing is left of it. It is not changed itself."""
+    """Return a copy of a value without some of its fields; None if nothing is left."""
     if isinstance(node, MapNode):
         if node.is_untyped and not isinstance(value, dict):
             return None if isinstance(value, list) else value
@@ -121,7 +121,7 @@ def without(node: Node, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named(node: Node | None, fields: FieldSet) -> FieldSet:
-    """Return a set to which each field that a type names belongs itself where anything below it does."""
+    """Return a set in which each named field with members below it is itself a member."""
     out: FieldSet = {}
     for element, below in fields.items():
         if element == SELF or not below:
@@ -135,7 +135,7 @@ def with_named(node: Node | None, fields: FieldSet) -> FieldSet:
 
 
 def reconciled(node: Node, fields: FieldSet) -> FieldSet:
-    """Return a set as the types own it: what is below an atomic part stands for the part as a whole."""
+    """Return a set adapted to the types: members below an atomic field are replaced by the field."""
     out: FieldSet = {}
     for element, below in fields.items():
         inner = None if element == SELF else node.inner(element)
@@ -148,7 +148,7 @@ def reconciled(node: Node, fields: FieldSet) -> FieldSet:
 
 
 def _is_closed(node: Node) -> bool:
-    """Tell whether nothing below a part is owned by itself."""
+    """Return whether nothing below a field can be owned separately."""
     if isinstance(node, MapNode):
         return node.is_atomic and not node.is_undescribed
     return node.is_atomic and isinstance(node, ListNode)

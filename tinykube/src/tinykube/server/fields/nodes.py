@@ -1,6 +1,6 @@
-"""How the parts of a type are owned: as a whole, field by field, key by key, or entry by entry of a list.
+"""Ownership of a type's parts: atomic, by field, by map key, or by list entry.
 
-A node is made of a type once and kept. ``MISSING`` stands for what is not there; ``None`` is a value like others.
+Nodes are created once per type and cached. ``MISSING`` means absent; ``None`` is an ordinary value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from tinykube.server.schema.model import (
 )
 
 MISSING: Final[Any] = msgspec.UNSET
-"""Not there at all."""
+"""Absent."""
 
 _NUMERIC = frozenset({Scalar.INT32, Scalar.INT64, Scalar.FLOAT64})
 _FREE = frozenset({Scalar.RAW, Scalar.ANY, Scalar.FIELDS_V1})
@@ -32,43 +32,43 @@ _MERGED = ("merge", "merge,retainKeys")
 
 
 class EntryError(ValueError):
-    """An entry of a list that cannot be told from others; the text says why, in the words clients know."""
+    """A list entry that cannot be identified; the text is kube-apiserver's."""
 
 
 class Node:
-    """One type. ``is_atomic``: it has one owner, whatever is in it (scalars, and what is called atomic).
+    """One type. ``is_atomic``: it is owned as a whole (scalars and atomic lists, maps and structs).
 
-    ``is_untyped``: nothing is known of it; objects are owned member by member, all else as a whole.
+    ``is_untyped``: its type is unknown; objects are owned by member, other values as a whole.
     """
 
     is_atomic: bool = True
     is_untyped: bool = False
 
     def is_atomic_for(self, value: Any) -> bool:
-        """Tell whether a value of this type has one owner."""
+        """Return whether a value of this type is owned as a whole."""
         return self.is_atomic or (self.is_untyped and not isinstance(value, dict))
 
     def inner(self, element: str) -> "Node | None":
-        """Return the node under a path element, None where there is none."""
+        """Return the node of a path element, or None."""
         return None
 
     def names(self, element: str) -> bool:
-        """Tell whether an element is a field that the type names (not a free key, not an entry)."""
+        """Return whether an element is a named field of the type, not a map key or list entry."""
         return False
 
 
 class ScalarNode(Node):
-    """One value. ``kind``: ``string``, ``numeric``, ``boolean``, ``untyped`` (any scalar) or ``free`` (anything)."""
+    """A scalar. ``kind``: ``string``, ``numeric``, ``boolean``, ``untyped`` (any scalar) or ``free`` (any value)."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
 
 class MapNode(Node):
-    """An object: with the fields of a type, with free keys that all hold ``value``, or both."""
+    """An object: with named fields, with arbitrary keys whose values are ``value``, or both."""
 
     is_undescribed: bool = False
-    """Nothing is known of what it holds: what is owned in it stays as it is when it becomes one with a single owner."""
+    """Its contents have no schema: their ownership is kept if the object becomes atomic."""
 
     def __init__(
         self, value: Node | None = None, *, is_atomic: bool = False, is_untyped: bool = False
@@ -77,12 +77,12 @@ class MapNode(Node):
         self.is_untyped = is_untyped
         self.value = value
         self.fields: dict[str, tuple[str, Node]] = {}
-        """By name: the path element and the node. Filled in after the node is made: types hold themselves."""
+        """Path element and node by name. Filled in after construction, for recursive types."""
         self.defaults: dict[str, Any] = {}
-        """What stands for a field that an entry of a list is known by, where the entry does not name it."""
+        """Default values of key fields that a list entry omits."""
 
     def item(self, name: str) -> tuple[str, Node] | None:
-        """Return the path element and the node of a member, None where the type knows no such member."""
+        """Return the path element and the node of a member; None for an unknown member."""
         known = self.fields.get(name)
         if known is not None or self.value is None:
             return known
@@ -94,21 +94,21 @@ class MapNode(Node):
         return None if known is None else known[1]
 
     def names(self, element: str) -> bool:
-        """Tell whether an element is one of the type's own fields."""
+        """Return whether an element is a named field of the type."""
         return element[0] == "f" and element[2:] in self.fields
 
 
 class ListNode(Node):
-    """A list: owned as a whole, or entry by entry, which are known by some of their fields or by their value."""
+    """A list: atomic, or owned by entry; entries are identified by key fields or by their value."""
 
     def __init__(self, entry: Node, *, is_atomic: bool, keys: tuple[str, ...] = ()) -> None:
         self.entry = entry
         self.is_atomic = is_atomic
         self.keys = tuple(sorted(keys))
-        self.told_keys = keys
+        self.declared_keys = keys
 
     def element(self, entry: Any) -> str:
-        """Return the path element of an entry. Raises EntryError where it has none."""
+        """Return the path element of an entry. Raises EntryError if it has none."""
         if not self.keys:
             if isinstance(entry, dict | list) or entry is None:
                 raise EntryError(_no_value(entry))
@@ -124,7 +124,7 @@ class ListNode(Node):
             if value is not MISSING:
                 found.append((name, value))
         if not found:
-            named = " ".join(f'"{name}"' for name in self.told_keys)
+            named = " ".join(f'"{name}"' for name in self.declared_keys)
             raise EntryError(
                 f"associative list with keys has an element that omits all key fields [{named}] "
                 "(and doesn't have default values for any key fields)"
@@ -136,7 +136,7 @@ class ListNode(Node):
         return self.entry if element[0] in "kv" else None
 
     def grouped(self, entries: list[Any] | None) -> dict[str, list[Any]]:
-        """Return the entries by their path elements, in the order in which these first occur."""
+        """Group entries by path element, in the order of first occurrence."""
         groups: dict[str, list[Any]] = {}
         for entry in entries or ():
             groups.setdefault(self.element(entry), []).append(entry)
@@ -152,7 +152,7 @@ def _no_value(entry: Any) -> str:
 
 
 class FreeNode(MapNode):
-    """Any value: what nothing is said of."""
+    """Any value, without a schema."""
 
     is_undescribed = True
 
@@ -165,7 +165,7 @@ _nodes: dict[ObjectRef, MapNode] = {}
 
 
 def kind_node(group: str, version: str, kind: str) -> MapNode:
-    """Return the node of a kind. Of one that is not described nothing is known but its metadata."""
+    """Return the node of a kind. For a kind without a description, only the metadata is known."""
     try:
         return _object_node(kind_type(group, version, kind).ref)
     except UnknownTypeError:
@@ -182,7 +182,7 @@ def _undescribed() -> MapNode:
 
 
 def metadata_node() -> MapNode:
-    """Return the node of the metadata of any object."""
+    """Return the node of object metadata."""
     return _object_node(ObjectRef("meta_v1", "ObjectMeta"))
 
 
@@ -253,7 +253,7 @@ SCALARS: Mapping[str, ScalarNode] = {
 
 
 def members(node: MapNode, value: dict[str, Any]) -> Iterator[tuple[str, Node, Any]]:
-    """Yield path element, node and value of each member that the type knows."""
+    """Yield path element, node and value of each known member."""
     for name, inner in value.items():
         known = node.item(name)
         if known is not None:
@@ -261,19 +261,19 @@ def members(node: MapNode, value: dict[str, Any]) -> Iterator[tuple[str, Node, A
 
 
 def field_set(node: Node, value: Any) -> FieldSet:
-    """Return the fields that a document names: what an apply owns."""
+    """Return the fields of a document: those that an apply owns."""
     return _fields(node, value) or {}
 
 
 def _fields(node: Node, value: Any) -> FieldSet | None:
-    """Return what stands under the element of a value, None where nothing of it counts by itself."""
+    """Return the fields below a value's element; None if none of them counts separately."""
     if node.is_atomic_for(value):
         return MEMBER
     found: FieldSet = {}
     if isinstance(node, MapNode):
         for element, inner_node, inner in members(node, value or {}):
             below = _fields(inner_node, inner)
-            # What a type names belongs to the set only where nothing is below that could; a free key always does.
+            # A named field is itself a member only if nothing below it is; a map key always is.
             if inner is None or inner == {} or not node.names(element):
                 below = {SELF: MEMBER, **below} if below and SELF not in below else below or MEMBER
             if below is not None:

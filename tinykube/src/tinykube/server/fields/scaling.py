@@ -1,8 +1,8 @@
-"""Who owns the replicas of an object, seen through its ``scale`` subresource, and what a write through that subresource makes of it.
+"""Ownership of an object's replicas through its ``scale`` subresource.
 
-A Scale has managed fields while it is written and at no other time: those of the object that own its replicas, told in the
-Scale's own words. What the write makes of them is told in the object's words again. As on a real server what was owned by
-an update goes into an entry of its own by that, and none that comes through the subresource bears a time.
+A Scale has managed fields only during a write: those of the object that own its replicas, converted to
+Scale's field names. After the write they are converted back. As on kube-apiserver, ownership by an update
+becomes a separate entry of that writer, and entries written through the subresource have no time.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Any
 
 from tinykube.server.errors import StatusError
 from tinykube.server.fields.kinds import REPLICAS, ReplicasPaths, empty, version_of
-from tinykube.server.fields.managed_fields import Entries, Tracked, Writer, after_writing, apply, told
+from tinykube.server.fields.managed_fields import Entries, Tracked, Writer, after_writing, apply, object_name
 from tinykube.server.fields.managers import APPLY, Managed, ManagerId, Owned, decode, encode
 from tinykube.server.fields.sets import FieldSet, difference, from_paths, has
 from tinykube.server.objects import JsonObject, metadata_of
@@ -28,7 +28,7 @@ def _tracked() -> Tracked:
 
 
 def with_owners(scale: JsonObject, entries: Any, paths: ReplicasPaths) -> JsonObject:
-    """Return a Scale with the managed fields of its object (``entries``) that own its replicas; neither is changed."""
+    """Return a Scale with the managed fields of its object (``entries``) that own its replicas; neither is modified."""
     seen: Managed = {}
     for who, owned in decode(entries, is_canonical=True).items():
         path = paths.get(owned.api_version)
@@ -40,15 +40,15 @@ def with_owners(scale: JsonObject, entries: Any, paths: ReplicasPaths) -> JsonOb
 
 
 def owners_after_writing(writer: Writer, old: JsonObject, new: JsonObject) -> Entries | None:
-    """Return the managed fields of a Scale after a write that is no apply. ``old`` bears those from before.
+    """Return the managed fields of a Scale after a non-apply write. ``old`` has those before the write.
 
-    Where nobody has owned the replicas, nobody does afterwards.
+    If no manager owned the replicas before, none does afterwards.
     """
-    return after_writing(_tracked(), writer, old, _as_told(new), None)
+    return after_writing(_tracked(), writer, old, _published_form(new), None)
 
 
-def _as_told(scale: JsonObject) -> JsonObject:
-    """Return a Scale as it is told: no replicas are left out."""
+def _published_form(scale: JsonObject) -> JsonObject:
+    """Return a Scale in its published form, which omits zero replicas."""
     spec = scale.get("spec")
     if not isinstance(spec, dict) or spec.get("replicas", 0) != 0:
         return scale
@@ -58,11 +58,11 @@ def _as_told(scale: JsonObject) -> JsonObject:
 def applied(
     writer: Writer, old: JsonObject, body: JsonObject, *, force: bool, is_custom: bool
 ) -> tuple[JsonObject, Entries | None]:
-    """Return the Scale that an apply makes of the old one (which bears its owners), and its managed fields.
+    """Return the result of an apply to the old Scale (which has its managed fields), and its managed fields.
 
-    Raises what :func:`~.tracking.apply` raises. ``is_custom``: the Scale is one of a custom resource. There a real server can
-    do no more than let a manager own the replicas that are there already: it fails (500) where nobody owns them yet, and
-    where they would change. So does this one, in the same words.
+    Raises the errors of :func:`~.managed_fields.apply`. ``is_custom``: a Scale of a custom resource. For
+    those, kube-apiserver can only add an owner to unchanged replicas: it fails with 500 if the replicas have
+    no owner yet or would change. This server fails with the same messages.
     """
     about = _tracked()
     if is_custom and not metadata_of(old).get("managedFields"):
@@ -74,7 +74,7 @@ def applied(
         )
     made, entries = apply(about, writer, old, body, force=force)
     if is_custom and made != old:
-        what = f"failed to convert new object ({told(about, body)})"
+        what = f"failed to convert new object ({object_name(about, body)})"
         raise StatusError(500, "", f"{what} {_NO_CONVERSION}")
     return made, entries
 
@@ -82,10 +82,10 @@ def applied(
 def owners_of_parent(
     entries: Any, scale: Entries | None, api_version: str, paths: ReplicasPaths
 ) -> Entries | None:
-    """Return the managed fields of an object (``entries`` before) after a write through its ``scale`` subresource.
+    """Return the managed fields of an object (``entries`` before) after a write to its ``scale`` subresource.
 
-    ``scale``: those of the Scale; ``api_version``: of the object, as the subresource's path names it. Entries of versions that the
-    kind does not have go.
+    ``scale``: those of the Scale; ``api_version``: that of the object in the request path. Entries of unknown
+    versions are removed.
     """
     seen, before = decode(scale, is_canonical=True), decode(entries, is_canonical=True)
     left: Managed = {}

@@ -1,10 +1,10 @@
-"""Sets of fields, kept as ``fieldsV1`` has them, so that what is stored needs no decoding to be reckoned with.
+"""Field sets in the encoding of ``fieldsV1``, so that stored sets can be combined without decoding.
 
-A set is a plain dict of path elements (``f:spec``, ``k:{"port":80}``, ``v:x``). What stands under an element tells two
-things: the fields below it, and whether the element itself belongs to the set. ``{}`` is an element with nothing below,
-which belongs to it; otherwise ``"."`` among the members says so. At the root ``{}`` is the empty set.
+A set is a plain dict of path elements (``f:spec``, ``k:{"port":80}``, ``v:x``). The value of an element has
+the fields below it, and whether the element itself is a member. ``{}`` is a member with no fields below;
+otherwise ``"."`` marks a member. At the root, ``{}`` is the empty set.
 
-Sets are never changed in place, and share their parts freely.
+Sets are never modified, and share subtrees freely.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ Path = tuple[str, ...]
 
 SELF = "."
 MEMBER: FieldSet = {}
-"""What stands under an element that belongs to a set with nothing below it. Shared: nobody changes it."""
+"""The value of a member with no fields below. Shared: it must not be modified."""
 
 
 def is_member(below: FieldSet | None) -> bool:
-    """Tell whether an element belongs to a set by what stands under it there (None: nothing does)."""
+    """Return whether an element with this value is a member (None: it is absent)."""
     return below is not None and (not below or SELF in below)
 
 
 def with_self(below: FieldSet | None) -> FieldSet:
-    """Return what stands under an element that belongs to the set, beside what is below it."""
+    """Return the value of an element that becomes a member, keeping the fields below it."""
     return below if below and SELF in below else {SELF: MEMBER, **below} if below else MEMBER
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return what belongs to either of two sets."""
+    """Return the union of two sets."""
     if not one or not other:
         return one or other
     joined = dict(one)
@@ -46,12 +46,12 @@ def _union_below(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return what belongs to the one and not to the other; what is below an element stands for itself."""
+    """Return the members of ``one`` that are not in ``other``; descendants of removed members are kept."""
     return _without(one, other, recursive=False)
 
 
 def recursive_difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return what is left of the one without the other's elements and all that is below them."""
+    """Return ``one`` without the members of ``other`` and all their descendants."""
     return _without(one, other, recursive=True)
 
 
@@ -71,7 +71,7 @@ def _without(one: FieldSet, other: FieldSet, *, recursive: bool) -> FieldSet:
 
 
 def _without_below(below: FieldSet, theirs: FieldSet, *, recursive: bool) -> FieldSet | None:
-    """Return what is left under an element that is in both, None where nothing is."""
+    """Return the remaining value of an element that is in both, or None."""
     is_taken = is_member(theirs)
     if is_taken and recursive:
         return None
@@ -85,7 +85,7 @@ def _without_below(below: FieldSet, theirs: FieldSet, *, recursive: bool) -> Fie
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return what belongs to both of two sets."""
+    """Return the intersection of two sets."""
     common: FieldSet = {}
     for element, below in one.items():
         theirs = other.get(element)
@@ -100,7 +100,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def has(fields: FieldSet, path: Path) -> bool:
-    """Tell whether a path belongs to a set."""
+    """Return whether a path is a member."""
     below: FieldSet | None = fields
     for element in path:
         below = below.get(element) if below else None
@@ -110,7 +110,7 @@ def has(fields: FieldSet, path: Path) -> bool:
 
 
 def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
-    """Yield all that belongs to a set: at each level first what belongs to it there, then what is below."""
+    """Yield all members: at each level first the members, then the fields below."""
     from tinykube.server.fields.elements import element_order
 
     elements = sorted((element for element in fields if element != SELF), key=element_order)

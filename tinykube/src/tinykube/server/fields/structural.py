@@ -1,7 +1,7 @@
-"""How the parts of a custom resource are owned: its structural schema read into nodes.
+"""Field ownership of custom resources: structural schemas converted to nodes.
 
-Where a schema names no list type a list is owned as a whole; where it says nothing of a value, objects are owned member by
-member and all else as a whole. What is below ``x-kubernetes-preserve-unknown-fields`` may have members that are not named.
+Lists without a list type are atomic. For values without a schema, objects are owned by member, all other
+values as a whole. Objects below ``x-kubernetes-preserve-unknown-fields`` may have unnamed members.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from tinykube.server.fields.nodes import SCALARS, FreeNode, ListNode, MapNode, Node, metadata_node
 
 StructuralSchema = Mapping[str, Any]
-"""One node of a structural schema, as the JSON of a definition has it."""
+"""One node of a structural schema, as JSON."""
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
@@ -20,14 +20,14 @@ _MAP_TYPE = "x-kubernetes-map-type"
 _ATOMIC = "atomic"
 _SCALAR_KINDS = {"integer": "numeric", "number": "numeric", "boolean": "boolean"}
 _TEXT_FORMATS = ("", "byte")
-"""Of any other format (date-time, int-or-string, ...) a text may be another scalar, for all that ownership knows."""
+"""With any other format (date-time, int-or-string, ...), ownership accepts any scalar for a string."""
 _DEDUCED = FreeNode()
 
 
 def structural_node(schema: StructuralSchema) -> MapNode:
-    """Return the node of a kind with this schema. Its cost is that of the schema: to be made once and kept.
+    """Return the node of a kind with this schema. The cost is linear in the schema: create it once and keep it.
 
-    ``apiVersion``, ``kind`` and ``metadata`` are those of every kind, whatever the schema says of them.
+    ``apiVersion``, ``kind`` and ``metadata`` are those of every kind, regardless of the schema.
     """
     return _object_node({**schema, _EMBEDDED: True}, preserves=False)
 
@@ -52,7 +52,7 @@ def _list_node(schema: StructuralSchema, *, preserves: bool) -> ListNode:
 
 
 def _object_node(schema: StructuralSchema, *, preserves: bool) -> MapNode:
-    """Return the node of an object; of one without a type, that of any value that is this object where it is one."""
+    """Return the node of an object; without a type, the node of any value that may be this object."""
     preserves = preserves or schema.get(_PRESERVE) is True
     properties: Mapping[str, StructuralSchema] = schema.get("properties") or {}
     fields: dict[str, Node] = {name: _node(inner, preserves=preserves) for name, inner in properties.items()}
@@ -67,12 +67,12 @@ def _object_node(schema: StructuralSchema, *, preserves: bool) -> MapNode:
     node.defaults = {
         name: inner["default"] for name, inner in properties.items() if inner.get("default") is not None
     }
-    node.is_undescribed = not fields and _says_nothing(node.value)
+    node.is_undescribed = not fields and _has_no_schema(node.value)
     return node
 
 
 def _free_value(schema: StructuralSchema, *, preserves: bool, is_bare: bool) -> Node | None:
-    """Return what the members that are not named hold, ``None`` where there may be none."""
+    """Return the node of unnamed members, ``None`` if they are not allowed."""
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping):
         return _node(additional, preserves=preserves)
@@ -81,5 +81,5 @@ def _free_value(schema: StructuralSchema, *, preserves: bool, is_bare: bool) -> 
     return _DEDUCED if additional else None
 
 
-def _says_nothing(value: Node | None) -> bool:
+def _has_no_schema(value: Node | None) -> bool:
     return value is not None and (value.is_untyped or value is SCALARS["untyped"])

@@ -1,8 +1,8 @@
-"""Who owns what after a write, and what an apply makes of an object. Pure: no clock, no storage.
+"""Compute field ownership after a write, and the result of an apply. Pure: no clock, no storage.
 
-Of the server's own kinds, entries made in another version than the request's are not kept, as on a real server: events alone
-have two, and a real server cannot turn the one into the other here either. Of custom resources they are: their versions
-differ by name alone, but each may own its parts in another way.
+For built-in kinds, entries of another version than the request's are dropped, as on kube-apiserver: only
+events have two versions, and kube-apiserver cannot convert between them here, either. For custom resources
+they are kept: versions differ only by name, but each may have its own schema.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,11 +44,11 @@ STRIPPED: FieldSet = from_paths(
         )
     ),
 )
-"""What nobody owns: the server's own, and what names the object."""
+"""Fields without an owner: those that the server sets, and those that identify the object."""
 
 
 class ConflictsError(Exception):
-    """An apply would change what others own. ``conflicts``: these fields, by owner."""
+    """An apply would change fields of other managers. ``conflicts``: these fields by manager."""
 
     def __init__(self, conflicts: Mapping[ManagerId, FieldSet]) -> None:
         super().__init__("conflicts with other managers")
@@ -56,11 +56,11 @@ class ConflictsError(Exception):
 
 
 class NotTypedError(ValueError):
-    """An object cannot be read by its types, in the version it is written in or in one that a manager's entry is in."""
+    """An object does not fit its types in the written version, or in the version of a manager's entry."""
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A version of a kind: how its parts are owned, and what the request's subresource does not write (``reset``)."""
+    """A version of a kind: its types, and the fields that the request's subresource cannot write (``reset``)."""
 
     api_version: str
     node: MapNode
@@ -68,18 +68,18 @@ class Version(msgspec.Struct, frozen=True):
 
 
 Others = Callable[[str], Version | None]
-"""Returns another version of a kind by its ``apiVersion``; None where the kind has no such version."""
+"""Returns another version of a kind by its ``apiVersion``; None if it does not exist."""
 
 
 def in_version(version: Version, managed: Managed) -> Managed:
-    """Return the entries that were made in a version; the very ones given where all were."""
+    """Return the entries of one version; the identical dict if all are."""
     if all(owned.api_version == version.api_version for owned in managed.values()):
         return managed
     return {who: owned for who, owned in managed.items() if owned.api_version == version.api_version}
 
 
 def owned_by_types(version: Version, managed: Managed) -> Managed:
-    """Return entries that clients may have written, as the types have it: no part of what is owned as a whole."""
+    """Adapt entries that clients may have written to the types: atomic fields are owned as a whole."""
     return {
         who: owned.with_fields(reconciled(version.node, owned.fields))
         for who, owned in in_version(version, managed).items()
@@ -87,11 +87,11 @@ def owned_by_types(version: Version, managed: Managed) -> Managed:
 
 
 def standing(version: Version, others: Others | None, managed: Managed, live: JsonObject) -> Managed:
-    """Return the entries that a write begins with; the very ones given where all stand as they are.
+    """Return the entries at the start of a write; the identical dict if they are unchanged.
 
-    Without ``others`` those made in another version go. With them (custom resources) they stay, and all are brought to
-    what the types say today: a list may have become one with a single owner since. Raises NotTypedError where a version
-    is gone, or cannot hold the object: the real server then can neither tell who owns what.
+    Without ``others``, entries of another version are dropped. With ``others`` (custom resources) they are
+    kept, and adapted to the current types: a list may have become atomic. Raises NotTypedError if a version
+    no longer exists or cannot represent the object: kube-apiserver cannot compute ownership then, either.
     """
     if others is None:
         return in_version(version, managed)
@@ -107,7 +107,7 @@ def standing(version: Version, others: Others | None, managed: Managed, live: Js
 
 
 def _readable(others: Others, api_version: str, document: JsonObject) -> Version:
-    """Return a version that a document can be read in. Raises NotTypedError."""
+    """Return a version that can represent a document. Raises NotTypedError."""
     known = others(api_version)
     if known is None:
         raise NotTypedError(f"request to convert CR to an invalid group/version: {api_version}")
@@ -118,7 +118,7 @@ def _readable(others: Others, api_version: str, document: JsonObject) -> Version
 
 
 class _Comparisons:
-    """What one step changes, in each version that a manager's entry is in; each compared once."""
+    """The changes of one write in each version of the managers' entries, computed once per version."""
 
     def __init__(self, version: Version, others: Others | None, old: JsonObject, new: JsonObject) -> None:
         self.own = _compared(version, old, new)
@@ -127,7 +127,7 @@ class _Comparisons:
         self._step = old, new
 
     def of(self, api_version: str) -> Comparison:
-        """Return what has changed for the entries in a version. Raises NotTypedError."""
+        """Return the changes in a version. Raises NotTypedError."""
         known = self._known.get(api_version)
         if known is None:
             known = self._known[api_version] = self._in_other(api_version)
@@ -135,7 +135,7 @@ class _Comparisons:
 
     def _in_other(self, api_version: str) -> Comparison:
         if self._others is None:
-            raise NotTypedError(f"nothing is known of {api_version}")
+            raise NotTypedError(f"unknown version {api_version}")
         old, new = self._step
         try:
             return _compared(_readable(self._others, api_version, new), old, new)
@@ -156,9 +156,9 @@ def after_update(
     now: str,
     others: Others | None = None,
 ) -> Managed:
-    """Return who owns what after a write that is no apply: what it changed is the writer's, and nobody else's.
+    """Return ownership after a non-apply write: the writer becomes the only owner of changed fields.
 
-    The very entries given where nothing has changed. Raises EntryError and NotTypedError.
+    Returns the identical dict if nothing has changed. Raises EntryError and NotTypedError.
     """
     managed = standing(version, others, managed, old)
     steps = _Comparisons(version, others, old, new)
@@ -177,7 +177,7 @@ def after_update(
 def _after(
     managed: Managed, applying: ManagerId | None, steps: _Comparisons
 ) -> tuple[Managed, dict[ManagerId, FieldSet]]:
-    """Return what the others are left with, and what of theirs has been changed."""
+    """Return the remaining fields of the other managers, and their changed fields."""
     conflicts: dict[ManagerId, FieldSet] = {}
     left: Managed = {}
     changed: dict[str, FieldSet] = {}
@@ -211,9 +211,10 @@ def after_apply(
     force: bool,
     others: Others | None = None,
 ) -> tuple[JsonObject | None, Managed]:
-    """Return what an apply makes of an object (None: it is as it is), and who owns what then.
+    """Return the result of an apply (None: the object is unchanged), and the ownership after it.
 
-    Raises ConflictsError where it would change what others own and is not to force it, EntryError, and NotTypedError.
+    Raises ConflictsError if it would change fields of other managers and ``force`` is not set, EntryError,
+    and NotTypedError.
     """
     node = version.node
     managed = standing(version, others, managed, live)
@@ -238,7 +239,7 @@ def after_apply(
 def _pruned(
     version: Version, others: Others | None, new: JsonObject, managed: Managed, last: Owned
 ) -> JsonObject:
-    """Take out what the manager has owned and does not apply any more, unless somebody else owns it."""
+    """Remove fields that the manager no longer applies, unless another manager owns them."""
 
     def readable(api_version: str, document: JsonObject, why: str = "") -> MapNode:
         if others is None:
@@ -248,7 +249,7 @@ def _pruned(
         except NotTypedError as error:
             raise NotTypedError(f"failed to prune fields: {why}{error}") from None
 
-    # A real server takes the object from version to version, and each time looks whether it fits.
+    # kube-apiserver converts the object between versions, and checks each time whether it fits.
     own, first = version.api_version, last.api_version
     node = version.node
     if first != own:
@@ -269,7 +270,7 @@ def _pruned(
             "failed add back dangling items: failed to convert pruned object to last applied version: ",
         )
     everything = with_named(node, field_set(node, new))
-    # What hangs below something that was kept, and was never this manager's, stays.
+    # Descendants of kept fields that never belonged to this manager are kept.
     gone = difference(everything, with_named(node, field_set(node, pruned)))
     result: JsonObject = without(node, new, intersection(gone, before)) or {}
     if first != own:
@@ -278,7 +279,7 @@ def _pruned(
 
 
 def _added_back(node: MapNode, new: JsonObject, pruned: JsonObject, owned: FieldSet) -> JsonObject:
-    """Return what was pruned with what somebody owns, in the words of one version."""
+    """Return the pruned document with fields of other managers restored, in terms of one version."""
     everything = with_named(node, field_set(node, new))
     kept = union(with_named(node, field_set(node, pruned)), with_named(node, owned))
     left: JsonObject = without(node, new, difference(everything, kept)) or {}

@@ -1,36 +1,36 @@
-"""Whether what is applied fits its type: told in the words of the real server, all that is wrong with it."""
+"""Validate an applied document against its type, with kube-apiserver's messages."""
 
 from typing import Any
 
-from tinykube.server.fields.elements import told_element
+from tinykube.server.fields.elements import format_element
 from tinykube.server.fields.nodes import EntryError, ListNode, MapNode, Node, ScalarNode
 
 _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
 
 
 class _Found(list[str]):
-    """What is wrong. ``takes_twice``: an entry that is there more than once is no problem."""
+    """The problems found. ``allows_duplicates``: duplicate list entries are allowed."""
 
-    takes_twice = False
+    allows_duplicates = False
 
 
 def problems(node: Node, document: Any, *, twice: bool = False) -> list[str]:
-    """Return what is wrong with a document to be applied: fields that are unknown, types, keys, entries that are twice.
+    """Return the problems of a document to apply: unknown fields, wrong types, missing keys, duplicate entries.
 
-    ``twice``: an entry may be there more than once, as in what is stored.
+    ``twice``: duplicate entries are allowed, as in stored objects.
     """
     found = _Found()
-    found.takes_twice = twice
+    found.allows_duplicates = twice
     _check(node, document, "", found)
     return found
 
 
 def problem_text(found: list[str]) -> str:
-    """Return problems as one text."""
+    """Format problems as one text."""
     return found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {one}" for one in found)])
 
 
-def _tell(path: str, text: str) -> str:
+def _with_path(path: str, text: str) -> str:
     return f"{path}: {text}" if path else text
 
 
@@ -40,12 +40,12 @@ def _check(node: Node, value: Any, path: str, found: _Found) -> None:
     if isinstance(node, ScalarNode):
         text = _scalar_problem(node.kind, value)
         if text:
-            found.append(_tell(path, text))
+            found.append(_with_path(path, text))
     elif node.is_untyped and not isinstance(value, dict):
         return
     elif isinstance(node, MapNode):
         if not isinstance(value, dict):
-            found.append(_tell(path, f"expected map, got {_held(value)}"))
+            found.append(_with_path(path, f"expected map, got {_held(value)}"))
             return
         for name, inner in value.items():
             known = node.item(name)
@@ -55,7 +55,7 @@ def _check(node: Node, value: Any, path: str, found: _Found) -> None:
             _check(known[1], inner, f"{path}.{name}", found)
     elif isinstance(node, ListNode):
         if not isinstance(value, list):
-            found.append(_tell(path, f"expected list, got {_held(value)}"))
+            found.append(_with_path(path, f"expected list, got {_held(value)}"))
             return
         _check_entries(node, value, path, found)
 
@@ -69,11 +69,11 @@ def _check_entries(node: ListNode, entries: list[Any], path: str, found: _Found)
             try:
                 element = node.element(entry)
             except EntryError as error:
-                found.append(_tell(path, f"element {index}: {error}"))
+                found.append(_with_path(path, f"element {index}: {error}"))
                 return
-            step = told_element(element)
-            if element in seen and not found.takes_twice:
-                found.append(_tell(path, f"duplicate entries for key {step}"))
+            step = format_element(element)
+            if element in seen and not found.allows_duplicates:
+                found.append(_with_path(path, f"duplicate entries for key {step}"))
             seen.add(element)
         _check(node.entry, entry, path + step, found)
 
@@ -101,7 +101,7 @@ def _held(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as Go prints it."""
+    """Format a value as Go prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 
 
 def _go_value(value: Any) -> str:
-    """Return a value as Go writes it in its own syntax."""
+    """Format a value in Go syntax."""
     if isinstance(value, dict):
         inner = ", ".join(f'"{name}":{_go_value(item)}' for name, item in sorted(value.items()))
         return f"map[string]interface {{}}{{{inner}}}"

@@ -1,5 +1,5 @@
-"""What the patch types make of two documents: pure functions, which change neither.
+"""The patch types as pure functions, which do not modify their arguments.
 
-* ``json_patch``: RFC 6902; ``merge_patch``: RFC 7386; ``strategic_merge``: a merge that knows lists by their keys.
-* ``service``: all of them as the verbs want them, with refusals that are answers.
+* ``json_patch``: RFC 6902; ``merge_patch``: RFC 7386; ``strategic_merge``: merges lists by key.
+* ``service``: their interface for the verbs; errors are API responses.
 """

@@ -1,4 +1,4 @@
-"""What all patches do with JSON values."""
+"""Operations on JSON values that all patches need."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -14,7 +14,7 @@ def copied(value: Any) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether two JSON values are the same; ``1``, ``1.0`` and ``true`` are three."""
+    """Return whether two JSON values are equal; ``1``, ``1.0`` and ``true`` are different."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -25,7 +25,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def identity(value: Any) -> Hashable:
-    """Return what is equal for two JSON values just if they are the same: a key to look them up by."""
+    """Return a hashable key that is equal exactly for equal JSON values."""
     if isinstance(value, dict):
         return dict, frozenset((key, identity(item)) for key, item in value.items())
     if isinstance(value, list):

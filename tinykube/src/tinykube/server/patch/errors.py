@@ -1,4 +1,4 @@
-"""Why a patch cannot be applied."""
+"""The errors of patches."""
 
 from tinykube.server.errors import StatusError
 
@@ -10,7 +10,7 @@ _CUSTOM_PATCHES = (
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied. ``code``: 400 it is no patch, 413 it is too long, 422 it does not fit."""
+    """A patch that cannot be applied. ``code``: 400 malformed, 413 too large, 422 not applicable."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -19,13 +19,13 @@ class PatchError(ValueError):
 
 
 def go_type_of(value: object) -> str:
-    """Return how Go's JSON decoder names a value of the wrong type."""
+    """Return the name of a value's type in errors of Go's JSON decoder."""
     names = {str: "string", bool: "bool", list: "array", dict: "object", type(None): "null"}
     return names.get(type(value), "number")
 
 
 def no_strategic_merge() -> StatusError:
-    """415: a strategic merge into a custom resource, or into a subresource of it: it has no merge keys."""
+    """415: a strategic merge patch of a custom resource or its subresource, which has no merge keys."""
     return StatusError(
         415,
         "UnsupportedMediaType",

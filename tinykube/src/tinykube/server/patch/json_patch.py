@@ -1,8 +1,8 @@
-"""JSON Patch (RFC 6902), with the ways of the implementation that the real server uses.
+"""JSON Patch (RFC 6902), with the behaviour of kube-apiserver's implementation.
 
-Where these differ from the RFC: a missing ``value`` is ``null``; a member that is absent is ``null`` for ``test``,
-``copy`` and ``replace`` (so ``replace`` also adds); negative indices count from the end; a path without a leading slash
-loses its first step. All operations are applied, or none.
+Differences from the RFC: a missing ``value`` is ``null``; an absent member is ``null`` for ``test``, ``copy``
+and ``replace`` (so ``replace`` also adds); negative indices count from the end; a path without a leading
+slash loses its first step. Either all operations are applied or none.
 """
 
 import re
@@ -17,20 +17,20 @@ from tinykube.server.schema.depth import MAX_DEPTH, is_too_deep
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""How much ``copy`` may add up to: a short patch could make any amount of data otherwise."""
+"""Limit of the data added by ``copy``: otherwise a short patch could create any amount."""
 
 MAX_MOVED_ITEMS = 200_000_000
-"""How many places items of lists may be moved by inserting and removing before them: a tenth of a second."""
+"""Limit of list items moved by inserts and removals before them: a tenth of a second."""
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _MISSING = object()
 
 
 def apply_json_patch(document: JsonObject, patch: object) -> Any:
-    """Return the patched document; neither argument is changed.
+    """Return the patched document; neither argument is modified.
 
-    The result is a list where the patch replaces the whole with one. Raises PatchError: 400 for what is no JSON patch,
-    413 for more than 10,000 operations, 422 for an operation that cannot be applied.
+    The result is a list if the patch replaces the root with one. Raises PatchError: 400 for a malformed
+    patch, 413 for more than 10,000 operations, 422 for an operation that cannot be applied.
     """
     operations = _operations(patch)
     if len(operations) > MAX_OPERATIONS:
@@ -69,7 +69,7 @@ def _undecodable(what: str) -> PatchError:
 
 
 class _Work:
-    """A document while operations are applied to it."""
+    """A document during the application of operations."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -154,7 +154,7 @@ class _Work:
             raise PatchError(422, f"testing value {path} failed: test failed")
 
     def _place(self, path: str | None, kind: str) -> tuple[Any, str]:
-        """Return what holds the last step of a path, and that step."""
+        """Return the container of a path's last step, and that step."""
         if path is None:
             raise PatchError(422, f"{kind} operation misses its path or from")
         steps = path.split("/")

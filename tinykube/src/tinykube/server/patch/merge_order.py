@@ -1,4 +1,4 @@
-"""In what order a merged list stands. Linear in the lists: each is indexed once."""
+"""The order of merged lists. Linear time: each list is indexed once."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -8,16 +8,16 @@ from tinykube.server.patch.errors import PatchError
 
 
 class Positions:
-    """Where the items of a list stand, by their merge key, or by themselves if there is none (``""``)."""
+    """The positions of list items by merge key, or by value without a merge key (``""``)."""
 
     def __init__(self, items: list[Any], key: str) -> None:
         self._key = key
         self._by_identity: dict[Hashable, int] = {}
-        self._has_stranger = False
-        """An item is no object: what was not found before it cannot be looked for."""
+        self._has_non_object = False
+        """An item is not an object: a lookup that misses cannot be decided."""
         for at, item in enumerate(items):
             if key and not isinstance(item, dict):
-                self._has_stranger = True
+                self._has_non_object = True
                 break
             if not key:
                 self._by_identity.setdefault(identity(item), at)
@@ -25,25 +25,25 @@ class Positions:
                 self._by_identity.setdefault(identity(item[key]), at)
 
     def of(self, item: Any) -> int:
-        """Return where an item stands, -1 where it does not. Raises PatchError for one without the key."""
+        """Return the position of an item, or -1. Raises PatchError for an item without the key."""
         key = self._key
         if key and (not isinstance(item, dict) or key not in item):
             raise PatchError(422, f"an item of the list does not contain declared merge key: {key}")
         return self.of_key(item[key] if key else item)
 
     def of_key(self, value: Any) -> int:
-        """Return where the item with this value of the key stands, -1 where none does. Raises PatchError."""
+        """Return the position of the item with this key value, or -1. Raises PatchError."""
         found = self._by_identity.get(identity(value), -1)
-        if found < 0 and self._has_stranger:
+        if found < 0 and self._has_non_object:
             raise PatchError(422, f"an item of the list is no object with the merge key {self._key}")
         return found
 
 
 def ordered(merged: list[Any], patch_order: list[Any], document_order: list[Any], key: str) -> list[Any]:
-    """Return the merged items: those that the patch's order names in that order, the others in the document's.
+    """Return the merged items: those in the patch's order follow it, the others follow the document's.
 
-    An other item comes before a named one only where the document has both, in that order. Raises PatchError where an
-    item has no key.
+    An item of the document comes before an item of the patch only if the document has both in that order.
+    Raises PatchError for an item without a key.
     """
     in_patch, in_document = Positions(patch_order, key), Positions(document_order, key)
     named: list[Any] = []

@@ -1,4 +1,4 @@
-"""JSON Merge Patch (RFC 7386): objects are merged, ``null`` takes out, everything else takes the place of what was."""
+"""JSON Merge Patch (RFC 7386): objects are merged, ``null`` removes, all other values replace."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from tinykube.server.patch.errors import PatchError, go_type_of
 
 
 def apply_merge_patch(document: JsonObject, patch: object) -> JsonObject:
-    """Return the merged document; neither argument is changed.
+    """Return the merged document; neither argument is modified.
 
-    Raises PatchError 400 for a patch that is no object: it would take the place of the document as a whole.
+    Raises PatchError 400 for a patch that is not an object: it would replace the whole document.
     """
     if patch is None:
         raise PatchError(400, "Invalid JSON Patch")
@@ -26,7 +26,7 @@ def apply_merge_patch(document: JsonObject, patch: object) -> JsonObject:
 
 def _merge(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        # As on a real server: what takes the place of an object is taken as it is.
+        # As on kube-apiserver: a value that replaces an object is taken unchanged.
         return copied(patch) if isinstance(target, dict) else _without_nulls(patch)
     merged = (
         {}
@@ -40,7 +40,7 @@ def _merge(target: Any, patch: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    # Members that are null say "take out" even inside a list, where there is nothing to take out of.
+    # Null members mean "remove" even inside lists, where nothing can be removed.
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The patches as the verbs want them: by name of the patch type and of the kind, with refusals that are answers."""
+"""The interface of patches for the verbs: by patch type and kind; errors are API responses."""
 
 from typing import Literal, Protocol
 
@@ -17,7 +17,7 @@ PatchType = Literal["json", "merge", "strategic"]
 
 
 class Patches(Protocol):
-    """Applies patches. Neither argument is changed; a rejected patch raises a StatusError."""
+    """Applies patches. Neither argument is modified; a rejected patch raises a StatusError."""
 
     def apply(
         self, patch_type: PatchType, group: str, version: str, kind: str, document: JsonObject, patch: object
@@ -38,10 +38,10 @@ class TypedPatches:
         document: JsonObject,
         patch: object,
     ) -> JsonObject:
-        """Return the patched document, which is still to be conformed; neither argument is changed.
+        """Return the patched document, not yet conformed; neither argument is modified.
 
-        Raises a StatusError of 400, 413 or 422, UnknownTypeError for a strategic merge into a kind that is not
-        described.
+        Raises a StatusError of 400, 413 or 422, and UnknownTypeError for a strategic merge patch of a kind
+        without a description.
         """
         try:
             match patch_type:

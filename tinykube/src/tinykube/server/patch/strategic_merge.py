@@ -1,10 +1,10 @@
-"""Strategic merge patch: a merge patch that knows, by the types, which lists are merged, and by what key.
+"""Strategic merge patch: the types determine which lists are merged, and by which key.
 
-Directives in the patch: ``$patch: replace`` and ``$patch: delete`` in an object or in an item of a list;
+Directives in the patch: ``$patch: replace`` and ``$patch: delete`` in an object or list item;
 ``$deleteFromPrimitiveList/<field>``; ``$setElementOrder/<field>``; ``$retainKeys``.
 
-Order of a merged list: the items that the patch names stand in the order of ``$setElementOrder`` (or of the patch),
-the others in that of the document; where both are known to the document, its order decides which comes first.
+Order of a merged list: items of the patch follow ``$setElementOrder`` (or the patch), the others follow the
+document; the relative order of two items that the document has is that of the document.
 """
 
 from collections.abc import Hashable
@@ -27,9 +27,10 @@ _BAD_SET_ORDER = "invalid patch format of setElementOrder list"
 
 
 def apply_strategic_merge(described: ObjectType, document: JsonObject, patch: object) -> JsonObject:
-    """Return the merged document; neither argument is changed. The document has been conformed to its type.
+    """Return the merged document; neither argument is modified. The document must be conformed.
 
-    Raises PatchError: 400 for what is no such patch or misuses a directive, 422 for one that does not fit the types.
+    Raises PatchError: 400 for a malformed patch or a misused directive, 422 for one that does not fit the
+    types.
     """
     if patch is None:
         patch = {}
@@ -84,7 +85,7 @@ def _directed(patch: JsonObject) -> JsonObject:
 
 
 def _retain_keys(original: JsonObject, patch: JsonObject) -> None:
-    """Take out of the original what the directive does not name."""
+    """Remove the fields that the directive does not list."""
     if _RETAIN_KEYS not in patch:
         return
     retained = patch.pop(_RETAIN_KEYS)
@@ -110,7 +111,7 @@ def _delete_from(original: JsonObject, name: str, deleted: Any) -> None:
 
 
 def _merge_ordered(original: JsonObject, patch: JsonObject, directive: str, ref: TypeRef | None) -> None:
-    """Merge the list that an order is given for, and put it in that order."""
+    """Merge a list with an explicit order, and sort it."""
     order = patch.pop(directive)
     name = _target_of(directive, _SET_ORDER, _BAD_SET_ORDER)
     present, given = original.get(name), patch.get(name)
@@ -137,7 +138,7 @@ def _merge_ordered(original: JsonObject, patch: JsonObject, directive: str, ref:
 
 
 def _check_order(given: list[Any], order: list[Any], key: str) -> None:
-    """Raise PatchError where the items of the patch do not stand in the order that the patch itself gives."""
+    """Raise PatchError if the items of the patch are not in the order that the patch itself specifies."""
     items = [item for item in given if not (isinstance(item, dict) and _DIRECTIVE in item)]
     if not order or not items:
         return
@@ -177,7 +178,7 @@ def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any
 
 
 def _directed_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Carry out the directives that stand in items of a list; return the list, and the patch without them."""
+    """Apply the directives in list items; return the list, and the patch without them."""
     plain = [item for item in patch if _DIRECTIVE not in item]
     replaced = False
     gone: set[Hashable] = set()
@@ -241,7 +242,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> tuple[bool, Any]:
-    """Return whether a new value stays, and what is left of it: whatever carries ``$patch`` has nothing to act on."""
+    """Return whether a new value is kept, and the value without ``$patch`` directives, which have no target."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return False, None

@@ -111,11 +111,11 @@ def _walk(value: Any, path: str, problems: list[str], order: list[str] | None) -
             _walk(item, f"{path}[{index}]", problems, order)
     elif isinstance(value, _Pairs):
         seen: set[str] = set()
-        told: set[str] = set()
+        reported: set[str] = set()
         for name, item in value.pairs:
             member = f"{path}.{name}" if path else name
-            if name in seen and name not in told and len(problems) < MAX_PROBLEMS:
-                told.add(name)
+            if name in seen and name not in reported and len(problems) < MAX_PROBLEMS:
+                reported.add(name)
                 problems.append(_duplicate(member, order))
             seen.add(name)
             if order is not None:

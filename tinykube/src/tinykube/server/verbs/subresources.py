@@ -173,14 +173,14 @@ async def _write(
     """Let the handler apply a conformed body to the object, and commit it. ``is_apply``: the body has its managed fields."""
     stored, handler = current.stored, current.handler
     old, obj = stored.decode(), stored.decode()
-    told = handler.write(request, obj, body)
+    response = handler.write(request, obj, body)
     if subresource.answers_only:
-        return told
+        return response
     if subresource.name == _EVICTION:
         given = body.get("deleteOptions")
         wanted = DeleteOptions.from_document(given if isinstance(given, dict) else {})
         await delete(backend, Target(target.definition, target.namespace, target.name), request, wanted)
-        return told
+        return response
     if subresource.name == _SCALE:
         own_scaled(target, request, options, obj, current.shown, body, is_applied=is_apply)
         keep_times(obj, old)
@@ -189,7 +189,7 @@ async def _write(
         set_managed_fields(obj, FieldManager(target, request, options).update(old, obj, None))
     result = await replace(backend, target, request, stored, old, obj)
     # The handler's response has the resource version from before the commit.
-    return handler.read(result.decode()) if _shows_object(told) else told
+    return handler.read(result.decode()) if _shows_object(response) else response
 
 
 def _kind(target: Target, subresource: Subresource) -> Kind:
@@ -225,6 +225,6 @@ def _check_scaled(target: Target, request: Request, old: JsonObject, obj: JsonOb
         raise invalid(definition.group, definition.kind, target.name, list(errors))
 
 
-def _shows_object(told: JsonObject) -> bool:
+def _shows_object(response: JsonObject) -> bool:
     """Return whether a response contains the object, and therefore its new resource version."""
-    return told.get("kind") != "Status"
+    return response.get("kind") != "Status"

@@ -6,8 +6,8 @@ from tinykube.server.fields.elements import (
     ElementError,
     canonical_set,
     element_order,
+    format_path,
     key_element,
-    told,
     value_element,
 )
 from tinykube.server.fields.sets import (
@@ -104,9 +104,9 @@ def test_fields_that_are_no_object_are_refused() -> None:
 
 def test_conflicts_tell_a_path_as_people_read_it() -> None:
     path = ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:name")
-    assert told(path) == '.spec.ports[port=80,protocol="TCP"].name'
-    assert told(("f:metadata", "f:finalizers", 'v:"x/a"')) == '.metadata.finalizers[="x/a"]'
-    assert told(("i:3",)) == "[3]"
+    assert format_path(path) == '.spec.ports[port=80,protocol="TCP"].name'
+    assert format_path(("f:metadata", "f:finalizers", 'v:"x/a"')) == '.metadata.finalizers[="x/a"]'
+    assert format_path(("i:3",)) == "[3]"
 
 
 def test_elements_are_sorted_fields_first_and_numbers_by_size() -> None:

@@ -84,8 +84,8 @@ def test_a_file_says_a_paragraph_a_type_and_one_a_field() -> None:
     [
         ("Pod: a\nPod: b\n", "x.about:2: Pod is described twice"),
         ("Pod: a\n  spec: a\n  spec: b\n", "x.about:3: spec is described twice"),
-        ("  spec: a\n", "x.about:1: spec is a field of nothing"),
-        ("    more\n", "x.about:1: this goes on with nothing"),
+        ("  spec: a\n", "x.about:1: field spec without a type"),
+        ("    more\n", "x.about:1: a continuation without a type"),
         ("Pod\n", "x.about:1: write 'Type: words'"),
         ("Pod: a\n spec: b\n", "x.about:2: write 'Type: words'"),
     ],
