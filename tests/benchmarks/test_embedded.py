@@ -1,4 +1,4 @@
-"""The comparison of the two servers: what the client reads, what is sent, and how the table judges."""
+"""The comparison of the two servers: the client's parsing and requests, and the table's verdicts."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ ADDRESS = Address("https://127.0.0.1:6443", b"", "a-secret-token")
 
 
 class Wire(asyncio.Transport):
-    """Takes what is sent."""
+    """Collects sent bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ def connected() -> tuple[Connection, Wire]:
 
 
 async def answered(*pieces: bytes) -> Answer:
-    """Return what a client makes of an answer that comes in these pieces."""
+    """Return the client's result for an answer that arrives in these pieces."""
     connection, _ = connected()
     async with asyncio.TaskGroup() as group:
         request = group.create_task(connection.request("GET", "/version"))

@@ -1,4 +1,4 @@
-"""What the memory benchmark says of its figures."""
+"""The memory benchmark's report."""
 
 from pathlib import Path
 

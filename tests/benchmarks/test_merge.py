@@ -1,4 +1,4 @@
-"""Several reports as one, and the command that shows them."""
+"""Merging reports, and the command that shows them."""
 
 from pathlib import Path
 
@@ -148,7 +148,7 @@ def test_the_command_draws_and_writes_markdown(files: tuple[Path, Path], tmp_pat
     assert result.exit_code == 0
     assert "| flip 1x5000: CPU per change |" in result.stdout
     assert plot.read_text().startswith("<svg ")
-    assert "plot.svg" not in result.stdout  # what is printed can go into a file as it is
+    assert "plot.svg" not in result.stdout  # the output can be redirected into a file unchanged
 
 
 def test_what_cannot_be_merged_read_or_drawn_is_one_line_and_exit_code_2(

@@ -1,4 +1,4 @@
-"""The pieces by themselves: that each does its work, and that the figures are told right."""
+"""Each step of the microbenchmark does its work, and the durations are reported correctly."""
 
 import gc
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from benchmarks.wire import pod_event
 
 
 class Ticks:
-    """A clock that a step moves on by itself."""
+    """A clock that a step advances."""
 
     def __init__(self) -> None:
         self.ns = 0
@@ -26,7 +26,7 @@ class Ticks:
         return self.ns
 
     def step_of(self, *durations_ns: int) -> Step:
-        """Return a step that takes these, in turn; the last for ever."""
+        """Return a step with these durations in turn; the last one repeats."""
         left = list(durations_ns)
 
         def step() -> None:
@@ -80,7 +80,7 @@ def test_the_endpoints_of_more_pods_than_fit_are_written_by_every_step() -> None
     ((_, prepare),) = [(name, prepare) for name, prepare in GROWING if name.startswith("flip to Endpoints")]
     step = prepare(1200)
     for _ in range(20):
-        step()  # raises where nothing was written
+        step()  # raises if nothing was written
 
 
 def test_a_pods_event_is_as_large_as_a_real_one_and_says_what_it_should() -> None:

@@ -1,4 +1,4 @@
-"""What a benchmark puts on a cluster."""
+"""The objects that a benchmark creates on a cluster."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""When a watcher saw what was changed."""
+"""The time at which a watcher saw a change."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ def endpoints_of(*, ready: bool) -> ObservedEndpoints:
 
 
 class World:
-    """An observer at work, on fake sources."""
+    """A running observer on fake sources."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -159,7 +159,7 @@ async def test_a_change_is_seen_although_the_watch_was_cut_off_and_its_version_f
         world.endpoints.end_watches()
         world.endpoints.modify(endpoints_of(ready=False))
         assert round((await world.observer.until_right()).since, 3) == 1.0
-        assert world.observer.restarts == 3  # cut off twice, and once the version was too old
+        assert world.observer.restarts == 3  # disconnected twice, and once the version had expired
 
 
 async def test_slices_that_went_while_nobody_watched_are_gone_for_the_judge() -> None:

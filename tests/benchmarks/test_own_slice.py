@@ -1,4 +1,4 @@
-"""The slice that the benchmark itself writes."""
+"""The slice written by the benchmark itself."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES, Judge
 
 
 class Server:
-    """Takes a little longer for each write; keeps what was asked."""
+    """Takes a little longer for each write; records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, bytes | None]] = []

@@ -1,4 +1,4 @@
-"""The benchmark's own watch goes on where it was cut off."""
+"""The benchmark's own watch resumes after a disconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +25,7 @@ def key(name: str) -> ObjectKey:
 
 
 class World:
-    """A watch on a fake source, and all that it told: when, what, of whom."""
+    """A watch on a fake source, with everything it delivered."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -38,7 +38,7 @@ class World:
 
     @property
     def last_version(self) -> str | None:
-        """From which version the last watch began."""
+        """Resource version at which the last watch started."""
         return self.source.watches[-1].resource_version
 
     @asynccontextmanager
@@ -174,7 +174,7 @@ async def test_a_watch_that_is_cut_off_again_and_again_is_given_up() -> None:
         await cut_off_for_ever(world)
     message = "own watch of Endpoints was cut off 10 times in a row, at last because the connection was reset"
     assert caught.group_contains(ObserverError, match=message)
-    assert world.clock.monotonic() > 2.0  # with pauses: a server that starts again is waited for
+    assert world.clock.monotonic() > 2.0  # with pauses, as the server may be restarting
 
 
 async def test_a_watch_that_is_cut_off_now_and_then_is_never_given_up() -> None:

@@ -1,4 +1,4 @@
-"""What one command measures."""
+"""The plan of a benchmark command."""
 
 import pytest
 

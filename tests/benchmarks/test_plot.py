@@ -1,4 +1,4 @@
-"""The picture of a report."""
+"""The plot of a report."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The judge: when what is published counts as right."""
+"""The judge: when published objects count as correct."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""From measurements to the table and the JSON."""
+"""Measurements as a table and as JSON."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The model of large clusters, and that the page shows what it says."""
+"""The model of large clusters, and the page that shows its results."""
 
 from pathlib import Path
 
@@ -29,17 +29,17 @@ ONE_EACH = Costs(
         for figure in (getattr(MEASURED, name) for name in Costs.__struct_fields__)
     )
 )
-"""Every cost is one of its unit."""
+"""Every cost is one unit."""
 
 
 def priced(**costs: float) -> Costs:
-    """Return costs of nothing but these."""
+    """Return costs that are zero except these."""
     free = {name: Figure(0.0, "", "") for name in Costs.__struct_fields__}
     return Costs(**free | {name: Figure(value, "", "") for name, value in costs.items()})
 
 
 def test_the_page_shows_what_the_program_prints() -> None:
-    """Where this fails: python -m benchmarks.scale --page docs/scale.md."""
+    """On failure run: python -m benchmarks.scale --page docs/scale.md."""
     text = PAGE.read_text()
     assert with_tables(text, tables(MEASURED)) == text
     for table in tables(MEASURED).values():
@@ -123,7 +123,7 @@ def test_a_core_is_used_up_where_changes_take_all_of_it() -> None:
 
 
 def test_kep_752_in_its_own_numbers() -> None:
-    """20,000 pods and 5,000 nodes, 100 bytes an endpoint: 200 TB by Endpoints, 1 TB by slices of a hundred."""
+    """20,000 pods and 5,000 nodes, 100 bytes per endpoint: 200 TB by Endpoints, 1 TB by slices of a hundred."""
     rollout = one_write_a_pod(20_000, priced(endpoint_json_bytes=100, address_json_bytes=100))
     assert rollout.slice_writes == rollout.endpoints_writes == 20_000
     assert rollout.whole_endpoints_bytes * 5_000 == 200e12

@@ -1,4 +1,4 @@
-"""That the scenarios tell the times, counts and CPU that there were: on a cluster and a controller whose every step is known."""
+"""The scenarios report the actual times, counts and CPU of a cluster and controller with known behaviour."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ CPU_SECONDS_PER_PUBLISH = 0.002
 
 
 class KnownUsage(Usage):
-    """A process that uses as much CPU as it is told to."""
+    """A process with a prescribed CPU usage."""
 
     def __init__(self) -> None:
         super().__init__(os.getpid())
@@ -67,7 +67,7 @@ class KnownUsage(Usage):
 
 
 class KnownCluster:
-    """A server and a controller of known speed: an answer takes 4 ms, a slice 10 ms, an Endpoints 25 ms from sending."""
+    """A server and a controller of known speed: a response takes 4 ms, a slice 10 ms, an Endpoints 25 ms after sending."""
 
     def __init__(self) -> None:
         self.slices: FakeSource[ObservedSlice] = FakeSource()
@@ -159,7 +159,7 @@ class KnownCluster:
 
 
 class World:
-    """A subject in a world that is known."""
+    """A subject on the known cluster."""
 
     def __init__(self, folder: Path, pods: int) -> None:
         self.clock = FakeClock()
@@ -245,14 +245,14 @@ async def test_churn_keeps_its_pace_and_tells_latency_from_sending(tmp_path: Pat
     assert values["slice_writes_per_change"] == 1.0
     assert round(values["settled_ms"], 3) == 25.0
     assert round(values["own_slice_write_p50_ms"], 3) == 7.0
-    assert values["peak_mib"] == 100.0  # that of before is forgotten
+    assert values["peak_mib"] == 100.0  # the earlier peak was reset
 
 
 async def test_churn_never_changes_a_pod_before_its_last_change_was_seen(tmp_path: Path) -> None:
     async with world_of(tmp_path, pods=1) as world:
         world.start_controlling()
         values = await churn(world.subject, ChurnSettings(per_second=1000.0, seconds=0.05), random.Random(1))
-    # 10 ms a change with one pod: the pace cannot be kept, and that is told.
+    # 10 ms per change with one pod: the rate cannot be kept, and the report shows the achieved one.
     assert values["changes_per_second"] == pytest.approx(100.0, rel=0.05)
     assert round(values["max_ms"], 3) == 10.0
 

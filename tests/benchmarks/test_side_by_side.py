@@ -1,4 +1,4 @@
-"""The command, but for what it measures."""
+"""The command without its measurements."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ TAKEN = (
 
 
 class Played:
-    """Stands for the runner: takes some measurements, then ends as it is told to."""
+    """Replaces the runner: returns some measurements, then ends as configured."""
 
     def __init__(self, taken: tuple[Measurement, ...] = TAKEN, end: BaseException | None = None) -> None:
         self._taken = taken

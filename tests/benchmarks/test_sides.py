@@ -1,4 +1,4 @@
-"""How the programs are started."""
+"""The command lines of the compared programs."""
 
 import importlib.util
 from pathlib import Path

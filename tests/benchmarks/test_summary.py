@@ -1,4 +1,4 @@
-"""The few numbers that are reported."""
+"""The reported statistics."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_spread_is_the_median_between_the_extremes() -> None:
 
 
 def test_ratios_are_taken_run_by_run() -> None:
-    # The second run was on a machine half as fast: the ratio of medians would say 1.5.
+    # The second run was on a machine half as fast: the ratio of medians would be 1.5.
     assert ratios([1.0, 2.0, 1.0], [1.0, 2.0, 1.0]) == Spread(1.0, 1.0, 1.0)
     assert ratios([1.0, 4.0], [2.0, 4.0]) == Spread(0.75, 0.5, 1.0)
 

@@ -1,4 +1,4 @@
-"""What the kernel says of a process."""
+"""The kernel's figures of a process."""
 
 import os
 
@@ -43,7 +43,7 @@ def test_without_a_cpu_clock_the_ticks_of_stat_are_read(monkeypatch: pytest.Monk
 
 
 def test_a_process_that_is_gone_is_an_error_that_names_it() -> None:
-    usage = Usage(2**22 + 5)  # above the highest pid there can be
+    usage = Usage(2**22 + 5)  # above the highest possible pid
     for look in (usage.cpu_seconds, usage.memory, usage.reset_peak):
         with pytest.raises(UsageError, match=str(2**22 + 5)):
             look()

@@ -240,14 +240,14 @@ CASES: dict[str, list[Write]] = {
         applied(config_map()),
         seen(),
     ],
-    "what others own, too, stays": [
+    "fields with another owner stay": [
         applied(config_map(data={"x": "1", "y": "1"})),
         applied(config_map(data={"y": "1"}), "m2"),
         applied(config_map(data={"x": "1"})),
         applied(config_map(), "m2"),
         seen(),
     ],
-    "conflicts are told with their causes": [
+    "conflicts report their causes": [
         applied(config_map(data={"x": "1", "y": "1", "z": "1"}, metadata={"labels": {"l": "1"}})),
         applied(config_map(data={"x": "2"}), "m2"),
         applied(config_map(data={"x": "2", "y": "2"}, metadata={"labels": {"l": "2"}}), "m2"),
@@ -268,7 +268,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data={})),
         seen(),
     ],
-    "who has written what": [
+    "field managers of several writers": [
         posted(config_map(data={"x": "1"}), ""),
         seen(),
         put(_add, "m2"),
@@ -283,7 +283,7 @@ CASES: dict[str, list[Write]] = {
         changed("merge", {"data": {"y": "1"}}, "", agent="a\tb c"),
         changed("merge", {"data": {"z": "1"}}, "", agent="x" * 200 + "/1"),
     ],
-    "at most ten updates are told apart": [
+    "at most ten update entries are kept apart": [
         posted(config_map(data={"x": "1"}), "m00"),
         *(changed("merge", {"data": {f"k{number}": "1"}}, f"m{number:02}") for number in range(1, 14)),
         applied(config_map(data={"x": "1"}), "z"),
@@ -337,7 +337,7 @@ CASES: dict[str, list[Write]] = {
         ),
         seen(),
     ],
-    "owners of parts of what has one owner": [
+    "owners of parts of an atomic field": [
         applied(_SLICE, kind="EndpointSlice"),
         put(
             _set_owners([_entry("e", {"f:endpoints": {"f:x": {}}}, version="discovery.k8s.io/v1")]),
@@ -348,7 +348,7 @@ CASES: dict[str, list[Write]] = {
         ),
         applied({**_SLICE, "endpoints": [{"addresses": ["10.0.0.2"]}]}, "m3", kind="EndpointSlice"),
     ],
-    "kubectl takes over what it has applied client-side": [
+    "kubectl adopts fields it applied client-side": [
         posted(
             config_map(data={"x": "1", "y": "1"}, metadata={"annotations": {LAST: _LAST_APPLIED}}),
             "kubectl-client-side-apply",
@@ -356,7 +356,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data={"x": "2", "y": "1"}), "kubectl"),
         seen(),
     ],
-    "kubectl does not take over what others have changed since": [
+    "kubectl does not adopt fields changed by others since": [
         posted(
             config_map(data={"x": "1", "y": "1"}, metadata={"annotations": {LAST: _LAST_APPLIED}}),
             "kubectl-client-side-apply",

@@ -127,9 +127,7 @@ _BAD_SPECS: dict[str, JSON] = {
 
 DEFINITIONS: list[Case] = [
     *(schema_of(title, spec) for title, spec in _BAD_SPECS.items()),
-    schema_of(
-        "a judgement of what has no type", {"a": text()}, allOf=[{"properties": {"b": {"minLength": 1}}}]
-    ),
+    schema_of("validation without a type", {"a": text()}, allOf=[{"properties": {"b": {"minLength": 1}}}]),
     refused("a root that is a list", crd("tries", "Try", version(schema={"type": "array", "items": text()}))),
     refused("a root without a type", crd("tries", "Try", version(schema={"properties": {"a": text()}}))),
     refused("a nullable root", crd("tries", "Try", version(schema={"type": "object", "nullable": True}))),
@@ -209,7 +207,10 @@ DEFINITIONS: list[Case] = [
         crd("tries", "Try", version(selectableFields=[{"jsonPath": ""}])),
     ),
     refused("a selectable object", crd("tries", "Try", version(selectableFields=[{"jsonPath": ".spec"}]))),
-    refused("a warning of what is not deprecated", crd("tries", "Try", version(deprecationWarning="soon"))),
+    refused(
+        "a warning for a version that is not deprecated",
+        crd("tries", "Try", version(deprecationWarning="soon")),
+    ),
     refused("unknown fields preserved at the top", crd("tries", "Try", preserveUnknownFields=True)),
     refused("an unknown field, strictly", crd("tries", "Try", colour="red"), "?fieldValidation=Strict"),
     case(
@@ -257,7 +258,7 @@ WIDGETS = crd(
             "properties": {
                 "spec": {
                     "type": "object",
-                    "description": "What it is to be.",
+                    "description": "The desired state.",
                     "required": ["size"],
                     "properties": {
                         "size": {
@@ -347,7 +348,7 @@ WIDGETS = crd(
                 "name": "Colour",
                 "type": "string",
                 "jsonPath": ".spec.colour",
-                "description": "What it looks like.",
+                "description": "The appearance.",
             },
             {"name": "Flag", "type": "boolean", "jsonPath": ".spec.flag"},
             {"name": "Ratio", "type": "number", "jsonPath": ".spec.ratio", "priority": 1},
@@ -421,7 +422,7 @@ _WIDGETS: dict[str, JSON] = {
     "a port by default": widget(ports=[{"name": "a"}]),
     "a port twice": widget(ports=[{"name": "a"}, {"name": "a", "port": 1}]),
     "a port without a name": widget(ports=[{"port": 1}]),
-    "a port that is none": widget(ports=["a"]),
+    "an invalid port": widget(ports=["a"]),
     "defaults within": widget(nested={}),
     "unknown fields within": widget(nested={"b": {"c": "d", "e": 1}, "f": 2}),
     "neither of either": widget(either={}),

@@ -58,7 +58,7 @@ def refused_services() -> list[Case]:
         "two of a number": service("s", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 80}]),
         "port 0": service("s", ports=[{"port": 0}]),
         "port 70000": service("s", ports=[{"port": 70000}]),
-        "a protocol nobody speaks": service("s", ports=[{"port": 80, "protocol": "QUIC"}]),
+        "an unknown protocol": service("s", ports=[{"port": 80, "protocol": "QUIC"}]),
         "a bad target port": service("s", ports=[{"port": 80, "targetPort": "A_B"}]),
         "target port too large": service("s", ports=[{"port": 80, "targetPort": 99999}]),
         "a long target port": service("s", ports=[{"port": 80, "targetPort": "abcdefghijklmnop"}]),
@@ -87,10 +87,10 @@ def refused_services() -> list[Case]:
         "ExternalName with an address": service(
             "s", type="ExternalName", externalName="a.b", clusterIP="10.96.0.77"
         ),
-        "a cluster IP of somebody else": service("s", clusterIP="10.96.0.1"),
+        "a cluster IP in use": service("s", clusterIP="10.96.0.1"),
         "a cluster IP of another network": service("s", clusterIP="192.168.0.1"),
         "the network's own address": service("s", clusterIP="10.96.0.0"),
-        "a cluster IP that is none": service("s", clusterIP="nonsense"),
+        "an invalid cluster IP": service("s", clusterIP="nonsense"),
         "a cluster IP with zeros": service("s", clusterIP="010.096.000.077"),
         "a mapped cluster IP": service("s", clusterIP="::ffff:10.96.0.77"),
         "two of one family": service("s", clusterIPs=["10.96.0.78", "10.96.0.79"], clusterIP="10.96.0.78"),
@@ -411,7 +411,7 @@ def changed_services() -> list[Case]:
             change(s, "s", without("ipFamilyPolicy")),
         ),
         case(
-            "one less without saying so",
+            "one less without an explicit choice",
             create(
                 s,
                 service(

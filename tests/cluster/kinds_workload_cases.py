@@ -197,7 +197,7 @@ def refused_pods() -> list[Case]:
                 },
             ]
         ),
-        "what is told of the pod": pod(
+        "downward API": pod(
             volumes=[
                 {
                     "name": "a",
@@ -252,7 +252,7 @@ def refused_pods() -> list[Case]:
         "a bad deadline": pod(activeDeadlineSeconds=0),
         "bad names": pod(hostname="a.b", subdomain="A", nodeName="A", serviceAccountName="A"),
         "bad aliases": pod(hostAliases=[{"ip": "x", "hostnames": ["A"]}]),
-        "a priority of its own": pod(priority=5),
+        "an explicit priority": pod(priority=5),
         "an unknown class": pod(priorityClassName="gold"),
         "a bad preemption policy": pod(preemptionPolicy="Always"),
         "init containers": pod(
@@ -423,7 +423,7 @@ def good_pods() -> list[Case]:
         ),
         case("critical", create(p, pod(priorityClassName="system-node-critical"))),
         case(
-            "tolerations of its own",
+            "explicit tolerations",
             create(p, pod(tolerations=[{"operator": "Exists"}])),
             create(
                 p,
@@ -450,7 +450,7 @@ def good_pods() -> list[Case]:
             create(p, {**pod(), "status": {"phase": "Running", "podIP": "1.2.3.4"}}),
         ),
         case(
-            "on a node at once",
+            "on a node from the start",
             create(p, pod(nodeName="n")),
             delete(p, "p"),
             read(p, "p"),

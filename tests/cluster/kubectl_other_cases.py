@@ -123,10 +123,10 @@ DISCOVERING = case(
     Step("cluster-info dump --output-directory=dumped", exit_code_only=True),
     "get services kubernetes -n default",
     Step("get namespaces --field-selector=metadata.name=kube-system"),
-    "get leases -n kube-system --field-selector=metadata.name=nobody",
+    "get leases -n kube-system --field-selector=metadata.name=missing",
     Step("get servicecidrs", differs="service cidrs"),
     "get customresourcedefinitions",
-    Step("get componentstatuses --field-selector=metadata.name=nobody", differs="kinds"),
+    Step("get componentstatuses --field-selector=metadata.name=missing", differs="kinds"),
     namespace=False,
 )
 
@@ -193,8 +193,8 @@ FURTHER = case(
     ),
     "replace --raw /api/v1/namespaces/k-further/configmaps/one -f web.json",
     Step("create --raw /api/v1/namespaces/k-further/configmaps -f web.json", differs="field order"),
-    Step("auth can-i delete pods --as=nobody", differs="authorization"),
-    Step("get pods --as=nobody", differs="authorization"),
+    Step("auth can-i delete pods --as=guest", differs="authorization"),
+    Step("get pods --as=guest", differs="authorization"),
     "get pods -A --field-selector=metadata.namespace=k-further",
     "get pods --token=wrong",
     Step("certificate approve a", differs="kinds"),

@@ -122,7 +122,7 @@ class Shop:
             assert service is not None
             addresses = found.setdefault(service.name, {})
             for endpoint in endpoint_slice.endpoints or ():
-                assert endpoint.addresses[0] not in addresses, f"{endpoint.addresses} stands in two slices"
+                assert endpoint.addresses[0] not in addresses, f"{endpoint.addresses} is in two slices"
                 addresses[endpoint.addresses[0]] = endpoint.conditions.ready is not False
         return found
 

@@ -46,7 +46,7 @@ async def test_random_writes_leave_the_same_object_and_owners(sides: tuple[Side,
         for _ in range(WRITES if code < 300 else 0):
             code, _ = await same(sides, random_write(rng, kind, name), namespace)
             done += code < 300
-    assert done >= OBJECTS * 2, "most of what was tried has been refused: nothing was compared"
+    assert done >= OBJECTS * 2, "most writes were rejected: nothing was compared"
 
 
 async def test_chosen_writes_are_answered_alike(sides: tuple[Side, Side]) -> None:

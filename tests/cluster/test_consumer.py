@@ -1,4 +1,4 @@
-"""A consumer's state always equals the API server's history, whatever controller writes the slices.
+"""A consumer's state always equals the API server's history, for slices of any controller.
 
 A workload runs on a real control plane, with external edits of slices, while the consumers' connections are cut
 repeatedly. A plain watch records the history. Every reported state is then compared with the result of applying the

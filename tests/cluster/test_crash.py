@@ -1,4 +1,4 @@
-"""Killed at any moment and restarted, endpointd corrects what is wrong and writes nothing else."""
+"""Killed at any moment and restarted, endpointd corrects all errors and writes nothing else."""
 
 from datetime import datetime
 

@@ -43,7 +43,7 @@ spec:
         properties:
           spec:
             type: object
-            description: What it is to measure.
+            description: The measured quantity.
             required: [size]
             properties:
               size: {type: integer, minimum: 1, description: How much it takes.}

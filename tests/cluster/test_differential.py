@@ -76,7 +76,9 @@ async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
         return plane.start_controller_manager(["endpoints-controller"], name=name)
 
     reference = ("upstream", control_plane, upstream(plan.flags))
-    with pytest.raises(DifferenceError, match=r"upstream stands by it:\n--- upstream\n\+\+\+ half") as caught:
+    with pytest.raises(
+        DifferenceError, match=r"upstream keeps its version:\n--- upstream\n\+\+\+ half"
+    ) as caught:
         await compare(plan, reference, ("half", second_control_plane, start_one), report=report)
     told = str(caught.value)
     assert "\n-slices half-" in told

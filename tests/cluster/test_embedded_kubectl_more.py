@@ -166,7 +166,7 @@ SESSIONS: dict[str, Sequence[Line]] = {
         "describe deploy web",
         "autoscale deploy nope --max=3",
     ],
-    "events tell what happened": [
+    "events describe what happened": [
         ("create -f -", POD),
         (
             "create -f -",

@@ -55,7 +55,7 @@ CAUSES = {
     "create-endpoints": "E-22",
     "update-endpoints": "E-22",
     "mirror-too-many": "M-25",
-    "terminating": "E-22, S-72: nothing is told",
+    "terminating": "E-22, S-72: no Event",
 }
 EXPLAINED = {
     (

@@ -34,16 +34,16 @@ spec:
         properties:
           spec:
             type: object
-            description: What it shows.
+            description: The displayed quantity.
             required: [size, unit]
             properties:
               size: {type: integer, description: How large it is., nullable: true, minimum: 1}
-              unit: {type: string, enum: [a, b], description: What it is counted in., default: a}
+              unit: {type: string, enum: [a, b], description: The unit of the quantity., default: a}
               free: {type: object, x-kubernetes-preserve-unknown-fields: true, description: Anything.}
               port: {x-kubernetes-int-or-string: true, description: Where.}
               marks:
                 type: array
-                description: What is drawn on it.
+                description: The printed symbols.
                 items:
                   type: object
                   description: One mark.

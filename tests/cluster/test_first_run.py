@@ -141,7 +141,7 @@ async def test_a_shop_is_published_field_by_field_as_upstream_publishes_it(sides
 
     await while_watching(sides, scenario)
     refused = [write for write in audit.new_writes() if write.user_agent != USER_AGENT and write.code >= 400]
-    assert not refused, "endpointd asked for what the API server refused"
+    assert not refused, "the API server rejected requests of endpointd"
 
 
 async def test_what_endpointd_left_upstream_takes_over_without_a_write(sides: tuple[Side, Side]) -> None:

@@ -142,7 +142,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
             assert watcher.needless == []
             assert watcher.changes > 100
             writes = [*programs.by_endpointd(upstream_ended), *programs.by_upstream(upstream_ended)]
-            assert {write.verb for write in writes} == {"update"}, "no slice was made anew or deleted"
+            assert {write.verb for write in writes} == {"update"}, "a slice was recreated or deleted"
             changed = {write.key.name for write in writes}
             assert all(name == "web" or name.startswith("web-") for name in changed), changed
 

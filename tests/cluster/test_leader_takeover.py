@@ -1,4 +1,4 @@
-"""Whatever happens to a leader, two replicas never write concurrently, and the next one takes over in time."""
+"""In every failure of a leader, two replicas never write concurrently, and the next one takes over in time."""
 
 import signal
 from collections.abc import Callable, Iterator

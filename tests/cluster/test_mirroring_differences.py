@@ -98,7 +98,7 @@ DIFFERENCES = (
     ),
     Difference(
         "labelled-away",
-        "M-42: a slice that was labelled away is waited for, and nothing is published meanwhile",
+        "M-42: upstream waits for a relabelled slice and publishes nothing until then",
         before=[subset("10.0.0.1")],
         to_slice={"metadata": {"labels": {MANAGED_BY_LABEL: "somebody.example.com"}}},
         look=published,

@@ -151,7 +151,9 @@ class Comparison:
         ]
         unexplained = [key for key in self._different(states) if not self._is_stuck(key)]
         if unexplained:
-            self._fail("they differ, and upstream keeps its version:\n" + self._difference(states, unexplained))
+            self._fail(
+                "they differ, and upstream keeps its version:\n" + self._difference(states, unexplained)
+            )
         broken = broken_mirrors((await self._snapshots())[1])
         if broken:
             self._fail("endpointd breaks rules:\n" + "\n".join(broken))

@@ -1,7 +1,7 @@
 """Random patches of the three types give the same result, or an error, here and on a real kube-apiserver.
 
-The real server applies them as dry runs. Errors of a kind's validation say nothing about patches and are skipped; the
-test checks at the end that enough cases remain.
+The real server applies them as dry runs. Errors of a kind's validation are unrelated to patches and skipped; the test
+checks at the end that enough cases remain.
 """
 
 import copy

@@ -193,7 +193,7 @@ def test_a_missing_right_is_named_and_holds_up_those_alone_that_need_it(
         lambda: case.published() == works, what=f"publishing {works}", timeout_seconds=30, poll_seconds=0.3
     )
     process.wait_until(
-        lambda: told in case.ask(f"/readyz/{check}")[1], what="saying so at /readyz", timeout_seconds=30
+        lambda: told in case.ask(f"/readyz/{check}")[1], what="the report at /readyz", timeout_seconds=30
     )
     status, text = case.ask("/readyz")
     assert status == 500
@@ -210,7 +210,7 @@ def test_it_heals_as_soon_as_the_right_is_granted(case: Case, start: Start, with
     process = start()  # as a candidate: the election waits for a while only
     process.wait_until(
         lambda: len(case.published()) == 2,
-        what="publishing what it may",
+        what="publishing with the granted permissions",
         timeout_seconds=60,
         poll_seconds=0.3,
     )
@@ -231,7 +231,7 @@ def test_without_the_lease_nothing_is_written_and_the_right_is_named(
     process.wait_until(lambda: "leases" in process.log(), what="naming the lease", timeout_seconds=60)
     process.wait_until(
         lambda: f"grant {verb} on leases.coordination.k8s.io to {case.name}" in case.ask("/readyz")[1],
-        what="saying so at /readyz",
+        what="the report at /readyz",
         timeout_seconds=30,
     )
     assert case.ask("/livez") == (200, "ok\n")

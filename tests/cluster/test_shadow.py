@@ -125,16 +125,20 @@ async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_
                 "endpoints update": 1.0,
                 "mirroring update": 1.0,
             }
-            await until(lambda: figures.standing() == planted, within=20, what="told of what is planted")
+            await until(
+                lambda: figures.standing() == planted, within=20, what="the report of the planted errors"
+            )
             services = figures.now()["services"]
             assert figures.now()["agreement_ratio"] == 1 - 3 / services
             assert shadow.log().count('"difference found"') == 5
 
             plane.start_controller_manager(THREE, name="upstream-again")
             known = {"endpointslice update": 1.0}  # upstream never repairs this label
-            await until(lambda: figures.standing() == known, within=30, what="told that the rest is gone")
+            await until(
+                lambda: figures.standing() == known, within=30, what="the report that the rest is resolved"
+            )
             label(plane, "shadowed", "")
-            await until(lambda: figures.standing() == {}, within=20, what="told that all is gone")
+            await until(lambda: figures.standing() == {}, within=20, what="the report that all is resolved")
             assert figures.now()["agreement_ratio"] == 1
             assert shadow.log().count('"difference resolved"') == 5
             assert shadow.log().count('"difference found"') == 5

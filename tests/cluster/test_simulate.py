@@ -181,7 +181,7 @@ def test_a_stateful_set_has_numbers_and_names_and_is_updated_down_to_its_partiti
     assert images(kubectl, "db") == {"db-0": "main:1", "db-1": "main:1", "db-2": "main:2"}
     kubectl("delete", "pod", "db-0", WAIT)
     until(lambda: "db-0" in images(kubectl, "db"))
-    assert images(kubectl, "db")["db-0"] == "main:1", "below the partition the old revision comes back"
+    assert images(kubectl, "db")["db-0"] == "main:1", "below the partition the old revision is restored"
     patch = '{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}'
     kubectl("patch", "statefulset/db", "--patch", patch)
     kubectl("rollout", "status", WAIT, "statefulset/db")

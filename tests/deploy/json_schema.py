@@ -1,4 +1,4 @@
-"""The part of JSON Schema that values.schema.json uses; a keyword that is not known here raises."""
+"""The subset of JSON Schema used by values.schema.json; an unsupported keyword raises an error."""
 
 import re
 from typing import Any
@@ -17,7 +17,7 @@ _KNOWN = {
 
 
 def problems(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:
-    """Return what is wrong with a value, with the path of each."""
+    """Return the validation errors of a value with their paths."""
     if unknown := schema.keys() - _KNOWN:
         raise ValueError(f"{path or '.'}: this validator does not know {sorted(unknown)}")
     found: list[str] = []
@@ -25,9 +25,9 @@ def problems(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:
     if wanted is not None:
         is_of = isinstance(value, _TYPES[wanted]) and not (wanted == "integer" and isinstance(value, bool))
         if not is_of:
-            return [f"{path}: has to be of type {wanted}"]
+            return [f"{path}: must be of type {wanted}"]
     if "enum" in schema and value not in schema["enum"]:
-        found.append(f"{path}: has to be one of {schema['enum']}")
+        found.append(f"{path}: must be one of {schema['enum']}")
     if "not" in schema and not problems(schema["not"], value, path):
         found.append(f"{path}: must not be that")
     if isinstance(value, int) and not (schema.get("minimum", value) <= value <= schema.get("maximum", value)):

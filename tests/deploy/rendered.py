@@ -1,8 +1,8 @@
-"""What Helm makes of the chart, from files: no Helm, and no interpreter of its templates, is needed to test it.
+"""Rendered output of the chart, read from files: testing it needs neither Helm nor a template interpreter.
 
 ``deploy/manifests`` is the chart with its defaults, ``golden/mine.yaml`` with :data:`OTHERWISE`. Both were rendered from the chart
-whose digest is :data:`DIGEST`. Whoever changes the chart renders both again with ``helm template`` and updates the digest; where
-there is a helm, a test compares them.
+whose digest is :data:`DIGEST`. After a change of the chart, render both again with ``helm template`` and update the digest; if
+helm is installed, a test compares them.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def documents(release: str) -> list[dict[str, Any]]:
-    """Return the objects of a release, without the namespace."""
+    """Return the objects of a release, except the namespace."""
     if release == "mine":
         paths = [GOLDEN / "mine.yaml"]
     else:
@@ -69,7 +69,7 @@ def documents(release: str) -> list[dict[str, Any]]:
 
 
 def digest() -> str:
-    """Return a digest of everything in the chart that its output depends on."""
+    """Return a digest of the chart files that affect its output."""
     found = hashlib.sha256()
     for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
         found.update(f"{path.relative_to(CHART)}\n".encode() + path.read_bytes())

@@ -1,4 +1,4 @@
-"""The chart: what it makes is what the reviewed files say, its values are checked, and Helm itself agrees where there is one."""
+"""The chart matches the reviewed files, its values are validated, and Helm agrees if it is installed."""
 
 import copy
 import json
@@ -43,7 +43,7 @@ def by_key(items: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]
 
 
 def plain(items: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return objects without what Helm alone puts there."""
+    """Return objects without the labels that only Helm adds."""
     items = copy.deepcopy(items)
     for item in items:
         template = item.get("spec", {}).get("template", {}).get("metadata", {})
@@ -74,7 +74,7 @@ def test_what_needs_other_software_is_off_by_default() -> None:
 
 
 def test_the_reviewed_files_were_rendered_from_this_chart() -> None:
-    """Render them again (see rendered.py) after a change of the chart, and put the new digest there."""
+    """After a change of the chart, render the files again (see rendered.py) and update the digest."""
     assert digest() == DIGEST
 
 
@@ -185,7 +185,7 @@ def test_a_single_replica_has_no_budget_that_keeps_its_node_from_being_drained()
         assert "PodDisruptionBudget" not in {kind for kind, _ in by_key(documents(release))}
 
 
-# ------------------------------------------------------------------------------------------------- what helm lint asks
+# ---------------------------------------------------------------------------------------------- rules of helm lint
 
 
 def test_the_chart_says_what_it_is() -> None:
@@ -230,13 +230,13 @@ def test_the_schema_takes_what_is_right(given: dict[str, Any]) -> None:
     ("given", "problem"),
     [
         ({"replica": 2}, ".replica: is not known"),
-        ({"replicas": "2"}, ".replicas: has to be of type integer"),
+        ({"replicas": "2"}, ".replicas: must be of type integer"),
         ({"replicas": -1}, ".replicas: is out of range"),
-        ({"shadow": "yes"}, ".shadow: has to be of type boolean"),
+        ({"shadow": "yes"}, ".shadow: must be of type boolean"),
         ({"config": {"leaderElectResourceName": "x"}}, ".config.leaderElectResourceName: must not be that"),
         ({"config": {"shadow": True}}, ".config.shadow: must not be that"),
         ({"serving": {"port": 80, "healthPort": 10261}}, ".serving.port: is out of range"),
-        ({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, ".image.pullPolicy: has to be one of"),
+        ({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, ".image.pullPolicy: must be one of"),
         ({"networkPolicy": {"enabled": True, "from": []}}, ".networkPolicy.from: has too few items"),
     ],
     ids=lambda value: json.dumps(value)[:40],

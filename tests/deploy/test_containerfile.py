@@ -1,6 +1,6 @@
-"""The Containerfile: what it copies is there, and what it starts can be started.
+"""The Containerfile: every copied file exists, and the started program runs.
 
-Its build steps run where the variable ENDPOINTD_BUILD_IMAGE is set, as they stand, in a folder instead of an image: they need a
+With the variable ENDPOINTD_BUILD_IMAGE, its build steps run unchanged in a folder instead of an image: they need a
 package index.
 """
 
@@ -53,7 +53,7 @@ def test_it_runs_as_the_user_of_the_deployment() -> None:
 
 
 def test_both_stages_have_the_same_debian_and_python() -> None:
-    """bookworm is Debian 12, whose Python, and so that of the image without a shell, is 3.11."""
+    """bookworm is Debian 12 with Python 3.11, which the image without a shell has, too."""
     images = dict(value.split("=", 1) for value in arguments("ARG"))
     assert [value.split()[0] for value in arguments("FROM")] == ["${BUILD_IMAGE}", "${RUNTIME_IMAGE}"]
     build, image = images["BUILD_IMAGE"], images["RUNTIME_IMAGE"]
@@ -80,7 +80,7 @@ def test_the_entrypoint_takes_the_arguments_of_the_deployment() -> None:
     reason="needs a package index and the Python of the image: set ENDPOINTD_BUILD_IMAGE=1",
 )
 def test_the_steps_make_a_program_that_needs_nothing_else(tmp_path: Path) -> None:
-    """Carries out COPY and RUN of the first stage below a folder, with a Python that has nothing but pip."""
+    """Run COPY and RUN of the first stage in a folder, with a Python that has only pip."""
     home = tmp_path / "src"
     home.mkdir()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "python"], check=True)

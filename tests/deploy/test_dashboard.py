@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics that there are, by labels that they have."""
+"""The dashboard queries existing metrics by existing labels."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DOCUMENTED = re.findall(
     "\n".join((DEPLOY.parent / "docs" / page).read_text() for page in ("metrics.md", "guide/shadow.md")),
     re.MULTILINE,
 )
-"""What the process exposes: tests hold the tables against it."""
+"""The documented metrics, which other tests compare with the program's."""
 EVERYWHERE = {"job", "instance"}
 
 
@@ -27,7 +27,7 @@ def queries() -> Iterator[tuple[str, str, str]]:
 
 
 def metrics() -> dict[str, set[str]]:
-    """Return the labels of every series there is."""
+    """Return the labels of every metric."""
     found: dict[str, set[str]] = {}
     for name, kind, labels in DOCUMENTED:
         known = set(re.findall(r"`(\w+)`", labels)) | EVERYWHERE

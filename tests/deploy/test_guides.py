@@ -1,4 +1,4 @@
-"""What the guides tell people to type exists: files, flags, names of controllers, keys of values."""
+"""Files, flags, controller names and value keys in the guides' commands exist."""
 
 import re
 from pathlib import Path

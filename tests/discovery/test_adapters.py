@@ -1,4 +1,4 @@
-"""The adapters for programs of others, with pods of a real API server in this process."""
+"""The adapters for other programs, with pods on a real API server in this process."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def test_the_vllm_adapter_drops_a_deleted_engine_and_asks_each_pod_once(
             assert discovery.get_health()
             server.apply(POD % ("b", "qwen"))
             server.run_pod("b", ip="10.0.0.2")
-            while len(discovery.get_endpoint_info()) < 2:  # two refusals, then its model
+            while len(discovery.get_endpoint_info()) < 2:  # two refused connections, then its model
                 changed.acquire(timeout=1)
             server.delete("v1", "Pod", "a")
             while len(engines := discovery.get_endpoint_info()) > 1:

@@ -147,7 +147,7 @@ def test_a_program_that_forgets_to_close_exits_cleanly(server: ThreadApiServer) 
 
 
 def test_errors_of_opening_are_those_of_the_asyncio_view(tmp_path: os.PathLike[str]) -> None:
-    missing = os.path.join(tmp_path, "missing")  # noqa: PTH118 - a path as text is what users pass
+    missing = os.path.join(tmp_path, "missing")  # noqa: PTH118 - users pass paths as text
     with pytest.raises(ConfigError, match="missing"):
         ServiceView("default/web", cluster=missing).open()
     with pytest.raises(ValueError, match="namespace/name"):

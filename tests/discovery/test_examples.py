@@ -72,7 +72,7 @@ def test_the_picker_forgets_addresses_without_requests() -> None:
 
 @asynccontextmanager
 async def pod_server(ip: str) -> AsyncIterator[None]:
-    """Serve HTTP as the container of a pod does: on an address of its own."""
+    """Serve HTTP on a separate address, as the container of a pod does."""
 
     async def answer(request: web.Request) -> web.Response:
         await asyncio.sleep(0.002)
@@ -110,7 +110,7 @@ async def live_pod(server: LoopApiServer, number: int, started: asyncio.Event, e
         started.set()
         await ended.wait()
         await server.client.delete(PODS, ObjectKey("default", f"web-{number}"), grace_period_seconds=30)
-        await asyncio.sleep(0.2)  # the grace period, in which the container still serves
+        await asyncio.sleep(0.2)  # the grace period, during which the container still serves
     await server.delete("v1", "Pod", f"web-{number}")
 
 
@@ -178,7 +178,7 @@ def test_threads_fetch_from_another_endpoint_if_one_refuses() -> None:
 
 @pytest.mark.slow
 def test_the_threaded_program_picks_from_the_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The API server takes no loopback address in a slice, so the request itself is left out."""
+    """The API server rejects loopback addresses in slices, so the request itself is omitted."""
 
     def picked(picker: LeastUsed, path: str) -> tuple[int, bytes]:
         with picker.pick() as endpoint:

@@ -1,4 +1,4 @@
-"""What scripts write is what is checked in."""
+"""Generated files are up to date."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The names of tests are sentences of a length that people read; rule numbers stand in docstrings."""
+"""Test names are sentences of readable length; rule numbers are in docstrings."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Everything that the guide to controllers shows is run."""
+"""The guide's controller examples run."""
 
 import re
 import shutil

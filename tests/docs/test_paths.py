@@ -1,4 +1,4 @@
-"""Every path, module and link that the documentation names exists."""
+"""Every path, module and link named in the documentation exists."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def named(text: str) -> Iterator[str]:
     for span in _CODE.findall(text):
         for word in span.split():
             if word.endswith((".db", ".svc")):
-                continue  # a file that a command writes, a name of DNS
+                continue  # a file that a command writes, or a DNS name
             for pattern in (_PATH, _MODULE):
                 if match := pattern.fullmatch(word.strip(",;:")):
                     yield match[1]
@@ -31,7 +31,7 @@ def named(text: str) -> Iterator[str]:
 
 
 def exists(name: str) -> bool:
-    """Tell whether there is such a file (``*`` stands for anything), or such a module or a name in it."""
+    """Return whether a file (``*`` matches anything), a module, or a name in a module exists."""
     if "/" in name:
         return any(ROOT.glob(name.rstrip("/")))
     parts = name.split(".")

@@ -1,4 +1,4 @@
-"""The specification under docs/spec and the places that cite it agree."""
+"""The specification under docs/spec agrees with its citations."""
 
 import re
 from pathlib import Path
@@ -16,12 +16,12 @@ def _defined() -> list[str]:
 
 
 def _rule_of(citation: str, defined: set[str]) -> str:
-    """Return the rule that a citation names: E-19b names part (b) of E-19, C-57a a rule of its own."""
+    """Return the rule of a citation: E-19b is part (b) of E-19, C-57a is a separate rule."""
     return citation if citation in defined else citation.rstrip("abcdefgh")
 
 
 def _citations(pattern: str) -> dict[str, str]:
-    """Return each cited rule with one file that cites it; tests do in their docstrings."""
+    """Return each cited rule with one citing file; tests cite in their docstrings."""
     found: dict[str, str] = {}
     for path in sorted(ROOT.glob(pattern)):
         if path.suffix not in {".py", ".md"} or SPEC in path.parents or path == Path(__file__):

@@ -1,6 +1,6 @@
-"""The wheels of the three packages, each installed into an empty environment with its declared dependencies alone.
+"""The wheels of the three packages, each installed into an empty environment with only its declared dependencies.
 
-Nothing is downloaded: the dependencies are linked from this environment, as far as the wheels' metadata declare them.
+Nothing is downloaded: the dependencies declared in the wheels' metadata are linked from this environment.
 """
 
 import re
@@ -31,7 +31,7 @@ NEED_MORE = {
     "tinykube": ("tinykube.pytest_plugin",),  # loaded by pytest alone
     "endpointd": ("endpointd.cli.serve", "endpointd.cli.up", "endpointd.cli.up_program"),  # need tinykube
 }
-"""Modules that need more than the package's own dependencies."""
+"""Modules that need more than their package's own dependencies."""
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 package, *left_out = sys.argv[1:]
@@ -74,7 +74,7 @@ class Environment(NamedTuple):
         )
 
     def output(self, *command: str | Path, variables: Mapping[str, str] | None = None) -> str:
-        """Run a program that has to succeed, and return what it printed."""
+        """Run a program that must succeed, and return its output."""
         done = self.run(*command, variables=variables)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -97,7 +97,7 @@ def environments(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFacto
 
 
 def install(package: str, wheels: dict[str, Path], folder: Path) -> Environment:
-    """Install a wheel with pip, and link what it declares, directly or not, into its environment."""
+    """Install a wheel with pip, and link its direct and indirect dependencies into its environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     needed = requirements_of(metadata_of(wheels[package]))
     distributions: set[str] = set()

@@ -1,4 +1,4 @@
-"""The README's examples are what the commands print on the example shop."""
+"""The README's examples show the commands' actual output on the example shop."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def blocks() -> list[str]:
 
 
 def alike(text: str) -> list[str]:
-    """Return the lines without what differs from run to run: the random ends of slices' names, widths and line breaks."""
+    """Return the lines without random parts: suffixes of slice names, column widths and line breaks."""
     lines = (re.sub(r"-[a-z0-9]{5}\b", "-xxxxx", " ".join(line.split())) for line in text.splitlines())
     return [line for line in lines if line]
 
@@ -63,7 +63,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """`make up`, in a folder of its own, without a terminal: the table comes once all is settled."""
+    """`make up` in a separate folder, without a terminal: the table is printed once everything is settled."""
     folder = tmp_path_factory.mktemp("shop")
     arguments = ["up", "-f", str(ROOT / "examples" / "shop"), "--speed", "10"]
     assert f"endpointd up -f examples/shop --speed {arguments[-1]}\n" in (ROOT / "Makefile").read_text()

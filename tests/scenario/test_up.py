@@ -1,4 +1,4 @@
-"""``endpointd up`` and ``endpointd serve`` as a newcomer starts them: processes of their own, on this machine alone."""
+"""``endpointd up`` and ``endpointd serve`` as a new user starts them: as processes on loopback."""
 
 import contextlib
 import fcntl
@@ -240,7 +240,7 @@ def test_what_does_not_settle_is_named_with_exit_code_1(tmp_path: Path) -> None:
 
 
 class Server:
-    """A server of its own process, asked over HTTPS."""
+    """A server in a separate process, accessed over HTTPS."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""One reader of YAML for every file that people hand in: kubectl's values, bounded whatever the text."""
+"""One YAML reader for every input file: kubectl's values, with limits for any text."""
 
 from pathlib import Path
 from typing import Any

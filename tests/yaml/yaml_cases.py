@@ -1,4 +1,4 @@
-"""Plain values, keys and merges in YAML, and what kubectl makes of them; the cluster tests ask kubectl itself."""
+"""Plain values, keys and merges in YAML with kubectl's interpretation; the cluster tests verify them with kubectl itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A real API server for the contracts of this folder; they are skipped, in one line, where there is none to run."""
+"""A real API server for the contract tests; without one, they are skipped with one line."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def namespace(client: Client, request: pytest.FixtureRequest) -> str:
-    """A namespace of the test's own."""
+    """A separate namespace for each test."""
     name = f"t{abs(hash(request.node.nodeid)) % 10**9}"
     await client.request("POST", "/api/v1/namespaces", body=f'{{"metadata":{{"name":"{name}"}}}}'.encode())
     return name
@@ -47,6 +47,6 @@ async def namespace(client: Client, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def watch_list(control_plane: ControlPlane) -> None:
-    """Skip the test where a watch cannot begin with the state."""
+    """Skip the test if the server does not support watches with initial events."""
     if not control_plane.has_watch_list:
         pytest.skip("this version of Kubernetes has no initial events by default")

@@ -1,4 +1,4 @@
-"""What the client takes for granted, asked of a real kube-apiserver."""
+"""The client's assumptions, verified on a real kube-apiserver."""
 
 import asyncio
 import base64
@@ -259,7 +259,7 @@ async def test_a_source_reads_the_same(client: Client, namespace: str) -> None:
     assert event.item.metadata in [item.metadata for item in page.items]
 
 
-# ---------------------------------------------------------------------------------------------- who we are
+# ---------------------------------------------------------------------------------------------- authentication
 
 
 async def whoami(config: ClusterConfig) -> str:
@@ -352,7 +352,7 @@ async def test_another_authority_is_not_trusted(control_plane: ControlPlane) -> 
             await client.list_page(PODS)
 
 
-# ------------------------------------------------------------------------------- the server goes and comes
+# --------------------------------------------------------------------------------------------- server restarts
 
 
 @pytest.mark.slow
@@ -369,11 +369,11 @@ async def test_a_client_outlives_the_server_and_too_old_a_watch_is_told(
             await drain(batches)
     with pytest.raises(ConnectionFailedError, match="Connection refused"):
         await client.get(ENDPOINTS, first.key)
-    control_plane.start_apiserver()  # in this thread: the child dies with the one that started it
+    control_plane.start_apiserver()  # in this thread: a child process ends with the thread that started it
     assert (await client.get(ENDPOINTS, first.key)).metadata == first
     for number in range(3):
         await client.create(ENDPOINTS, endpoints(f"b{number}"), namespace=namespace)
-    # The new server has not kept what was before it.
+    # The restarted server's watch cache has no earlier history.
     async with client.watch(ENDPOINTS, resource_version="1", timeout_seconds=5) as batches:
         (event,) = await anext(batches)
     assert isinstance(event, WatchError)

@@ -1,4 +1,4 @@
-"""Two upstreams behind one door: the fake, always, and a real kube-apiserver where there is one to run."""
+"""Two upstreams with one interface: the fake source, and a real kube-apiserver if available."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
@@ -16,7 +16,7 @@ from tinykube.testing.control_plane import AssetsMissingError, ControlPlane, fin
 
 
 class Upstream(Protocol):
-    """What a test does to a server, and what it reads it by."""
+    """The operations of a test on a server, and the source that reads it."""
 
     source: Source[EndpointSlice]
     namespace: str
@@ -29,7 +29,7 @@ class Upstream(Protocol):
     async def delete(self, item: EndpointSlice) -> None: ...
 
     async def age(self) -> str:
-        """Return a version that the server no longer keeps."""
+        """Return a resource version that the server has compacted."""
         ...
 
 
@@ -83,9 +83,9 @@ class RealUpstream:
         await self.client.delete(ENDPOINT_SLICES, item.metadata.key, uid=item.metadata.uid)
 
     async def age(self) -> str:
-        """Restart the server: what its cache knows of begins now."""
+        """Restart the server: its watch cache starts empty."""
         self.plane.stop_apiserver()
-        self.plane.start_apiserver()  # here, not in a thread: a child lives no longer than the thread that made it
+        self.plane.start_apiserver()  # in this thread: a child process ends with the thread that started it
         return "1"
 
 

@@ -1,4 +1,4 @@
-"""What reflectors rely on, asked of the fake and of a real kube-apiserver alike."""
+"""The reflectors' assumptions, verified on the fake source and on a real kube-apiserver."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ Event = WatchEvent[EndpointSlice] | Bookmark | WatchError
 
 
 async def read(batches: AsyncIterator[Batch[EndpointSlice]], count: int) -> list[Event]:
-    """Read so many events, and not more; bookmarks are passed over where they do not end something."""
+    """Read exactly ``count`` events, skipping bookmarks unless they end the initial state."""
     events: list[Event] = []
     async for batch in batches:
         events += [event for event in batch if not isinstance(event, Bookmark) or event.initial_events_end]
