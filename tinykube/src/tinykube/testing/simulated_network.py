@@ -170,6 +170,12 @@ class Exchange:
 
     def write(self, data: bytes) -> None:
         """Send a piece of a stream."""
+        link = self.link
+        seconds = link.withheld.get(link.deliveries, 0.0)
+        link.deliveries += 1
+        if seconds:
+            link.tell(f"what {self.verb} {self.resource} delivers is withheld for {seconds:g} s")
+            self._expected_at = max(self._expected_at, link.loop.now + seconds)
         self._send(lambda: self._deliver(data))
 
     def end(self) -> None:
@@ -350,6 +356,10 @@ class Link:
         self.is_cut = False
         self.exchanges: dict[Exchange, None] = {}
         self.faults: list[Fault] = []
+        self.deliveries = 0
+        """How many pieces of watches were sent so far."""
+        self.withheld: dict[int, float] = {}
+        """For how many seconds a delivery, by its number, is held back with everything after it on its watch."""
         self.on_sent: Callable[[str, str, str, bytes], None] | None = None
         """Called with verb, resource, target and body as the bytes of a write leave the host."""
         self._frontends = frontends

@@ -16,6 +16,7 @@ from tinykube.server.api_server import ApiServer
 from tinykube.server.bootstrap import bootstrap
 from tinykube.server.errors import expired
 from tinykube.server.http.frames import Framer
+from tinykube.server.http.identity import Identity
 from tinykube.server.http.query import parse_query
 from tinykube.server.http.streams import Streams
 from tinykube.server.objects import GroupResource
@@ -182,7 +183,7 @@ class _Server(ApiServer):
     ) -> None:
         super().__init__(settings, builtin_registry(), clock=clock, rng=rng)
         self._streams = _Streams(clock)
-        self._token = TOKEN
+        self._identity = Identity(TOKEN, settings.user, lambda token: None)
         self.storage = _AttributedStorage(
             log, describe=self._registry.describe, clock=clock, settings=settings.storage
         )
