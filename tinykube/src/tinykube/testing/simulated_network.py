@@ -356,6 +356,8 @@ class Link:
         self.is_cut = False
         self.exchanges: dict[Exchange, None] = {}
         self.faults: list[Fault] = []
+        self.tells_reads = False
+        """Whether good answers to reads are part of the story, too."""
         self.deliveries = 0
         """How many pieces of watches were sent so far."""
         self.withheld: dict[int, float] = {}

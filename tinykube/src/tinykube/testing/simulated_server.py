@@ -191,14 +191,14 @@ class _Server(ApiServer):
 
     def open(self) -> None:
         """Answer requests; nothing is created and nothing runs by itself."""
-        backend = self._backend = self._composed(self.storage)
+        backend = self._backend = self._new_backend(self.storage)
         self._custom.attach(self.storage)
         self.handle = self._dispatcher(backend).handle
         self._is_ready = True
 
     async def _start(self) -> None:
         self.open()
-        self._note_stored(self.backend)
+        self._load_strategies(self.backend)
         await self._start_lifecycle(self.backend)
         await bootstrap(self.backend, host="127.0.0.1", port=443, service_ip="")
 
@@ -300,7 +300,7 @@ class SimulatedApiServer:
                     if name in ("Content-Type", "Retry-After", "Location")
                 }
                 link = request.exchange.link
-                if request.method != "GET" or response.status >= 400:
+                if request.method != "GET" or response.status >= 400 or link.tells_reads:
                     link.tell(_told(request, response.status, body))
                 request.exchange.answer(Answer(response.status, headers, body))
 
