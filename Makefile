@@ -9,7 +9,7 @@ AUDIT_STAMP := $(VENV)-audit/.installed
 PROJECTS := aiokube/pyproject.toml tinykube/pyproject.toml endpointd/pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up docs audit sbom dist test simulate fuzz verdicts check test-cluster test-cluster-oldest bench bench-embedded format lock clean
+.PHONY: help up docs audit sbom dist test simulate fuzz verdicts check test-cluster test-cluster-oldest test-conformance bench bench-embedded format lock clean
 
 # What holds for the oldest version, too: reading and writing it, the rights, the first run, the differential.
 OLDEST_TESTS := tests/contract/runtime tests/contract/client tests/cluster/test_permissions.py \
@@ -89,6 +89,12 @@ test-cluster: $(STAMP) ## the tests on a real control plane (needs KUBEBUILDER_A
 test-cluster-oldest: $(STAMP) ## the tests that hold for the oldest supported Kubernetes version (builds it; needs Go)
 	@assets="$$(tests/cluster/programs/build oldest)" && KUBEBUILDER_ASSETS="$$assets" \
 		$(BIN)/python -m pytest -q -m cluster $(OLDEST_TESTS)
+
+test-conformance: $(STAMP) ## Kubernetes' conformance specs on tinykube, and with endpointd on a real control plane (builds them; needs Go)
+	@program="$$(tests/cluster/programs/build conformance)/e2e.test" && \
+		$(BIN)/python -m tests.conformance.run "$$program" $(CONFORMANCE_FLAGS)
+	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then $(BIN)/python -m pytest -q -m cluster tests/cluster/test_conformance.py; \
+		else echo "the network specs with endpointd on a real control plane need KUBEBUILDER_ASSETS"; fi
 
 bench: $(STAMP) ## side by side with kube-controller-manager (needs KUBEBUILDER_ASSETS)
 	$(BIN)/python -m benchmarks.side_by_side

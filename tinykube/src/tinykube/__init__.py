@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tinykube.server.registry.builtin import builtin_registry
     from tinykube.server.settings import ConnectionLimits, ServerSettings, SettingsError
     from tinykube.server.storage.model import StorageOpenError, StorageSettings
+    from tinykube.server.verbs.snapshot import Snapshot
     from tinykube.simulate.settings import SimulateSettings
     from tinykube.simulate.simulation import Simulation, run_simulation
     from tinykube.testing.api_server import (
@@ -36,6 +37,7 @@ __all__ = [
     "DEFAULT_SETTINGS",
     "FAST_PODS",
     "InCluster",
+    "Snapshot",
     # Faults on purpose, as api_server.faults
     "Faults",
     "FaultRule",
@@ -71,6 +73,7 @@ _MODULES = {
     "DEFAULT_SETTINGS": "testing.api_server",
     "FAST_PODS": "testing.api_server",
     "InCluster": "testing.api_server",
+    "Snapshot": "server.verbs.snapshot",
     "Faults": "server.http.faults",
     "FaultRule": "server.http.faults",
     "Fault": "server.http.faults",

@@ -51,6 +51,7 @@ from tinykube.server.settings import ServerSettings, is_token
 from tinykube.server.storage.store import ObjectStorage, open_storage
 from tinykube.server.verbs.context import Backend, Caller, new_request
 from tinykube.server.verbs.reviews import REVIEWS
+from tinykube.server.verbs.snapshot import Snapshot, restore_snapshot, take_snapshot
 
 _LOG = logging.getLogger(__name__)
 
@@ -301,6 +302,14 @@ class ApiServer:
         if self._backend is None:
             raise RuntimeError("the server is not running: enter its context first")
         return self._backend
+
+    def snapshot(self) -> Snapshot:
+        """Return all objects as they are now, for :meth:`restore`."""
+        return take_snapshot(self.backend)
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        """Make all objects those of a snapshot of this server; see :func:`~.verbs.snapshot.restore_snapshot`."""
+        return await restore_snapshot(self.backend, snapshot, _START)
 
     def kubeconfig(self) -> str:
         """Return a kubeconfig as text. It contains the token: use :meth:`write_kubeconfig`, or write it with mode 0600."""

@@ -35,6 +35,7 @@ from tinykube.server.http.faults import Faults
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Registry
 from tinykube.server.settings import ServerSettings
+from tinykube.server.verbs.snapshot import Snapshot
 from tinykube.simulate.settings import SimulateSettings
 from tinykube.simulate.simulation import run_simulation
 from tinykube.testing.objects import Json, Manifests, Objects
@@ -185,6 +186,19 @@ class LoopApiServer(ApiServerAccess):
         """Return the files and environment variables that a pod with this service account has."""
         return self._in_cluster(await self.service_account_token(service_account, namespace), namespace)
 
+    def snapshot(self) -> Snapshot:
+        """Return all objects as they are now, for :meth:`restore`."""
+        return self._server.snapshot()
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        """Bring all objects back to a snapshot of this server; return how many events that took.
+
+        Watches stay open and report the changes: DELETED for what was created since, ADDED for what was deleted, MODIFIED
+        for what was changed. Resource versions grow; everything else, the uid included, is as it was. Finalizers and
+        grace periods do not count. Stop whatever still writes first.
+        """
+        return await self._server.restore(snapshot)
+
     @asynccontextmanager
     async def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> AsyncIterator[None]:
         """Simulate nodes, workloads and pods for a block; see :mod:`tinykube.simulate`."""
@@ -270,6 +284,23 @@ class ThreadApiServer(ApiServerAccess):
     def in_cluster(self, service_account: str = "default", namespace: str = "default") -> InCluster:
         """Return the files and environment variables that a pod with this service account has."""
         return self._wait(self._inner.in_cluster(service_account, namespace))
+
+    def snapshot(self) -> Snapshot:
+        """Return all objects as they are now, for :meth:`restore`."""
+
+        async def take() -> Snapshot:
+            return self._inner.snapshot()
+
+        return self._wait(take())
+
+    def restore(self, snapshot: Snapshot) -> int:
+        """Bring all objects back to a snapshot of this server; return how many events that took.
+
+        Watches stay open and report the changes: DELETED for what was created since, ADDED for what was deleted, MODIFIED
+        for what was changed. Resource versions grow; everything else, the uid included, is as it was. Finalizers and
+        grace periods do not count. Stop whatever still writes first.
+        """
+        return self._wait(self._inner.restore(snapshot))
 
     @contextmanager
     def simulated_pods(self, settings: SimulateSettings = FAST_PODS) -> Iterator[None]:

@@ -282,6 +282,8 @@ class Registry:
     def __init__(self, definitions: Sequence[Definition] = ()) -> None:
         self._by_path: dict[tuple[str, str, str], Definition] = {}
         self._revision = 0
+        self._stored_at: dict[GroupResource, Definition] = {}
+        self._stored_revision = -1
         for definition in definitions:
             self.add(definition)
 
@@ -318,10 +320,13 @@ class Registry:
 
     def stored_at(self, key_resource: GroupResource) -> Definition | None:
         """Return the definition that owns this storage collection."""
-        for definition in self._by_path.values():
-            if definition.storage_resource == key_resource and definition.stored_as is None:
-                return definition
-        return None
+        if self._stored_revision != self._revision:
+            self._stored_revision = self._revision
+            self._stored_at = {}
+            for definition in self._by_path.values():
+                if definition.stored_as is None:
+                    self._stored_at.setdefault(definition.storage_resource, definition)
+        return self._stored_at.get(key_resource)
 
     def describe(self, resource: GroupResource, obj: JsonObject) -> Mapping[str, str]:
         """Return the field values of a stored object: the storage's ``Describe`` callback."""
