@@ -1,4 +1,4 @@
-"""The README's examples show the commands' actual output on the example shop."""
+"""The examples of the README and of the tutorial match the output of the commands on the example shop."""
 
 import os
 import re
@@ -17,8 +17,8 @@ COMMAND = (sys.executable, "-m", "endpointd")
 pytestmark = pytest.mark.slow
 
 
-def blocks() -> list[str]:
-    return re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def blocks(page: str = "README.md") -> list[str]:
+    return re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def alike(text: str) -> list[str]:
@@ -27,10 +27,10 @@ def alike(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def examples() -> list[tuple[str, str]]:
+def examples(page: str = "README.md") -> list[tuple[str, str]]:
     """Return the commands whose output is shown, with that output."""
     found = []
-    for block in blocks():
+    for block in blocks(page):
         for command, output in re.findall(
             r"^\$ (endpointd [^\n]*)\n((?:[^$\n][^\n]*\n|\n)+)", block, re.MULTILINE
         ):
@@ -81,6 +81,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 def test_there_are_examples() -> None:
     assert [command.split()[1] for command, _ in examples()] == ["explain", "check"]
+    assert [command.split()[1] for command, _ in examples("docs/tutorials/missing-pod.md")] == [
+        "check",
+        "explain",
+    ]
 
 
 def test_the_table_has_the_rows_that_the_readme_shows(shop: Shop) -> None:
@@ -89,8 +93,8 @@ def test_the_table_has_the_rows_that_the_readme_shows(shop: Shop) -> None:
     assert [line for line in alike(table) if line not in printed] == []
 
 
-@pytest.mark.parametrize(("command", "output"), examples())
-def test_a_command_prints_what_the_readme_shows(shop: Shop, command: str, output: str) -> None:
+@pytest.mark.parametrize(("command", "output"), [*examples(), *examples("docs/tutorials/missing-pod.md")])
+def test_a_command_prints_the_output_of_the_page(shop: Shop, command: str, output: str) -> None:
     assert " ".join(alike(shop.run(command))).startswith(" ".join(alike(output)))
 
 

@@ -11,22 +11,22 @@ log = logging.getLogger("balancer")
 
 
 class Balancer:
-    """Sends each connection to one of the endpoints that are usable when it comes in."""
+    """Forwards each connection to an endpoint that is usable when the connection is accepted."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._usable: tuple[EndpointView, ...] = ()
 
     def use(self, endpoints: ServiceEndpoints) -> None:
-        """Send new connections there from now on; those that are open stay where they are."""
+        """Forward new connections to these endpoints; open connections are not affected."""
         self._usable = endpoints.usable
         log.info(
             "%s: %s", endpoints.name, [endpoint.address for endpoint in self._usable] or endpoints.problem
         )
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection: the endpoints in any order until one answers."""
-        for endpoint in self._chance.sample(self._usable, len(self._usable)):
+        """Serve one connection: try the endpoints in random order until one accepts it."""
+        for endpoint in self._rng.sample(self._usable, len(self._usable)):
             try:
                 far_reader, far_writer = await asyncio.open_connection(endpoint.ip, endpoint.port)
             except OSError as error:
@@ -44,7 +44,7 @@ class Balancer:
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, until nothing does."""
+    """Copy data until the end of the stream."""
     try:
         while data := await reader.read(65_536):
             writer.write(data)
@@ -55,7 +55,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def run(service: str, port: str, listen_port: int) -> None:
-    """Balance on a port of this machine, for the cluster of your kubeconfig."""
+    """Balance connections to a local port, for the cluster of your kubeconfig."""
     balancer = Balancer(random.SystemRandom())
     async with (
         watch_service(None, service, port=port) as live,

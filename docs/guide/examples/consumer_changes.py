@@ -1,4 +1,4 @@
-"""Everything that comes, goes and changes behind the services of a cluster: ``python consumer_changes.py node-1``."""
+"""Print all changes of the endpoints in a cluster: ``python consumer_changes.py node-1``."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from aiokube.discovery import ServiceMap, ServiceMapChanges, watch_services
 
 
 def lines(services: ServiceMap, changes: ServiceMapChanges) -> Iterator[str]:
-    """Say what is new of endpoints, and where the traffic of each service goes now."""
+    """Yield the changes of endpoints, and the new destinations of each changed service."""
     for name, found in changes.endpoints["IPv4"].ports.items():
         yield from (f"+ {name} {endpoint.address}" for endpoint in found.added)
         yield from (f"- {name} {endpoint.address}" for endpoint in found.removed)
@@ -20,7 +20,7 @@ def lines(services: ServiceMap, changes: ServiceMapChanges) -> Iterator[str]:
 
 
 async def run(node_name: str, tell: Callable[[str], object] = print) -> None:
-    """Tell it until cancelled, as seen from a node."""
+    """Print changes until cancelled, as seen from a node."""
     async with watch_services(None, node_name=node_name) as services:
         async for changes in services.changes():
             for line in lines(services, changes):

@@ -1,4 +1,4 @@
-"""The rules without a cluster: slices from anywhere in, endpoints out. No I/O, no clock, no tasks."""
+"""Select endpoints without a cluster, from slices of any origin. No I/O, no clock, no tasks."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ HTTP = ServicePortName("shop", "web", "http", "TCP")
 
 
 def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
-    """Return where a node sends what is for shop/web, whose internal traffic stays on the node."""
+    """Return the destinations on a node for shop/web, whose internal traffic policy is Local."""
     cache = EndpointSliceCache("IPv4")
     for endpoint_slice in slices:
         cache.update(endpoint_slice)
@@ -25,7 +25,7 @@ def usable(slices: Iterable[EndpointSlice], location: Location) -> list[str]:
 
 
 def replay(cache: EndpointSliceCache, writes: Iterable[EndpointSlice]) -> Iterable[EndpointChanges]:
-    """Yield the changes after every write; a reader that reads less often receives their sum."""
+    """Yield the changes after every write; less frequent reads return their sum."""
     cursor = cache.cursor(replay=False)
     for endpoint_slice in writes:
         cache.update(endpoint_slice)

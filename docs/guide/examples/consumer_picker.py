@@ -10,7 +10,7 @@ from aiokube.discovery import EndpointView, ServiceEndpoints
 
 
 class NoEndpointError(Exception):
-    """There is nowhere to send the request; the text says why."""
+    """No endpoint can serve the request; the message names the reason."""
 
 
 class LeastUsed:
@@ -23,12 +23,12 @@ class LeastUsed:
         self._endpoints: ServiceEndpoints | None = None
 
     def use(self, endpoints: ServiceEndpoints) -> None:
-        """Pick from these from now on; requests in flight end where they are."""
+        """Pick from these endpoints; requests in flight are not affected."""
         self._endpoints = endpoints
 
     @contextlib.contextmanager
     def pick(self, *, avoid: frozenset[str] = frozenset()) -> Iterator[EndpointView]:
-        """Give one endpoint while its request is in flight. Raises NoEndpointError."""
+        """Yield an endpoint for the duration of a request. Raises NoEndpointError."""
         endpoints = self._endpoints
         usable = endpoints.usable if endpoints is not None else ()
         left = [each for each in usable if each.address not in avoid] or usable

@@ -1,4 +1,4 @@
-"""A type of one's own: a custom resource, as far as a controller reads it."""
+"""Define a type for a custom resource, with only the fields that the controller reads."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ import aiokube
 
 
 class BackupSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What to back up, and how often."""
+    """The schedule of a backup."""
 
     schedule: str = ""
 

@@ -1,4 +1,4 @@
-"""A controller with the official client: every Deployment has a label with the number of replicas it wants."""
+"""A controller with the official client: it labels every Deployment with its desired number of replicas."""
 
 import threading
 from typing import Any
@@ -7,7 +7,7 @@ LABEL = "example.com/replicas"
 
 
 def reconcile(apps: Any, name: str, namespace: str) -> bool:
-    """Bring the label of one Deployment up to date; tell whether there was anything to do."""
+    """Update the label of one Deployment; return whether it changed."""
     deployment = apps.read_namespaced_deployment(name, namespace)
     wanted = str(deployment.spec.replicas)
     if (deployment.metadata.labels or {}).get(LABEL) == wanted:
@@ -18,7 +18,7 @@ def reconcile(apps: Any, name: str, namespace: str) -> bool:
 
 
 def run(apps: Any, watch: Any, namespace: str, stop: threading.Event) -> None:
-    """Keep all labels of a namespace up to date until ``stop`` is set and one more change comes, or the watch ends."""
+    """Update all labels of a namespace, until an event arrives after ``stop`` is set or the watch ends."""
     for event in watch.stream(apps.list_namespaced_deployment, namespace, timeout_seconds=30):
         if stop.is_set():
             return

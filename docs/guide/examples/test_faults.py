@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - a test
-"""A retry after a lost answer must create nothing twice: the example of docs/guide/injecting-faults.md."""
+"""A retry after a lost response creates nothing twice: the example of docs/guide/injecting-faults.md."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from tinykube import ThreadApiServer
 
 
 def create_once(api: kubernetes.client.CoreV1Api, name: str) -> Any:
-    """Create a ConfigMap; a lost answer and a conflict are settled by looking."""
+    """Create a ConfigMap; resolve a lost response or a conflict by reading."""
     body: Any = {"metadata": {"name": name}}
     for _ in range(3):
         try:
             return api.create_namespaced_config_map("default", body)
         except urllib3.exceptions.HTTPError:
-            continue  # it may have been created, or not: the next attempt tells
+            continue  # the object may exist: the next attempt shows
         except kubernetes.client.ApiException as error:
             if error.status != 409:
                 raise

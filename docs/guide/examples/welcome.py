@@ -16,7 +16,7 @@ OURS = aiokube.Watch(
 
 @aiokube.controller(NAMESPACES, watches=[OURS])
 async def welcome(ctx: Context, key: ObjectKey) -> None:
-    """Bring the ConfigMap of one namespace up to date."""
+    """Reconcile the ConfigMap of one namespace."""
     namespace = ctx.get(NAMESPACES, key)
     if namespace is None or namespace.metadata.deletion_timestamp is not None:
         return  # the ConfigMap is deleted with its namespace
