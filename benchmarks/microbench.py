@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from benchmarks.pieces import GROWING, ONE_SIZE
+from benchmarks.micro_cases import GROWING, ONE_SIZE
 from benchmarks.stopwatch import microseconds
 from benchmarks.table import aligned
 
@@ -15,7 +15,7 @@ SIZES = (100, 1_000, 5_000)
 class Cost(msgspec.Struct, frozen=True):
     """One step: microseconds by size (0: independent of size)."""
 
-    piece: str
+    case: str
     microseconds: dict[int, float]
 
     @property
@@ -28,7 +28,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--only", default="", metavar="TEXT", help="Only pieces whose description contains this; all without it."
+    "--only", default="", metavar="TEXT", help="Only cases whose description contains this; all without it."
 )
 @click.option(
     "-o",
@@ -40,7 +40,7 @@ def main(only: str, output: Path | None) -> None:
     """Measure the steps that process a pod's change, in microseconds, best of several repeats."""
     costs = measure(only)
     if not costs:
-        raise click.UsageError(f"no piece is described by {only!r}")
+        raise click.UsageError(f"no case is described by {only!r}")
     click.echo(render(costs))
     if output is not None:
         output.write_bytes(msgspec.json.format(msgspec.json.encode(costs), indent=1) + b"\n")
@@ -65,7 +65,7 @@ def render(costs: list[Cost]) -> str:
         cells = [f"{cost.microseconds[size]:.1f}" if size in cost.microseconds else "" for size in sizes]
         if 0 in cost.microseconds:
             cells[0] = f"{cost.microseconds[0]:.1f}"
-        lines.append((cost.piece, *cells, f"{cost.growth:.2f}x" if cost.growth is not None else ""))
+        lines.append((cost.case, *cells, f"{cost.growth:.2f}x" if cost.growth is not None else ""))
     return "\n".join(aligned(lines))
 
 

@@ -10,7 +10,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.api.resource import WatchEvent
 from aiokube.clock import Clock
 from aiokube.runtime.source import Source
-from benchmarks.own_watch import OwnWatch
+from benchmarks.control_watch import ControlWatch
 from benchmarks.published import (
     Judge,
     ObservedEndpoints,
@@ -46,8 +46,8 @@ class Observer:
     ) -> None:
         self.judge = judge
         self._clock = clock
-        self._slices = OwnWatch(slices, "EndpointSlices", self._take_slices, clock)
-        self._endpoints = OwnWatch(endpoints, "Endpoints", self._take_endpoints, clock)
+        self._slices = ControlWatch(slices, "EndpointSlices", self._take_slices, clock)
+        self._endpoints = ControlWatch(endpoints, "Endpoints", self._take_endpoints, clock)
         self._pods: dict[ObjectKey, asyncio.Future[float]] = {}
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._slices_since: float | None = None

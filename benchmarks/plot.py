@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from benchmarks.axes import LogScale, apart, ticks_around
+from benchmarks.log_axes import LogScale, apart, ticks_around
 from benchmarks.measurements import Row
 from benchmarks.sides import OURS, SIDES, THEIRS, SideName
 from benchmarks.sizes import Size

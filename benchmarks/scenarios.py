@@ -9,10 +9,10 @@ from typing import NoReturn, TypeVar
 import msgspec
 
 from aiokube.clock import Clock
+from benchmarks.control_write import ControlWrite
 from benchmarks.load import Change, Load
 from benchmarks.objects import BenchmarkPod
 from benchmarks.observer import Observer, Rightness
-from benchmarks.own_slice import OwnSlice
 from benchmarks.summary import percentile
 from benchmarks.usage import Usage
 from tinykube.testing.processes import ChildProcess
@@ -200,7 +200,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
     for pod in pods:
         free.put_nowait(pod)
     changes: list[Change] = []
-    own_slice = OwnSlice(subject.load.client, clock)
+    control_write = ControlWrite(subject.load.client, clock)
     writing = asyncio.Semaphore(_WRITES_AT_ONCE)
 
     async def change(pod: BenchmarkPod) -> None:
@@ -214,7 +214,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
                 pod = await free.get()
                 group.create_task(change(pod), name=f"change {pod.key}")
 
-    async with own_slice.written_meanwhile():
+    async with control_write.running():
         started = clock.monotonic()
         await subject.in_time(play(), settings.seconds + _RIGHT_SECONDS)
     last_sent = max(change.sent for change in changes)
@@ -226,7 +226,7 @@ async def churn(subject: Subject, settings: ChurnSettings, chance: random.Random
         "settled_ms": _ms(right_since - last_sent),
         **tally.per_change(count),
         "changes_per_second": count / (last_sent - started),
-        **own_slice.values(),
+        **control_write.values(),
     }
 
 

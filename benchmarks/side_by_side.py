@@ -12,9 +12,9 @@ import msgspec
 
 from aiokube.client.errors import ClientError
 from aiokube.clock import SystemClock
+from benchmarks.control_watch import ObserverError
 from benchmarks.load import LoadError
 from benchmarks.measurements import Environment, Measurement, Report, growth
-from benchmarks.own_watch import ObserverError
 from benchmarks.plan import SCENARIOS, Plan, ScenarioName, make_plan
 from benchmarks.runner import RunSettings, run_plan
 from benchmarks.scenarios import ScenarioError

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Attributes whose address a browser loads by itself; a link (<a href>) is only followed on a click.
+# Attributes whose address a browser loads automatically; a link (<a href>) is only followed on a click.
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
 # <link> elements that name other pages instead of loading something.
 PAGE_LINKS = {"next", "prev", "index", "search", "canonical", "genindex", "contents", "top", "up"}

@@ -1,7 +1,7 @@
-"""Say what the files of a release were built from: ``python scripts/provenance.py FOLDER``, after ``make dist``.
+"""Record the sources of a release's files: ``python scripts/provenance.py FOLDER``, after ``make dist``.
 
-Writes ``SHA256SUMS`` and ``provenance.json``: an in-toto statement with a SLSA v1 predicate. It is not signed; docs/releasing.md says
-how to sign it.
+Writes ``SHA256SUMS`` and ``provenance.json``: an in-toto statement with a SLSA v1 predicate. It is not signed; docs/releasing.md
+describes signing.
 """
 
 import hashlib

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import microbench
+from benchmarks.micro_cases import GROWING, ONE_SIZE, decoded
 from benchmarks.microbench import Cost, render
 from benchmarks.objects import Workload
-from benchmarks.pieces import GROWING, ONE_SIZE, decoded
 from benchmarks.sizes import Size
 from benchmarks.stopwatch import Step, microseconds
 from benchmarks.wire import pod_event
@@ -93,8 +93,8 @@ def test_a_pods_event_is_as_large_as_a_real_one_and_says_what_it_should() -> Non
 
 
 def test_growth_is_the_largest_size_by_the_smallest() -> None:
-    assert Cost("piece", {100: 2.0, 5000: 3.0, 1000: 9.0}).growth == 1.5
-    assert Cost("piece", {0: 2.0}).growth is None
+    assert Cost("case", {100: 2.0, 5000: 3.0, 1000: 9.0}).growth == 1.5
+    assert Cost("case", {0: 2.0}).growth is None
 
 
 def test_the_table_has_a_column_for_each_size() -> None:

@@ -10,8 +10,8 @@ from aiokube.api.meta import NarrowMeta, ObjectKey
 from aiokube.client.errors import ResponseTruncatedError
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
+from benchmarks.control_watch import ObserverError
 from benchmarks.observer import Observer
-from benchmarks.own_watch import ObserverError
 from benchmarks.published import (
     Judge,
     ObservedEndpoints,

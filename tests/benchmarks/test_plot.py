@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.axes import LogScale, apart, ticks_around
+from benchmarks.log_axes import LogScale, apart, ticks_around
 from benchmarks.measurements import Measurement, Row, Scenario, rows
 from benchmarks.plot import PlotError, draw
 from benchmarks.sides import OURS, THEIRS, SideName, Variant

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchmarks.control_watch import ObserverError
 from benchmarks.goals import EVERY_SIZE, GOALS, Goal, goal_of, is_met
 from benchmarks.measurements import METRICS, Environment, Measurement, Report, Scenario, growth, rows
-from benchmarks.own_watch import ObserverError
 from benchmarks.plan import make_plan
 from benchmarks.side_by_side import story_of, with_growth, write_report
 from benchmarks.sides import OURS, THEIRS, SideName, Variant

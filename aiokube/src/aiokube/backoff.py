@@ -1,8 +1,8 @@
-"""How long to wait before the next try: per key growing, and overall no more than so many a second.
+"""Retry delays: exponential per key, and rate-limited overall.
 
-Facts from upstream (behaviour 0.2): a retry waits for the longer of its key's own exponential delay and the
-turn it draws from one token bucket of the whole queue (10 a second after a burst of 100). Plain adds draw
-nothing. Nothing here gives up: the delay stops growing at its cap, and the caller goes on trying.
+As in upstream (behaviour 0.2), a retry waits for the longer of the key's exponential delay and the queue's
+token bucket (10 a second after a burst of 100). Plain adds take no tokens. Retries never stop: the delay
+stops growing at its cap.
 """
 
 import random
@@ -20,10 +20,10 @@ DEFAULT_REMEMBERED_KEYS = 100_000
 
 
 class ExponentialBackoff(msgspec.Struct, frozen=True, kw_only=True):
-    """Delays of ``base``, ``base x factor``, ``base x factor^2`` ... seconds, never above ``cap_seconds``.
+    """Delays of ``base``, ``base x factor``, ``base x factor^2`` ... seconds, up to ``cap_seconds``.
 
-    ``jitter`` (0 to 1) is the share of a delay that chance may take away: 0.2 gives something between 80 % and
-    100 % of it, so the cap holds with jitter too. Raises ``ValueError`` for numbers that make no sense.
+    ``jitter`` (0 to 1) is the share of a delay that is random: 0.2 gives 80 to 100 % of it, so the cap still
+    holds. Raises ``ValueError`` for invalid numbers.
     """
 
     base_seconds: float = 0.005
@@ -42,9 +42,9 @@ class ExponentialBackoff(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def delay_seconds(self, failures: int, rng: random.Random | None = None) -> float:
-        """Return how long to wait after so many failures before this one (0 gives the base).
+        """Return the delay after this many earlier failures (0 gives the base).
 
-        Without ``rng`` there is no jitter. The answer is never negative and never above the cap.
+        Without ``rng`` there is no jitter. The result is between 0 and the cap.
         """
         delay = self.base_seconds
         if self.factor > 1:
@@ -59,10 +59,10 @@ class ExponentialBackoff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetryLimiter(Generic[K]):
-    """Says when a key that failed may come again: the longer of its own backoff and the bucket's turn.
+    """Computes the retry delay of a failed key: its own backoff or the bucket's, whichever is longer.
 
-    Remembers a count of failures for each key until :meth:`forget`. Memory is bounded: beyond
-    ``remembered_keys`` the key whose last failure lies furthest back starts anew from the base delay.
+    Failures of a key are counted until :meth:`forget`. Memory is bounded: beyond ``remembered_keys``, the
+    key whose last failure is the oldest starts again from the base delay.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RetryLimiter(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def next_delay_seconds(self, key: K) -> float:
-        """Count one more failure of the key and return how long to wait before the next try."""
+        """Count a failure of the key and return the delay before its next attempt."""
         failures = self._failures.pop(key, 0)
         if len(self._failures) >= self._limit:
             del self._failures[next(iter(self._failures))]
@@ -89,15 +89,15 @@ class RetryLimiter(Generic[K]):
         return delay if self._bucket is None else max(delay, self._bucket.reserve())
 
     def forget(self, key: K) -> None:
-        """Begin anew with this key: it works again, or it is gone."""
+        """Reset the failures of a key that succeeded or was deleted."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Return how often the key has failed since it was last forgotten."""
+        """Return the number of failures since the key was last forgotten."""
         return self._failures.get(key, 0)
 
     def __len__(self) -> int:
-        """Return how many keys are remembered as failing."""
+        """Return the number of failing keys."""
         return len(self._failures)
 
 

@@ -1,8 +1,8 @@
-"""The work queue: what has to be looked at, each key once, no key twice at a time.
+"""The work queue: keys to reconcile, each once, and no key by two workers at a time.
 
-It is the boundary between noticing (informers add keys) and acting (workers get keys), and the only buffer
-between them. It carries keys, never events, so its length is bounded by the number of keys however fast
-things change.
+It separates noticing changes (informers add keys) from acting on them (workers take keys), and is the only
+buffer between them. It holds keys, not events, so its length is bounded by the number of keys at any rate of
+change.
 """
 
 import asyncio
@@ -18,57 +18,57 @@ from aiokube.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 
-# Overtaken entries of the timer heap are swept out when they outnumber the live ones by this many.
+# The timer heap is rebuilt when its obsolete entries outnumber the live ones by this many.
 _SWEEP_SLACK = 64
 
 
 class QueueClosed(Exception):  # noqa: N818 - a signal to workers that it is time to go, not a failure
-    """There is nothing more to get: the queue has been closed."""
+    """The queue is closed and empty."""
 
 
 class QueueObserver(Protocol):
-    """Where a queue's counts go, for whoever keeps metrics (upstream's ``workqueue_*`` family).
+    """Receives the counts of a queue, for metrics (upstream's ``workqueue_*`` family).
 
-    Called synchronously on the hot path: be quick and do not raise. ``workqueue_depth``,
-    ``_unfinished_work_seconds`` and ``_longest_running_processor_seconds`` are read from
-    :meth:`WorkQueue.statistics` when somebody asks.
+    Called synchronously on the hot path: be fast and do not raise. ``workqueue_depth``,
+    ``_unfinished_work_seconds`` and ``_longest_running_processor_seconds`` come from
+    :meth:`WorkQueue.statistics` on demand.
     """
 
     def on_add(self) -> None:
-        """Take note that a key began to wait (``workqueue_adds_total``); an add of a waiting key is none."""
+        """Record that a key was added (``workqueue_adds_total``); an add of a waiting key does not count."""
         ...
 
     def on_get(self, waited_seconds: float) -> None:
-        """Take note of how long a key was due before a worker took it (``workqueue_queue_duration_seconds``)."""
+        """Record how long a due key waited for a worker (``workqueue_queue_duration_seconds``)."""
         ...
 
     def on_done(self, worked_seconds: float) -> None:
-        """Take note of how long a worker held a key (``workqueue_work_duration_seconds``)."""
+        """Record how long a worker held a key (``workqueue_work_duration_seconds``)."""
         ...
 
     def on_retry(self) -> None:
-        """Take note of a rate-limited add (``workqueue_retries_total``)."""
+        """Record a rate-limited add (``workqueue_retries_total``)."""
         ...
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a queue is, at one moment. Durations are 0 where there is nothing to measure."""
+    """A snapshot of a queue's state. Durations are 0 if there is nothing to measure."""
 
     name: str
     depth: int
     """Keys that a worker could take now."""
     delayed: int
-    """Keys whose time has not come."""
+    """Keys that are not due yet."""
     in_flight: int
     """Keys that workers hold."""
     failing: int
-    """Keys that have failed and not succeeded since."""
+    """Keys whose last reconcile failed."""
     oldest_age_seconds: float
-    """For how long the key that is due the longest has been so."""
+    """How long the oldest due key has been waiting."""
     longest_running_seconds: float
-    """For how long the longest-held key has been held."""
+    """How long the longest-held key has been held."""
     unfinished_seconds: float
-    """The sum of that over all keys held."""
+    """The sum of these times over all held keys."""
     adds: int
     retries: int
     closed: bool
@@ -77,20 +77,21 @@ class QueueStatistics(msgspec.Struct, frozen=True, kw_only=True):
 class WorkQueue(Generic[K]):
     """A fair, de-duplicating queue with delays, for any number of producers and workers on one event loop.
 
-    It promises:
+    Guarantees:
 
-    * **Once.** A key waits at most once, however often it is added, with one deadline: the earliest that was
-      asked for. A plain add is a deadline of now, so it overtakes a pending delay (a backoff too) and uses it up; a
-      delayed add of a key that is due already changes nothing.
-    * **One at a time.** A key is never handed out while a worker holds it. Added meanwhile, it comes again
-      after :meth:`done`, so nothing that happened during the work is missed.
-    * **Fair.** First come, first served. A key that comes again, from whatever cause, goes to the end.
-    * **Never dropped.** A key that was added is handed out, until :meth:`close`. There is no limit of retries.
+    * **Once.** A key waits at most once, however often it is added, with one deadline: the earliest
+      requested. A plain add has the deadline now, so it overrides a pending delay (a backoff too); a delayed
+      add of a key that is already due has no effect.
+    * **One at a time.** A key is never returned while a worker holds it. If it is added during that time, it
+      is returned again after :meth:`done`, so no change during the work is missed.
+    * **Fair.** First come, first served. A key that is added again, for any reason, goes to the end.
+    * **Never dropped.** An added key is always returned, until :meth:`close`. Retries are unlimited.
 
-    ``None`` is no key. Whoever gets a key must call :meth:`done` for it, whatever became of the work. All methods but :meth:`get`
-    and :meth:`join` return at once and may be called from synchronous handlers on the loop's thread; no method
-    is for other threads. Delays are seconds of the clock's monotonic time, and the clock must be the one that
-    the running loop keeps its timers by. One timer serves all delays, and only while a worker waits.
+    ``None`` is not a valid key. Every key that was taken must be passed to :meth:`done`, for any outcome
+    of the work. All methods except :meth:`get` and :meth:`join` return immediately and may be called
+    from synchronous handlers on the loop's thread; no method is thread-safe. Delays are seconds of the
+    clock's monotonic time, and the clock must be the one of the running loop. One timer serves all delays,
+    and only while a worker waits.
     """
 
     def __init__(
@@ -105,11 +106,12 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._limiter: RetryLimiter[K] = limiter if limiter is not None else default_retry_limiter(clock)
         self._observer = observer
-        # Every key of _ready is in _due and not in _held; a key that is in both _due and _held comes again.
+        # Every key of _ready is in _due and not in _held; a key in both _due and _held is returned again
+        # after done().
         self._ready: deque[K] = deque()
         self._due: dict[K, float] = {}  # key: since when
         self._held: dict[K, float] = {}  # key: since when
-        # An entry of the heap counts only while _delayed has that very entry for its key; others were overtaken.
+        # A heap entry is live only while _delayed has that very entry for its key.
         self._delayed: dict[K, tuple[float, int, K]] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._timer_count = 0
@@ -123,7 +125,7 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------------------------------ adding
 
     def add(self, key: K) -> None:
-        """Have the key handed out as soon as its turn comes. Does nothing on a closed queue."""
+        """Add a key that is due now. No effect on a closed queue."""
         if self._closed:
             return
         now = self._clock.monotonic()
@@ -133,9 +135,9 @@ class WorkQueue(Generic[K]):
         self._add_due(key, now)
 
     def add_after(self, key: K, delay_seconds: float) -> None:
-        """Have the key handed out once the delay is over, or earlier if it was asked for earlier.
+        """Add a key that is due after a delay, or earlier if an earlier deadline is pending.
 
-        A delay of zero or less is a plain add. Does nothing on a closed queue.
+        A delay of zero or less is a plain add. No effect on a closed queue.
         """
         if delay_seconds <= 0:
             self.add(key)
@@ -157,7 +159,8 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, *, at_least_seconds: float = 0.0) -> float:
         """Count a failure of the key, add it after its backoff, and return that delay in seconds.
 
-        ``at_least_seconds`` is what the other side asked for (Retry-After). An earlier deadline of the key stands.
+        ``at_least_seconds`` is the delay that the server asked for (Retry-After). An earlier deadline of the
+        key stays.
         """
         delay = max(self._limiter.next_delay_seconds(key), at_least_seconds)
         self._retries += 1
@@ -167,17 +170,17 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """Let the key's next failure start from the shortest delay again. What is waiting stays waiting."""
+        """Reset the backoff of a key. A pending add of the key stays pending."""
         self._limiter.forget(key)
 
     def failures(self, key: K) -> int:
-        """Return how often the key was added rate-limited since it was last forgotten."""
+        """Return the number of rate-limited adds since the key was last forgotten."""
         return self._limiter.failures(key)
 
     # ----------------------------------------------------------------------------------------- working
 
     def get_nowait(self) -> K | None:
-        """Take the next key if one is due, else return None. Raises :class:`QueueClosed` as :meth:`get` does."""
+        """Take the next due key, or return None. Raises :class:`QueueClosed` like :meth:`get`."""
         now = self._clock.monotonic()
         if self._delayed:
             self._release_due(now)
@@ -189,7 +192,7 @@ class WorkQueue(Generic[K]):
         since = self._due.pop(key)
         self._held[key] = now
         if self._closed and not self._due:
-            self._wake_all_getters()  # nothing is left for those who still wait
+            self._wake_all_getters()  # no key is left for the other waiters
         if self._observer is not None:
             self._observer.on_get(now - since)
         return key
@@ -197,8 +200,8 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """Wait for the next key and take it; call :meth:`done` when the work on it has ended.
 
-        Raises :class:`QueueClosed` once the queue is closed and empty: at once, or after what is still to be
-        drained. Workers that wait are served in the order in which they came. Cancelling loses no key.
+        Raises :class:`QueueClosed` if the queue is closed, after a drain has finished. Waiting workers are
+        served in order. Cancelling loses no key.
         """
         while True:
             key = self.get_nowait()
@@ -212,19 +215,19 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_getter()  # this one was called for a key that another must now take
+                    self._wake_getter()  # this getter was woken for a key that another must now take
                 elif getter in self._getters:
                     self._getters.remove(getter)
                 raise
 
     def done(self, key: K) -> None:
-        """Give a key back: it may be handed out again, and is, if it was added meanwhile.
+        """Release a key; if it was added during the work, it is returned again.
 
-        Raises ``ValueError`` for a key that nobody holds, as that is a mistake of the caller.
+        Raises ``ValueError`` for a key that no worker holds, which is a bug of the caller.
         """
         started = self._held.pop(key, None)
         if started is None:
-            raise ValueError(f"queue {self.name!r}: done({key!r}) for a key that nobody holds")
+            raise ValueError(f"queue {self.name!r}: done({key!r}) for a key that no worker holds")
         if self._observer is not None:
             self._observer.on_done(self._clock.monotonic() - started)
         if key in self._due:
@@ -233,15 +236,16 @@ class WorkQueue(Generic[K]):
         if self._idle_waiters:
             self._tell_if_idle()
 
-    # ------------------------------------------------------------------------------------------ ending
+    # ---------------------------------------------------------------------------------------------------
+    # closing
 
     def close(self, *, drain: bool = False) -> None:
-        """Take no more keys in, and send the workers home.
+        """Stop accepting keys, and make the workers exit.
 
-        Delayed keys are dropped. Without ``drain`` those that are due are too, and every :meth:`get` raises
-        :class:`QueueClosed` from now on; with it the workers first get what is due, with what comes again
-        from their hands. Await :meth:`join` to know that all is done. Closing again is harmless, and may turn a
-        drain into an end.
+        Delayed keys are dropped. Without ``drain`` due keys are dropped too, and every :meth:`get` raises
+        :class:`QueueClosed` from now on; with it, workers first receive the due keys, including those added
+        again while held. Await :meth:`join` for the end of the work. Closing again is harmless, and may end
+        a drain.
         """
         self._closed = True
         self._delayed.clear()
@@ -256,7 +260,7 @@ class WorkQueue(Generic[K]):
         self._tell_if_idle()
 
     async def join(self) -> None:
-        """Return once no key is due and none is held; keys that wait for their time do not count."""
+        """Wait until no key is due or held; delayed keys do not count."""
         while self._due or self._held:
             waiter = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(waiter)
@@ -268,17 +272,17 @@ class WorkQueue(Generic[K]):
 
     @property
     def closed(self) -> bool:
-        """Return whether :meth:`close` was called."""
+        """Whether :meth:`close` was called."""
         return self._closed
 
     def __len__(self) -> int:
-        """Return how many keys a worker could take now."""
+        """Return the number of keys that a worker could take now."""
         if self._delayed:
             self._release_due(self._clock.monotonic())
         return len(self._ready)
 
     def is_pending(self, key: K) -> bool:
-        """Return whether the key is due, delayed or held: whether somebody is going to look at it, or is doing so."""
+        """Return whether the key is due, delayed or held: a reconcile will follow or is in progress."""
         return key in self._due or key in self._delayed or key in self._held
 
     def held(self) -> tuple[K, ...]:
@@ -286,7 +290,7 @@ class WorkQueue(Generic[K]):
         return tuple(self._held)
 
     def statistics(self) -> QueueStatistics:
-        """Return how the queue is now. Costs time in proportion to the keys due; for scrapes, not for loops."""
+        """Return a snapshot of the queue. Costs O(due keys); meant for scrapes, not for loops."""
         now = self._clock.monotonic()
         depth = len(self)
         return QueueStatistics(
@@ -303,7 +307,8 @@ class WorkQueue(Generic[K]):
             closed=self._closed,
         )
 
-    # ---------------------------------------------------------------------------------------- mechanics
+    # -------------------------------------------------------------------------------------------------
+    # internals
 
     def _add_due(self, key: K, since: float) -> None:
         if key in self._due:
@@ -317,7 +322,7 @@ class WorkQueue(Generic[K]):
             self._wake_getter()
 
     def _release_due(self, now: float) -> None:
-        """Move what has come due to the end of the line, in the order of the deadlines."""
+        """Move delayed keys that have become due to the end of the queue, in the order of their deadlines."""
         while self._timers and self._timers[0][0] <= now:
             entry = heapq.heappop(self._timers)
             due, _, key = entry
@@ -330,10 +335,10 @@ class WorkQueue(Generic[K]):
         heapq.heapify(self._timers)
 
     def _set_alarm(self) -> None:
-        """Have the loop call when the first delay is over."""
+        """Schedule a callback for the first deadline."""
         due = self._timers[0][0]
         loop = asyncio.get_running_loop()
-        when = loop.time() + (due - self._clock.monotonic())  # exact: no second alarm for a rounding
+        when = loop.time() + (due - self._clock.monotonic())  # exact, so that rounding causes no second alarm
         if self._alarm is not None:
             if self._alarm.when() <= when:
                 return

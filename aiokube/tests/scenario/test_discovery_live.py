@@ -148,7 +148,11 @@ async def test_a_service_that_is_not_there_may_come_and_go() -> None:
         (9090, "metrics", ""),
         ("htp", None, "service ns1/svc1 has no TCP port 'htp'; it has: http 80/TCP, metrics 9090/TCP"),
         (8080, None, "service ns1/svc1 has no TCP port 8080; it has: http 80/TCP, metrics 9090/TCP"),
-        (None, None, "service ns1/svc1 has several TCP ports, so say which: http 80/TCP, metrics 9090/TCP"),
+        (
+            None,
+            None,
+            "service ns1/svc1 has several TCP ports, choose one of them: http 80/TCP, metrics 9090/TCP",
+        ),
     ],
 )
 def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
@@ -243,7 +247,7 @@ async def test_what_could_not_be_used_is_told() -> None:
     given = endpoint_slice("a", [endpoint("nonsense"), endpoint("10.0.0.1")])
     async with World(service(), given).live() as live:
         assert ips_of(live.current) == ["10.0.0.1"]
-        assert live.problems() == {given.metadata.key: ("endpoints[0] has 'nonsense' for an address",)}
+        assert live.problems() == {given.metadata.key: ("endpoints[0] has 'nonsense' as its address",)}
 
 
 # --------------------------------------------------------------------------- healing
@@ -329,7 +333,7 @@ async def test_a_missing_resource_is_waited_for_as_a_starting_server_answers_so_
     world = World(service())
     missing = api_error(Status(code=404, reason="NotFound", message="page not found"))
     world.slices.fail_next(*[missing] * 50)
-    with pytest.raises(NotSyncedError, match="slices of ns1/svc1: not complete after 30 s"):
+    with pytest.raises(NotSyncedError, match="slices of ns1/svc1: not synced after 30 s"):
         async with world.live():
             pass
 

@@ -248,7 +248,7 @@ async def test_nothing_is_said_before_everything_has_been_read() -> None:
         lambda: services.get(HTTP),
         lambda: services.port(HTTP),
     ):
-        with pytest.raises(RuntimeError, match="enter the map first"):
+        with pytest.raises(RuntimeError, match="enter the map"):
             ask()
 
 
@@ -257,5 +257,5 @@ async def test_a_map_is_used_once() -> None:
     services = World().map()
     async with services:
         pass
-    with pytest.raises(RuntimeError, match="used already"):
+    with pytest.raises(RuntimeError, match="used before"):
         await services.__aenter__()

@@ -83,7 +83,7 @@ def test_a_key_that_is_added_all_the_time_starves_nobody(queue: WorkQueue[str]) 
 
 
 def test_giving_back_a_key_that_nobody_holds_is_an_error(queue: WorkQueue[str]) -> None:
-    with pytest.raises(ValueError, match=r"queue 'test': done\('a'\) for a key that nobody holds"):
+    with pytest.raises(ValueError, match=r"queue 'test': done\('a'\) for a key that no worker holds"):
         queue.done("a")
 
 

@@ -592,7 +592,7 @@ async def test_a_sync_that_found_no_server_says_so_and_is_retried_when_it_answer
 @pytest.mark.parametrize(
     "error",
     [
-        RequestTimedOutError("no answer within 30 s"),
+        RequestTimedOutError("no response within 30 s"),
         ConnectionFailedError("cannot reach api:6443: connection reset", may_have_acted=True),
         api_error(Status(code=500, message="timed out")),
     ],

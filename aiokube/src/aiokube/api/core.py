@@ -97,7 +97,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     ``named_ports`` lists the ports of the containers in order, then those of the sidecars (restartable init
     containers), so the first match is the right one (behaviour 0.4). ``ready_since`` is the last transition
-    of the Ready condition in RFC 3339, whatever its status.
+    of the Ready condition in RFC 3339, of any status.
     """
 
     metadata: NarrowMeta
@@ -226,7 +226,7 @@ class ServicePort(msgspec.Struct, frozen=True, gc=False):
 
 
 class Service(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a service that determine its endpoints; ``selector`` is None if it has none."""
+    """The fields of a service that determine its endpoints; ``selector`` is None for a selectorless service."""
 
     metadata: NarrowMeta
     labels: Labels

@@ -25,7 +25,7 @@ class InternPool(Generic[K, V]):
         return len(self._young) + len(self._old)
 
     def of(self, key: K, value: V) -> V:
-        """Return the pooled value for a key; add ``value`` if the pool has none."""
+        """Return the pooled value for a key; add ``value`` if it is new."""
         found = self._young.get(key)
         if found is not None:
             return found

@@ -21,7 +21,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class SelectorError(ValueError):
-    """An invalid selector; the message quotes it, gives the position, and states what was expected."""
+    """An invalid selector; the message quotes it, gives the position, and states the expected token."""
 
 
 def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -321,7 +321,7 @@ class _Parser:
 def parse_selector(text: str) -> Selector:
     """Parse ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2``; the empty string matches everything.
 
-    Requirements are sorted by key. Raises :class:`SelectorError`, which quotes the text and states what was
-    expected and where.
+    Requirements are sorted by key. Raises :class:`SelectorError`, which quotes the text and gives the position
+    and the expected token.
     """
     return _Parser(text).selector()

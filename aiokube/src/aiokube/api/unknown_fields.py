@@ -74,7 +74,7 @@ class Schema:
                 continue
             if is_list and isinstance(value, list):
                 inner = {
-                    schema._identity(element): found  # noqa: SLF001 - of its own class
+                    schema._identity(element): found  # noqa: SLF001 - same class
                     for element in value
                     if isinstance(element, dict) and (found := schema._split(element, equal))  # noqa: SLF001
                     if schema._identity is not None  # noqa: SLF001

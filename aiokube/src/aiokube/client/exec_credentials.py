@@ -196,7 +196,7 @@ class ExecCredentials:
         has_terminal = sys.stdin is not None and sys.stdin.isatty()
         if plugin.interactive_mode == "Always" and not has_terminal:
             raise ConfigError(
-                f"{plugin.where}: {plugin.command} needs a terminal, and this process has none: "
+                f"{plugin.where}: {plugin.command} needs a terminal, which this process lacks: "
                 "use non-interactive credentials"
             )
         is_interactive = has_terminal and plugin.interactive_mode != "Never"

@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace, ``""`` if the manifest has none."""
+        """The namespace, ``""`` if the manifest omits it."""
         return str(self.document["metadata"].get("namespace", ""))
 
     def __str__(self) -> str:

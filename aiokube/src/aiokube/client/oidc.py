@@ -189,7 +189,7 @@ class OidcCredentials:
 
 
 def _expiry(id_token: str) -> datetime | None:
-    """Return the expiry time of a JWT, None if it has none or is malformed."""
+    """Return the expiry time of a JWT, None if it is absent or malformed."""
     parts = id_token.split(".")
     if len(parts) != 3:
         return None

@@ -1,15 +1,15 @@
-"""What a proxy reads: the endpoints of services, merged from their slices, and which of them to use.
+"""Service discovery: the endpoints of services, merged from their slices and selected as a proxy does.
 
-For whoever writes a load balancer, a proxy, a DNS server or a mesh. The ways in, from near to far:
+For authors of load balancers, proxies, DNS servers and meshes. The entry points, from high to low level:
 
-* :func:`watch_service`: the endpoints of one service port, live, in three lines.
-* :func:`watch_pods`: the same for the pods that a label selector matches, with their labels.
+* :func:`watch_service`: the live endpoints of one service port, in three lines.
+* :func:`watch_pods`: the same for the pods that match a label selector, with their labels.
 * :class:`ServiceView`, :class:`PodView`: both for programs with threads.
 * :func:`watch_services`: all services of a cluster as seen from a node, live.
-* :class:`EndpointSliceCache`, :class:`ServicePortCache`, :func:`select`: what these stand on, for slices that come from
-  somewhere else. No I/O, no clock, no tasks.
+* :class:`EndpointSliceCache`, :class:`ServicePortCache`, :func:`select`: the underlying rules, for slices
+  from any source. No I/O, no clock, no tasks.
 
-The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md`` has them in short.
+The rules are those of kube-proxy (v1.36); ``docs/guide/consuming-endpoints.md`` summarises them.
 """
 
 from aiokube.discovery.background import ForkedError

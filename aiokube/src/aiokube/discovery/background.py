@@ -59,13 +59,13 @@ class BackgroundLoop:
         return done
 
     async def _guard(self, run: Callable[[], Coroutine[Any, Any, None]], done: Future[None]) -> None:
-        """Keep the failure of one view from ending the others: it goes to the view's future."""
+        """Report the failure of one view to its future only, so that the other views continue."""
         try:
             await run()
         except asyncio.CancelledError:
             done.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - handed over
+        except Exception as error:  # noqa: BLE001 - passed to the future
             if not done.done():
                 done.set_exception(error)
         else:
@@ -97,7 +97,7 @@ class BackgroundLoop:
         ready.wait()
 
     def close(self) -> None:
-        """Cancel all tasks and wait for the thread: run at exit of the interpreter."""
+        """Cancel all tasks and join the thread; registered with atexit."""
         with self._lock:
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
@@ -111,7 +111,7 @@ class BackgroundLoop:
         thread.join(_STOP_SECONDS)
 
     def forget_after_fork(self) -> None:
-        """Start over in a child process, where the thread does not exist and the lock may be held by nobody."""
+        """Start over in a child process, where the thread does not exist and the lock may never be released."""
         generation = self.generation
         self.__init__()  # type: ignore[misc]
         self.generation = generation + 1

@@ -28,14 +28,14 @@ OnChange = Callable[[ServiceEndpoints], object]
 class View:
     """A :class:`~aiokube.discovery.live_view.LiveView` for threads; open it with ``with``, or :meth:`open`.
 
-    * **Thread-safe.** Every property may be read from any thread, without waiting and without I/O.
+    * **Thread-safe.** Every property may be read from any thread, without blocking and without I/O.
     * **One loop.** All views of a process share one background thread, which ends with the last view.
-    * **Changes.** :meth:`wait_for_change` waits for a state that differs. ``on_change`` is called for the first state
-      and then for each one that differs, one call at a time, in a thread of its own; states that come during a call
-      coalesce into the last one. An exception from it is logged and does not end the view.
-    * **Fork.** In a child process every use raises :class:`~aiokube.discovery.background.ForkedError`: open views
-      after forking.
-    * **Exit.** Leaving the block stops the watches; views that are open at exit of the interpreter are closed.
+    * **Changes.** :meth:`wait_for_change` waits for a state that differs. ``on_change`` is called with the
+      first state and then with each different one, one call at a time, in a separate thread; states that
+      arrive during a call coalesce into the last one. Its exceptions are logged and do not end the view.
+    * **Fork.** In a child process every use raises :class:`~aiokube.discovery.background.ForkedError`: open
+      views after forking.
+    * **Exit.** Leaving the block stops the watches; open views are closed when the interpreter exits.
     """
 
     def __init__(self, make_view: Callable[[], LiveView], on_change: OnChange | None) -> None:
@@ -70,7 +70,7 @@ class View:
             with self._condition:
                 while self._current is None and not self._done.done():
                     self._condition.wait()
-        except BaseException:  # KeyboardInterrupt: nobody will close it
+        except BaseException:  # KeyboardInterrupt: the caller cannot close it
             self._done.cancel()
             raise
         if self._current is None:
@@ -188,8 +188,8 @@ class ServiceView(View):
         with ServiceView("shop/web", port="http") as view:
             connect(random.choice(view.usable).address)
 
-    The arguments are those of :func:`~aiokube.discovery.live.watch_service`; ``cluster`` is the path of a kubeconfig, or
-    None for the default cluster. Raises ValueError for arguments that make no sense.
+    The arguments are those of :func:`~aiokube.discovery.live.watch_service`; ``cluster`` is the path of a
+    kubeconfig, or None for the default cluster. Raises ValueError for invalid arguments.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The slices of any number of services in one family, and what has changed since a reader last read."""
+"""The slices of any number of services in one family, and the changes since a reader's last read."""
 
 import weakref
 from datetime import datetime
@@ -27,46 +27,49 @@ _NONE: dict[str, EndpointSlice] = {}
 
 
 class CacheStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cache is, at one moment; the counters run from its making."""
+    """A snapshot of a cache's state; the counters count from its creation."""
 
     family: Family
     services: int
     slices: int
     events: int
-    """Slices that were told of and taken, whether they brought anything new or not (C-51)."""
+    """Slices that were received and accepted, whether they contained news or not (C-51)."""
     changes: int
-    """Of these, the ones that did."""
+    """Accepted slices that contained news."""
     slices_read: int
-    """How often a slice was read: once for each that changed between two readings, however often it did."""
+    """Slices that were parsed: each slice once for all its changes between two reads."""
     addresses_compared: int
-    """What that cost: grows with the slices that change, not with those that stay."""
+    """The cost of parsing: proportional to the changed slices, not to the unchanged ones."""
 
 
 class EndpointSliceCache:
-    """What kube-proxy's slice cache does, for one address family: slices in, endpoints of service ports out.
+    """Like kube-proxy's slice cache, for one IP family: slices in, endpoints of service ports out.
 
-    It promises:
+    Guarantees:
 
-    * **Merging.** The endpoints of a service port are those of all slices that name the service by label, whoever
-      wrote them, each address once (C-11, C-26 to C-39). The result depends on the slices alone, never on the order
-      in which they came. A slice that names another service now, or none, has left the one before (C-16 is mended).
-    * **Cost.** Telling of a slice costs a lookup. The slice is read when somebody asks next: that costs what the
-      slice holds, neither what its service holds nor what others do. In between, only its last state counts (C-19).
-    * **Snapshots.** What is returned are values; nothing that happens later changes them.
-    * **Any number of readers.** Each has its own :class:`Cursor`, and receives every difference since it last read.
+    * **Merging.** The endpoints of a service port are those of all slices with the service's label, from any
+      writer, each address once (C-11, C-26 to C-39). The result depends only on the slices, never on their
+      order of arrival. A slice whose label changes or disappears leaves its previous service (which fixes
+      C-16).
+    * **Cost.** Receiving a slice costs a lookup. It is parsed at the next read, which costs O(entries of the
+      slice), independent of its service and of others. Only the last state between two reads counts (C-19).
+    * **Snapshots.** Returned values never change.
+    * **Any number of readers.** Each has its own :class:`Cursor`, and receives every difference since its
+      last read.
 
-    Not thread-safe: one event loop, or a lock of yours. Dual-stack is two caches (C-14). It never raises for what a
-    slice says: what cannot be used is left out, and told by :meth:`problems`.
+    Not thread-safe: use it within one event loop, or with a lock. Dual-stack needs two caches (C-14). It
+    never raises because of a slice's content: unusable entries are skipped, and reported by
+    :meth:`problems`.
     """
 
     def __init__(self, family: Family = "IPv4", *, started: datetime | None = None) -> None:
-        """Make an empty cache. Trigger times up to ``started`` are of before our time, and left out (C-52)."""
+        """Create an empty cache. Trigger times up to ``started`` are older than us, and ignored (C-52)."""
         self.family: Family = family
         self._started = started
-        # The newest state of every slice: where it is filed, and (after reading) what was read.
+        # The newest state of every slice: the service it belongs to, and (after parsing) the slice.
         self._filed: dict[ObjectKey, ObjectKey] = {}
         self._slices: dict[ObjectKey, dict[str, EndpointSlice]] = {}
-        # Services, and their slices by name, that were told of and not yet read; None for those that are gone.
+        # Unparsed slices by service and name; None for deleted slices.
         self._pending: dict[ObjectKey, dict[str, EndpointSlice | None]] = {}
         self._merged: dict[ObjectKey, MergedService] = {}
         self._problems: dict[ObjectKey, tuple[str, ...]] = {}
@@ -76,13 +79,14 @@ class EndpointSliceCache:
         self._read = 0
         self._compared = 0
 
-    # --------------------------------------------------------------------------------------------- telling
+    # -------------------------------------------------------------------------------------------------
+    # updates
 
     def update(self, endpoint_slice: EndpointSlice) -> bool:
-        """Take in that a slice is there or is another now; tell whether that is news (C-22, C-25).
+        """Record a new or changed slice; return whether it is news (C-22, C-25).
 
-        The same slice again is none, any other write of it is (C-23). A slice that this cache does not take
-        (:func:`why_ignored`) is none either, unless it was another before: then it has left.
+        The same state again is not news, any other write is (C-23). A slice that this cache ignores
+        (:func:`why_ignored`) is not news, unless it was accepted before: then it is removed.
         """
         key = endpoint_slice.metadata.key
         service = service_of(endpoint_slice) if endpoint_slice.address_type == self.family else None
@@ -99,7 +103,7 @@ class EndpointSliceCache:
         return self._note(service, key.name, endpoint_slice)
 
     def remove(self, endpoint_slice: EndpointSlice) -> bool:
-        """Take in that a slice is gone, whatever its last state was; tell whether it was known."""
+        """Record a deleted slice, with any last state; return whether it was known."""
         key = endpoint_slice.metadata.key
         filed = self._filed.pop(key, None)
         if why_ignored(endpoint_slice, self.family) is None:
@@ -107,16 +111,17 @@ class EndpointSliceCache:
         return filed is not None and self._note(filed, key.name, None)
 
     def handle(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-        """Take in a change of a store: what :meth:`aiokube.runtime.store.Store.subscribe` calls (C-7)."""
+        """Apply a change of a store: a handler for :meth:`aiokube.runtime.store.Store.subscribe` (C-7)."""
         if new is not None:
             self.update(new)
         elif old is not None:
             self.remove(old)
 
-    # --------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------------------
+    # reading
 
     def endpoints(self, name: ServicePortName) -> tuple[EndpointView, ...]:
-        """Return all endpoints of a service port, ready or not, in order; nothing where there is no such port."""
+        """Return all endpoints of a service port, ready or not, in order; empty for an unknown port."""
         self._settle(name.service_key)
         merged = self._merged.get(name.service_key)
         return merged.endpoints(name.port_key) if merged is not None else ()
@@ -124,11 +129,11 @@ class EndpointSliceCache:
     def service_endpoints(
         self, name: ServicePortName, policy: TrafficPolicy = CLUSTER_POLICY, location: Location = NOWHERE
     ) -> ServiceEndpoints:
-        """Return the same as a value that can say which of them to use."""
+        """Return the same endpoints as a value with the selection rules."""
         return ServiceEndpoints(name, self.family, self.endpoints(name), policy, location)
 
     def ports_of(self, service: ObjectKey) -> list[ServicePortName]:
-        """Return the ports of a service that have endpoints, in order of their names (C-30)."""
+        """Return the ports of a service that have endpoints, sorted by name (C-30)."""
         self._settle(service)
         merged = self._merged.get(service)
         return sorted(_name(service, port) for port in merged.ports()) if merged is not None else []
@@ -143,17 +148,17 @@ class EndpointSliceCache:
         }
 
     def services(self) -> list[ObjectKey]:
-        """Return the services that any slice names, in order, whether they exist or not (C-15)."""
+        """Return the services that slices name, sorted, whether they exist or not (C-15)."""
         self._settle()
         return sorted(self._merged)
 
     def problems(self) -> dict[ObjectKey, tuple[str, ...]]:
-        """Return for each slice with entries that could not be used what is wrong with them."""
+        """Return the problems of each slice with unusable entries."""
         self._settle()
         return dict(self._problems)
 
     def statistics(self) -> CacheStatistics:
-        """Return how the cache is."""
+        """Return a snapshot of the cache's statistics."""
         self._settle()
         return CacheStatistics(
             family=self.family,
@@ -165,10 +170,11 @@ class EndpointSliceCache:
             addresses_compared=self._compared,
         )
 
-    # --------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------------------
+    # changes
 
     def cursor(self, *, replay: bool = True) -> Cursor:
-        """Return a cursor for a new reader. With ``replay`` it starts before the present state, else after it."""
+        """Return a cursor for a new reader, before the present state (``replay``) or after it."""
         self._settle()
         cursor = Cursor()
         if replay:
@@ -181,10 +187,10 @@ class EndpointSliceCache:
         return cursor
 
     def changes_since(self, cursor: Cursor) -> EndpointChanges:
-        """Return the changes since ``cursor`` was made or last passed here, and advance it.
+        """Return the changes since ``cursor`` was created or last read, and advance it.
 
-        Costs what has changed, whatever there is. Given again at once, there is nothing (C-50). A cursor that is
-        not used any more needs no farewell; raises ValueError for one of another cache.
+        Costs O(changes). A second call right away returns no changes (C-50). Cursors need no cleanup. Raises
+        ValueError for a cursor of another cache.
         """
         if cursor not in self._cursors:
             raise ValueError("this cursor belongs to another cache: create one with cursor()")
@@ -210,10 +216,11 @@ class EndpointSliceCache:
             events=seen.events,
         )
 
-    # ----------------------------------------------------------------------------------------- the insides
+    # -------------------------------------------------------------------------------------------------
+    # internals
 
     def _note(self, service: ObjectKey, name: str, endpoint_slice: EndpointSlice | None) -> bool:
-        """Put aside what a slice is now, unless that is known."""
+        """Record the new state of a slice, unless it is the known one."""
         pending = self._pending.get(service)
         if pending is not None and name in pending:
             known = pending[name]
@@ -237,7 +244,7 @@ class EndpointSliceCache:
         return time if time is not None and (self._started is None or time > self._started) else None
 
     def _settle(self, service: ObjectKey | None = None) -> None:
-        """Read what was put aside, of one service or of all."""
+        """Parse the pending slices of one service, or of all."""
         if not self._pending:
             return
         if service is None:

@@ -1,4 +1,4 @@
-"""What is new since a reader last read, as values; and the endpoints of one service port as one."""
+"""The changes between two reads, and the endpoints of one service port, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from aiokube.discovery.selection import CLUSTER_POLICY, Selection, TrafficPolicy
 
 
 class PortChanges(msgspec.Struct, frozen=True):
-    """How the endpoints of one service port differ from before, each in the order of their addresses."""
+    """The difference between two states of a service port's endpoints, each sorted by address."""
 
     added: tuple[EndpointView, ...] = ()
     removed: tuple[EndpointView, ...] = ()
     changed: tuple[tuple[EndpointView, EndpointView], ...] = ()
-    """Endpoints of the same address, before and now."""
+    """Endpoints with the same address, before and after."""
 
     def __bool__(self) -> bool:
         """Return whether there is any difference."""
@@ -26,23 +26,23 @@ class PortChanges(msgspec.Struct, frozen=True):
 
 
 class EndpointChanges(msgspec.Struct, frozen=True):
-    """What happened in a cache between two reads of one cursor.
+    """The changes in a cache between two reads of one cursor.
 
-    States in between are not told of (C-19): what came and went again is in none of :attr:`ports`.
+    Intermediate states are omitted (C-19): an endpoint that was added and removed is not in :attr:`ports`.
     """
 
     services: frozenset[ObjectKey] = frozenset()
-    """Services of which any slice was written: also where that made no difference (C-24)."""
+    """Services with at least one written slice, even if that made no difference (C-24)."""
     ports: Mapping[ServicePortName, PortChanges] = {}
-    """The differences, for those service ports that have any."""
+    """The differences, for service ports that have any."""
     trigger_times: Mapping[ObjectKey, tuple[datetime, ...]] = {}
-    """When what led to the changes happened, as the slices say (C-52 to C-54): now minus this is the time that it took
-    to get here. Times come in the order in which they arrived, one for each write."""
+    """The times of the causes of the changes, from the slices' annotations (C-52 to C-54): now minus this is
+    the propagation delay. In the order of arrival, one per write."""
     udp_flows_may_be_stale: bool = False
-    """Whether one of the services has, or had, endpoints on a UDP port: connection tracking may still know
-    endpoints that are gone (C-56)."""
+    """Whether one of the services has, or had, endpoints on a UDP port: connection tracking may still refer
+    to deleted endpoints (C-56)."""
     events: int = 0
-    """How many events brought anything new (C-51)."""
+    """The number of events with news (C-51)."""
 
     def __bool__(self) -> bool:
         """Return whether any slice was written."""
@@ -52,7 +52,7 @@ class EndpointChanges(msgspec.Struct, frozen=True):
 def difference(
     before: Mapping[str, EndpointView | None], now: Mapping[str, EndpointView | None]
 ) -> PortChanges:
-    """Compare the endpoints of the same addresses, before and now; None stands for none."""
+    """Compare the endpoints of the same addresses, before and after; None means absent."""
     added: list[EndpointView] = []
     removed: list[EndpointView] = []
     changed: list[tuple[EndpointView, EndpointView]] = []
@@ -70,40 +70,40 @@ def difference(
 
 @dataclass(frozen=True, slots=True)
 class ServiceEndpoints:
-    """The endpoints of one service port in one family, at one moment, with what decides which of them are used.
+    """The endpoints of one service port in one family at one moment, with the selection policy.
 
-    A value: it stays as it is, may be shared with threads, and is equal to another that tells the same.
+    An immutable value: it can be shared between threads, and equal content compares equal.
     """
 
     name: ServicePortName
     family: Family
     endpoints: tuple[EndpointView, ...] = ()
-    """All of them, ready or not, in order (C-39)."""
+    """All endpoints, ready or not, in order (C-39)."""
     policy: TrafficPolicy = CLUSTER_POLICY
     location: Location = NOWHERE
     problem: str = ""
-    """Why there can be no endpoints, in a sentence: the service is not there, or has no such port. Else ``""``."""
+    """Why there are no endpoints, in a sentence: no such service, or no such port. Else ``""``."""
     _selection: Selection | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def usable(self) -> tuple[EndpointView, ...]:
-        """Those to send new connections to that come from within the cluster: ``select().internal``."""
+        """The endpoints for new connections from within the cluster: ``select().internal``."""
         return self.select().internal
 
     @property
     def ready(self) -> tuple[EndpointView, ...]:
-        """All that are ready, wherever they stand."""
+        """All ready endpoints, at any location."""
         return tuple([endpoint for endpoint in self.endpoints if endpoint.ready])
 
     def select(self) -> Selection:
-        """Return which endpoints are used for what, by the rules of kube-proxy. Computed once: O(endpoints)."""
+        """Select endpoints by the rules of kube-proxy. Computed once: O(endpoints)."""
         if self._selection is None:
             object.__setattr__(self, "_selection", select(self.endpoints, self.policy, self.location))
         assert self._selection is not None  # noqa: S101 - set above
         return self._selection
 
     def changes_since(self, earlier: "ServiceEndpoints") -> PortChanges:
-        """Compare all endpoints with those of an earlier moment. Costs O(endpoints of both)."""
+        """Compare all endpoints with those of an earlier state. Costs O(endpoints of both)."""
         if self.endpoints is earlier.endpoints:
             return PortChanges()
         before: dict[str, EndpointView | None] = {each.address: each for each in earlier.endpoints}

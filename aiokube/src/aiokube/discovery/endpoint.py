@@ -1,4 +1,4 @@
-"""What is known of one endpoint, whose it is, and from where it is looked at."""
+"""One endpoint, the service port that it belongs to, and the location of the reader."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -48,7 +48,7 @@ NO_LABELS = FrozenLabels()
 
 
 class PortKey(NamedTuple):
-    """A port of a service as slices and services have it in common: name and protocol, never a number (C-27)."""
+    """The name and protocol that identify a port in services and slices, never its number (C-27)."""
 
     name: str
     protocol: str = "TCP"
@@ -64,7 +64,7 @@ class ServicePortName(NamedTuple):
 
     @property
     def service_key(self) -> ObjectKey:
-        """The service it is a port of."""
+        """The service of the port."""
         return ObjectKey(self.namespace, self.service)
 
     @property
@@ -77,7 +77,7 @@ class ServicePortName(NamedTuple):
 
 
 class Location(msgspec.Struct, frozen=True, gc=False):
-    """Where the consumer stands. ``""`` means unknown: nothing is local then, or no zone is one's own (C-10)."""
+    """The reader's location; ``""`` is unknown: then no endpoint is local, and no zone matches (C-10)."""
 
     node_name: str = ""
     zone: str = ""
@@ -87,15 +87,15 @@ NOWHERE = Location()
 
 
 class EndpointView(msgspec.Struct, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
-    """One endpoint of one service port, as its slice tells of it.
+    """One endpoint of one service port, from its slice.
 
-    The three conditions have the defaults of a proxy: unset ready and serving are true, unset terminating is
-    false. ``zone`` is where the endpoint stands and decides nothing; ``zone_hints`` are the zones whose
-    consumers should use it (C-42, C-46). Two views are equal where everything of this is.
+    The three conditions have a proxy's defaults: unset ready and serving are true, unset terminating is
+    false. ``zone`` is the endpoint's zone and affects nothing; ``zone_hints`` are the zones whose clients
+    should use it (C-42, C-46). Equality compares all fields.
     """
 
     ip: str
-    """Canonical text: two spellings of one address are one endpoint (C-33)."""
+    """The canonical address: two spellings of one address are one endpoint (C-33)."""
     port: int
     ready: bool = True
     serving: bool = True
@@ -114,20 +114,20 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, gc=False, repr_omi
     ports: tuple[NamedPort, ...] = ()
     """All named ports of the pod's containers; empty for endpoints of slices."""
     since: datetime | None = None
-    """The last transition of the pod's Ready condition; None for endpoints of slices, which do not tell."""
+    """The last transition of the pod's Ready condition; None for endpoints of slices."""
 
     @property
     def address(self) -> str:
-        """``ip:port``, IPv6 in brackets: what makes it this endpoint and no other of its service port (C-34)."""
+        """``ip:port``, IPv6 in brackets: the identity of the endpoint in its service port (C-34)."""
         return address_of(self.ip, self.port)
 
     @property
     def is_draining(self) -> bool:
-        """Whether it terminates and still serves: the fall-back where nothing is ready (C-61)."""
+        """Whether it is terminating and still serving: the fallback if no endpoint is ready (C-61)."""
         return self.serving and self.terminating
 
     def is_local_to(self, location: Location) -> bool:
-        """Return whether it stands on the consumer's own node; where either node is unknown, it does not."""
+        """Return whether the endpoint is on the reader's node; False if either node is unknown."""
         return bool(self.node_name) and self.node_name == location.node_name
 
 
@@ -137,13 +137,13 @@ def address_of(ip: str, port: int) -> str:
 
 
 def in_order(endpoints: dict[str, EndpointView]) -> tuple[EndpointView, ...]:
-    """Return endpoints by address in the order of that text: 10.0.1.10:80 stands before 10.0.1.1:80 (C-39)."""
+    """Return endpoints sorted by the text of the address: 10.0.1.10:80 precedes 10.0.1.1:80 (C-39)."""
     return tuple([endpoints[address] for address in sorted(endpoints)])
 
 
 def preferred(held: EndpointView | None, candidate: EndpointView) -> EndpointView:
-    """Return which of two endpoints of one address counts: one that does not terminate, the later of such (C-35).
+    """Choose among two endpoints with one address: the non-terminating one, or else the later (C-35).
 
-    Facts are never mixed: who wins supplies all of them (C-36).
+    Fields are never mixed: the chosen endpoint supplies all of them (C-36).
     """
     return candidate if held is None or not candidate.terminating else held

@@ -1,7 +1,6 @@
-"""The endpoints of one service, merged from all its slices, kept as slices come and go. Pure, and mutable.
+"""The endpoints of one service, merged incrementally from its slices. Without I/O; mutable.
 
-The cost of a change is that of the slice that changed: what the other slices hold is looked at only for
-addresses that both have.
+A change costs O(entries of the changed slice): other slices are compared only for addresses that both have.
 """
 
 from collections.abc import Iterator
@@ -12,11 +11,11 @@ from aiokube.discovery.slice_parser import EMPTY, SliceView
 _NOTHING: dict[str, EndpointView] = {}
 
 Touched = tuple[PortKey, str, EndpointView | None]
-"""A port and an address whose endpoint is another now, and what it was (None: there was none)."""
+"""A port and an address whose endpoint changed, and its previous value (None if absent)."""
 
 
 class _Port:
-    """The endpoints of one port. ``holders`` names the slices of each address, in order of their names."""
+    """The endpoints of one port. ``holders`` has the slices of each address, sorted by name."""
 
     __slots__ = ("endpoints", "holders", "in_order")
 
@@ -29,10 +28,10 @@ class _Port:
 class MergedService:
     """The endpoints of one service in one family.
 
-    Where several slices tell of one address, the slices are gone through in the order of their names and the
-    rule of :func:`aiokube.discovery.endpoint.preferred` holds: so an address counts once, what comes out depends
-    on the slices alone, never on the order in which they came, and where Kubernetes leaves the choice open
-    (C-36) the last name has it.
+    If several slices contain one address, they are processed in the order of their names with the rule of
+    :func:`aiokube.discovery.endpoint.preferred`. Each address counts once, and the result depends only on
+    the slices, never on their order of arrival; if Kubernetes leaves the choice open (C-36), the last name
+    wins.
     """
 
     __slots__ = ("_ports", "_slices", "compared")
@@ -41,18 +40,18 @@ class MergedService:
         self._slices: dict[str, SliceView] = {}
         self._ports: dict[PortKey, _Port] = {}
         self.compared = 0
-        """Addresses that were compared so far: what all the work is proportional to."""
+        """The number of compared addresses so far, to which all work is proportional."""
 
     def __bool__(self) -> bool:
         """Return whether it has any slice."""
         return bool(self._slices)
 
     def ports(self) -> list[PortKey]:
-        """Return the ports that have endpoints, whatever their readiness (C-30)."""
+        """Return the ports that have endpoints, of any readiness (C-30)."""
         return list(self._ports)
 
     def has_udp(self) -> bool:
-        """Return whether any port with endpoints is of protocol UDP (C-56)."""
+        """Return whether any port with endpoints has the protocol UDP (C-56)."""
         return any(port.protocol == "UDP" for port in self._ports)
 
     def endpoints(self, port: PortKey) -> tuple[EndpointView, ...]:
@@ -65,17 +64,17 @@ class MergedService:
         return found.in_order
 
     def find(self, port: PortKey, address: str) -> EndpointView | None:
-        """Return the endpoint of an address."""
+        """Return the endpoint of an address, None if it is unknown."""
         found = self._ports.get(port)
         return found.endpoints.get(address) if found is not None else None
 
     def addresses(self, port: PortKey) -> Iterator[str]:
-        """Give the addresses of a port, in no order."""
+        """Iterate over the addresses of a port, in no particular order."""
         found = self._ports.get(port)
         return iter(found.endpoints if found is not None else ())
 
     def put(self, name: str, view: SliceView | None) -> list[Touched]:
-        """Let a slice be this from now on, or be gone; return what that changed."""
+        """Set or (None) remove a slice; return the changes."""
         before = self._slices.get(name, EMPTY)
         if view is None:
             self._slices.pop(name, None)
@@ -100,7 +99,7 @@ class MergedService:
         port = self._ports.get(key)
         if port is None:
             port = self._ports[key] = _Port()
-        alone = (name,)  # one tuple for all addresses that only this slice has
+        alone = (name,)  # shared by all addresses that only this slice has
         told = len(touched)
         for address, view in before.items():
             self.compared += 1
@@ -132,7 +131,7 @@ class MergedService:
             del self._ports[key]
 
     def _decide(self, port: _Port, key: PortKey, address: str, touched: list[Touched]) -> None:
-        """Choose among the slices that have an address."""
+        """Choose among the slices that contain an address."""
         before = port.endpoints.get(address)
         now: EndpointView | None = None
         for name in port.holders[address]:

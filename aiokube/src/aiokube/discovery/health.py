@@ -1,6 +1,6 @@
-"""What load balancers outside of the cluster ask a node: whether it has endpoints of a service, and a sound proxy.
+"""Health checks of external load balancers: local endpoints of a service, and the state of the proxy.
 
-Pure: answers as values, for whatever listens on the ports.
+Without I/O: responses are values, for any HTTP server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _OK, _UNAVAILABLE = 200, 503
 
 
 class HealthAnswer(msgspec.Struct, frozen=True):
-    """An answer to any GET on a health check node port."""
+    """The response to any GET on a health check node port."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,10 +40,10 @@ class _Body(msgspec.Struct, frozen=True, rename="camel"):
 def local_ready_counts(
     endpoints: Mapping[ServicePortName, Iterable[EndpointView]], location: Location
 ) -> dict[ObjectKey, int]:
-    """Count for each service the distinct IPs of ready endpoints on this node, over all its ports (C-71a).
+    """Count for each service the distinct IPs of ready endpoints on this node, over all ports (C-71a).
 
-    Services without any are left out. Those that drain do not count though they may still be sent to: so the load
-    balancer turns to other nodes while they do.
+    Services without any are omitted. Draining endpoints do not count, although they may still receive
+    traffic, so that the load balancer moves to other nodes.
     """
     ips: dict[ObjectKey, set[str]] = {}
     for name, views in endpoints.items():
@@ -54,7 +54,7 @@ def local_ready_counts(
 
 
 class HealthChecks:
-    """The services with a health check node port, and how many endpoints each has on this node (C-71a to C-71c)."""
+    """The services with a health check node port, and their endpoint counts on this node (C-71a to C-71c)."""
 
     def __init__(self) -> None:
         self._ports: dict[ObjectKey, int] = {}
@@ -66,7 +66,7 @@ class HealthChecks:
         return dict(self._ports)
 
     def sync_services(self, ports: Mapping[ObjectKey, int]) -> None:
-        """Let these be the services and their ports. One whose port is new counts nothing until the next counts."""
+        """Set the services and their ports. The count of a new port is 0 until the next counts."""
         self._counts = {
             service: count
             for service, count in self._counts.items()
@@ -75,13 +75,13 @@ class HealthChecks:
         self._ports = dict(ports)
 
     def sync_counts(self, counts: Mapping[ObjectKey, int]) -> None:
-        """Let these be the counts: none means 0, and those of services without a port are dropped (C-71c)."""
+        """Set the counts: missing ones are 0, and those of services without a port are dropped (C-71c)."""
         self._counts = {service: counts.get(service, 0) for service in self._ports}
 
     def answer(self, service: ObjectKey, *, proxy_is_healthy: bool) -> HealthAnswer | None:
-        """Return what to answer on the service's port, whatever path was asked for; None where it has no port.
+        """Return the response on the service's port for any path; None if it has no port.
 
-        200 where there is an endpoint and the proxy is well, else 503; the count is told in either case (C-71b).
+        200 if there is an endpoint and the proxy is healthy, else 503; both contain the count (C-71b).
         """
         if service not in self._ports:
             return None
@@ -95,10 +95,10 @@ class HealthChecks:
 
 
 class ProxyHealth:
-    """Whether a proxy keeps up: nothing that was noticed waits longer than ``timeout_seconds`` to be in force.
+    """Tracks whether a proxy keeps up: every change must be applied within ``timeout_seconds``.
 
-    Families that have not been in force once do not count, for they are starting. Times are seconds of any
-    one monotonic clock.
+    A family does not count until it has been applied once, because it is still starting. Times are seconds
+    of any one monotonic clock.
     """
 
     def __init__(self, timeout_seconds: float) -> None:
@@ -107,16 +107,16 @@ class ProxyHealth:
         self._waiting_since: dict[Family, float] = {}
 
     def noticed(self, family: Family, now: float) -> None:
-        """Take in that something changed that has to be put in force; the oldest counts."""
+        """Record a change that must be applied; the oldest one counts."""
         self._waiting_since.setdefault(family, now)
 
     def in_force(self, family: Family) -> None:
-        """Take in that all that was noticed is in force."""
+        """Record that all changes have been applied."""
         self._waiting_since.pop(family, None)
         self._in_force.add(family)
 
     def is_live(self, now: float) -> bool:
-        """Return whether the proxy keeps up: what ``/livez`` asks."""
+        """Return whether the proxy keeps up, for ``/livez``."""
         return all(
             now - since < self._timeout_seconds
             for family, since in self._waiting_since.items()
@@ -124,10 +124,10 @@ class ProxyHealth:
         )
 
     def is_healthy(self, now: float, *, node_is_leaving: bool) -> bool:
-        """Return whether new connections should come here: what ``/healthz`` asks (C-71d)."""
+        """Return whether new connections should be sent here, for ``/healthz`` (C-71d)."""
         return self.is_live(now) and not node_is_leaving
 
 
 def is_leaving(taint_keys: Iterable[str], deletion_timestamp: str | None) -> bool:
-    """Return whether a node is about to go: it is being deleted, or the autoscaler has marked it (C-71d)."""
+    """Return whether a node is being removed: it is being deleted, or tainted by the autoscaler (C-71d)."""
     return deletion_timestamp is not None or TO_BE_DELETED_TAINT in taint_keys

@@ -46,7 +46,7 @@ class InformerGroup:
         """Start the informers, and return once all have synced.
 
         Raises :class:`aiokube.runtime.reflector_settings.NotSyncedError`, with the cause, if one has not synced
-        within the timeout, and at once if the server forbids one; everything is closed by then.
+        within the timeout, and immediately if the server forbids one; everything is closed by then.
         """
         await self._group.__aenter__()
         self._tasks = [
@@ -76,13 +76,13 @@ class InformerGroup:
             raise errors.exceptions[0] from None
 
     async def close(self) -> None:
-        """Stop the informers, then close the client if we created it. Raises an ExceptionGroup if an informer had a bug."""
+        """Stop the informers, then close our client. Raises an ExceptionGroup if an informer had a bug."""
         async with self._own:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
                 self._tasks = []
-                # Given the body's exception, the group would wrap it; given none, it raises only its own.
+                # With the body's exception, the group would wrap it; without, it raises only its own.
                 await self._group.__aexit__(None, None, None)
 
 

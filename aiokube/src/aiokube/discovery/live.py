@@ -1,4 +1,4 @@
-"""The endpoints of one service port, live: three lines for an asyncio program."""
+"""The live endpoints of one service port, in three lines of an asyncio program."""
 
 import random
 from collections.abc import Sequence
@@ -42,22 +42,24 @@ def watch_service(
 ) -> "LiveService":
     """Watch the endpoints of one port of one service.
 
-    All it takes is::
+    For example::
 
         async with watch_service(client, "shop/web", port="http") as live:
             async for endpoints in live:
                 balancer.use([endpoint.address for endpoint in endpoints.usable])
 
-    ``cluster`` is a client (which stays open), the path of a kubeconfig, or None for the cluster that kubectl would
-    take. ``service`` is ``namespace/name``. ``port`` is the name of a port of the service, its number (the service's
-    own, not the pods'), or nothing where the service has only one. ``family`` is the service's first one where none
-    is given. ``location`` decides which endpoints are local, and which hints are followed. Headless services work, too.
+    ``cluster`` is a client (which stays open), the path of a kubeconfig, or None for kubectl's default
+    cluster. ``service`` is ``namespace/name``. ``port`` is the name or number of a port of the service (not
+    of its pods), and may be omitted if the service has only one. ``family`` defaults to the service's first
+    one. ``location`` determines which endpoints are local, and which hints apply. Headless services work,
+    too.
 
-    ``stale_after`` seconds without a proof of being current make :meth:`LiveView.check` fail.
+    If the view has not been confirmed as current for ``stale_after`` seconds, :meth:`LiveView.check` fails.
 
-    Raises ValueError where ``service`` is no ``namespace/name``. Entering raises ConfigError where no cluster is known,
-    and NotSyncedError, with the cause, where it has not answered after ``timeout_seconds``. A service that is not
-    there is no error: it may come. :attr:`ServiceEndpoints.problem` says so meanwhile.
+    Raises ValueError if ``service`` is not ``namespace/name``. Entering raises ConfigError if no cluster is
+    configured, and NotSyncedError, with the cause, if there was no response within ``timeout_seconds``. A
+    missing service is not an error, because it may be created later; until then
+    :attr:`ServiceEndpoints.problem` reports it.
     """
     key = ObjectKey.parse(service) if isinstance(service, str) else service
     if not key.namespace or not key.name or "/" in key.namespace:
@@ -74,10 +76,10 @@ def watch_service(
 
 
 class LiveService(LiveView):
-    """The endpoints of one service port; see :class:`~aiokube.discovery.live_view.LiveView` for the guarantees.
+    """The live endpoints of one service port; :class:`LiveView` states the guarantees.
 
-    The endpoints are those of :attr:`resource_version`. The service has a watch of its own, so the port may be of
-    another moment than the endpoints.
+    The endpoints are those of :attr:`resource_version`. The service has a separate watch, so the port may be
+    from a different moment than the endpoints.
     """
 
     def __init__(
@@ -102,11 +104,11 @@ class LiveService(LiveView):
 
     @property
     def resource_version(self) -> str:
-        """The moment of the server's history that the endpoints are of; ``""`` before the first."""
+        """The resource version of the endpoints; ``""`` before the first state."""
         return self._slices.store.resource_version if self._slices is not None else ""
 
     def problems(self) -> dict[ObjectKey, tuple[str, ...]]:
-        """Return the unusable entries of each slice, one sentence for each."""
+        """Return the unusable entries of each slice, one sentence per entry."""
         return {key: texts for cache in self._caches.values() for key, texts in cache.problems().items()}
 
     def _make_informers(self, client: "Client") -> Sequence[Informer[Any]]:
@@ -137,7 +139,7 @@ class LiveService(LiveView):
         view = service_ports(service, family).get(name) if service is not None else None
         policy = (
             view.policy if view is not None else CLUSTER_POLICY
-        )  # headless: nobody routes, everybody is meant
+        )  # headless: no proxy selects, so all endpoints count
         return self._caches[family].service_endpoints(name, policy, self._location)
 
 
@@ -152,20 +154,20 @@ def _first_family(service: ProxiedService | None) -> Family:
 def _port_of(
     service: ProxiedService | None, key: ObjectKey, wanted: str | int | None, protocol: str
 ) -> tuple[PortOfService | None, str]:
-    """Find the port that is meant, or say why there is none."""
+    """Return the requested port, or the reason why it does not exist."""
     if service is None:
         return None, f"there is no service {key}"
     if service.is_external_name:
-        return None, f"service {key} is an ExternalName: it stands for a DNS name, and has no endpoints"
+        return None, f"service {key} is an ExternalName: it is an alias of a DNS name, without endpoints"
     ports = [port for port in service.ports if port.protocol == protocol]
     there = ", ".join(f"{port.name or '(unnamed)'} {port.port}/{port.protocol}" for port in service.ports)
     if wanted is None:
         if len(ports) == 1:
             return ports[0], ""
         if ports:
-            return None, f"service {key} has several {protocol} ports, so say which: {there}"
-        return None, f"service {key} has no {protocol} port; it has: {there or 'none at all'}"
+            return None, f"service {key} has several {protocol} ports, choose one of them: {there}"
+        return None, f"service {key} has no {protocol} port; it has: {there or 'none'}"
     for port in ports:
         if wanted == (port.port if isinstance(wanted, int) else port.name):
             return port, ""
-    return None, f"service {key} has no {protocol} port {wanted!r}; it has: {there or 'none at all'}"
+    return None, f"service {key} has no {protocol} port {wanted!r}; it has: {there or 'none'}"

@@ -1,4 +1,4 @@
-"""The part that every live view has in common: watches in a task group, one shared value, iteration, freshness."""
+"""The base of all live views: watches in a task group, one shared value, iteration, freshness."""
 
 import asyncio
 import random
@@ -48,7 +48,7 @@ class LiveView(ABC):
       back, through broken connections and relists. A part of a batch or of a relist is never visible.
     * **Eventually current.** While the server is reachable the view lags by the network; while it is not, the view
       keeps its last state and :attr:`age` grows.
-    * **Iteration** yields the state at once, then each state that differs from the one before. A slow reader skips
+    * **Iteration** yields the state immediately, then each state that differs from the one before. A slow reader skips
       intermediate states and always receives the last one; nothing queues up. Any number of readers share one
       value. Iteration ends when the ``async with`` block ends.
     * **Cancellation** is safe anywhere. Leaving the block stops all watches.
@@ -134,7 +134,7 @@ class LiveView(ABC):
         if not self.is_stale:
             return
         errors = [informer.statistics().reflector.last_error for informer in self._informers]
-        cause = next((error for error in errors if error), "no answer from the API server")
+        cause = next((error for error in errors if error), "no response from the API server")
         raise StaleViewError(
             f"{self._name}: the last proof of being current is {self.age:.0f} s old, "
             f"at most {self._settings.stale_after:g} s are allowed: {cause}"

@@ -1,4 +1,4 @@
-"""The pods that a label selector matches, live: for routers that need labels, which slices do not carry."""
+"""Live pods that match a label selector, for routers that need labels, which slices do not have."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +48,8 @@ class DiscoveredPod(msgspec.Struct, frozen=True, gc=False):
     node_name: str
     hostname: str
     zone: str
-    """From the label ``topology.kubernetes.io/zone``, which Kubernetes copies to pods from 1.35 on; else ``""``."""
+    """From the label ``topology.kubernetes.io/zone``, which Kubernetes copies to pods from 1.35 on; else
+    ``""``."""
     ports: tuple[NamedPort, ...]
     since: datetime | None
     labels: FrozenLabels
@@ -120,7 +121,7 @@ def watch_pods(
                 router.use({each.address: each.labels.get("model", "") for each in endpoints.usable})
 
     ``port`` is a number, or the name of a container port. A pod without that port is left out, and
-    :meth:`LivePods.problems` says so. ``family`` None takes each pod's first address. ``labels`` and ``annotations``
+    :meth:`LivePods.problems` lists it. ``family`` None takes each pod's first address. ``labels`` and ``annotations``
     name the ones to keep on the endpoints. The zone of an endpoint comes from the pod's label
     ``topology.kubernetes.io/zone``; with ``node_zones`` it comes from the nodes, which takes the right to list and
     watch ``nodes``.

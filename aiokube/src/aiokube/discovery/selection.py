@@ -1,7 +1,7 @@
-"""Which endpoints of a service port are used, and for what: the rules of kube-proxy. Pure.
+"""Selection of the endpoints of a service port, by the rules of kube-proxy. Without I/O.
 
-Every list is chosen by itself and falls back by itself: ready endpoints, else those that drain. Hints narrow the
-cluster's list alone, and only where every ready endpoint has one (C-57 to C-63).
+Each list is chosen and falls back independently: ready endpoints, else draining ones. Hints narrow only the
+cluster list, and only if every ready endpoint has one (C-57 to C-63).
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ Verdict = Literal["forward", "drop", "reject"]
 
 
 class TrafficPolicy(msgspec.Struct, frozen=True, gc=False):
-    """What a service port says of which endpoints it wants."""
+    """The traffic policies of a service port."""
 
     internal_local: bool = False
-    """``internalTrafficPolicy: Local``: what comes from this node goes to endpoints of this node."""
+    """``internalTrafficPolicy: Local``: traffic from this node goes to endpoints on this node."""
     external_local: bool = False
-    """``externalTrafficPolicy: Local``, where the type of the service lets it count (C-66)."""
+    """``externalTrafficPolicy: Local``, on a service type to which it applies (C-66)."""
     externally_accessible: bool = False
-    """Whether there is another way in than the cluster IP (C-57a)."""
+    """Whether the port is reachable by anything but the cluster IP (C-57a)."""
 
     @property
     def uses_cluster(self) -> bool:
-        """Whether traffic ever goes to any endpoint of the cluster (C-57b)."""
+        """Whether any traffic may go to all endpoints of the cluster (C-57b)."""
         return not self.internal_local or self.externally_accessible
 
     @property
     def uses_local(self) -> bool:
-        """Whether traffic ever goes to this node's endpoints alone (C-57c)."""
+        """Whether any traffic is restricted to this node's endpoints (C-57c)."""
         return self.internal_local or (self.external_local and self.externally_accessible)
 
 
@@ -40,42 +40,42 @@ CLUSTER_POLICY = TrafficPolicy()
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which endpoints are used for what. None means that there is no such list, which is not an empty one (C-57d)."""
+    """The selected endpoints by purpose. A list that does not apply is None, not empty (C-57d)."""
 
     policy: TrafficPolicy
     cluster: tuple[EndpointView, ...] | None
-    """For traffic with policy Cluster; also for what pods of the cluster send to external addresses."""
+    """For traffic with policy Cluster, and for traffic from pods to external addresses."""
     local: tuple[EndpointView, ...] | None
     """For traffic with policy Local."""
     all_reachable: tuple[EndpointView, ...]
-    """Everything in either, once, in order."""
+    """The union of both lists, in order."""
     has_any: bool
-    """Whether there is an endpoint for it anywhere, be it out of reach from here (C-63b)."""
+    """Whether there is an endpoint anywhere, even if it is unreachable from here (C-63b)."""
     topology: Topology = "none"
-    """How the cluster's list was narrowed by hints."""
+    """How hints narrowed the cluster list."""
     hints_ignored: tuple[str, ...] = ()
-    """Why hints were not followed, node before zone: the complete reasons of C-58. Empty where no endpoint is hinted."""
+    """Why hints were not followed, node before zone: all reasons of C-58. Empty if no endpoint has hints."""
     cluster_is_draining: bool = False
-    """Whether the cluster's list is the fall-back: nothing is ready, these still serve."""
+    """Whether the cluster list is the fallback of draining endpoints."""
     local_is_draining: bool = False
-    """The same of the local list."""
+    """Whether the local list is the fallback of draining endpoints."""
 
     @property
     def internal(self) -> tuple[EndpointView, ...]:
-        """For what is sent to the cluster IP from this node."""
+        """The endpoints for traffic from this node to the cluster IP."""
         return (self.local if self.policy.internal_local else self.cluster) or ()
 
     @property
     def external(self) -> tuple[EndpointView, ...]:
-        """For what comes in from outside; nothing where the port is not accessible from there."""
+        """The endpoints for external traffic; empty if the port is not externally accessible."""
         if not self.policy.externally_accessible:
             return ()
         return (self.local if self.policy.external_local else self.cluster) or ()
 
     def verdict(self, *, external: bool = False) -> Verdict:
-        """Say what becomes of a new connection (C-63d).
+        """Return the fate of a new connection (C-63d).
 
-        ``reject`` where there is no endpoint anywhere, ``drop`` where there is one that this traffic must not use.
+        ``reject`` if there is no endpoint anywhere, ``drop`` if this traffic must not use the existing ones.
         """
         if not self.has_any:
             return "reject"
@@ -87,13 +87,13 @@ def select(
     policy: TrafficPolicy = CLUSTER_POLICY,
     location: Location = NOWHERE,
 ) -> Selection:
-    """Choose among all endpoints of one service port; lists keep the order they came in (C-63c).
+    """Select among all endpoints of one service port; lists keep the order of the input (C-63c).
 
-    Neither the service's ``trafficDistribution`` nor its annotations count here: what the control plane made of
-    them stands in the hints (C-59).
+    The service's ``trafficDistribution`` and annotations have no effect here: the control plane has
+    translated them into hints (C-59).
     """
     ready = [endpoint for endpoint in endpoints if endpoint.ready]
-    draining = [endpoint for endpoint in endpoints if endpoint.is_draining]  # counts where nothing is ready
+    draining = [endpoint for endpoint in endpoints if endpoint.is_draining]  # used if no endpoint is ready
     cluster: tuple[EndpointView, ...] | None = None
     local: tuple[EndpointView, ...] | None = None
     topology: Topology = "none"
@@ -118,9 +118,10 @@ def select(
 
 
 def topology_of(ready: Sequence[EndpointView], location: Location) -> tuple[Topology, tuple[str, ...]]:
-    """Decide which hints to follow (C-57), and say why the others are not.
+    """Decide which hints to follow (C-57), and report why others are not.
 
-    All ready endpoints must have a hint and one must name this node, or else this zone; nothing is mixed.
+    All ready endpoints must have a hint and one must name this node, or else this zone; node and zone hints
+    are not mixed.
     """
     reasons: list[str] = []
     if any(endpoint.node_hints for endpoint in ready):

@@ -1,4 +1,4 @@
-"""Services as a proxy sees them: a narrow projection, for reading only."""
+"""Services as a proxy sees them: a read-only projection."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, CLUSTER_IP = "ExternalName", "LoadBalan
 
 
 class PortOfService(msgspec.Struct, frozen=True, gc=False):
-    """One entry of a service's ``spec.ports``. ``node_port`` is 0 where there is none."""
+    """One entry of a service's ``spec.ports``. ``node_port`` is 0 without one."""
 
     name: str
     protocol: str
@@ -22,11 +22,11 @@ class PortOfService(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProxiedService(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a service says to those who carry its traffic. Never write one back: most of the object is left out."""
+    """The fields of a service that matter to a proxy. Read-only: most of the object is omitted."""
 
     metadata: NarrowMeta
     proxy_name: str | None = None
-    """The label that hands the service to another proxy; None where it is absent. Any value counts (C-1)."""
+    """The label that assigns the service to another proxy; None if absent. Any value counts (C-1)."""
     type: str = CLUSTER_IP
     cluster_ip: str = ""
     cluster_ips: tuple[str, ...] = ()
@@ -34,28 +34,29 @@ class ProxiedService(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ports: tuple[PortOfService, ...] = ()
     external_ips: tuple[str, ...] = ()
     load_balancer_ips: tuple[str, ...] = ()
-    """Those of the status that are addresses of this service: entries with ``ipMode: Proxy``, or with a host name
-    alone, are somebody else's (C-67)."""
+    """The addresses in the status that belong to this service: entries with ``ipMode: Proxy``, or with only a
+    host name, belong to the load balancer (C-67)."""
     source_ranges: tuple[str, ...] = ()
     internal_traffic_policy: str = "Cluster"
     external_traffic_policy: str = "Cluster"
     affinity_seconds: int | None = None
-    """How long a client stays with its endpoint (``sessionAffinity: ClientIP``, C-72); None where it does not."""
+    """How long a client stays with its endpoint (``sessionAffinity: ClientIP``, C-72); None without affinity.
+    """
     health_check_node_port: int = 0
 
     @property
     def is_headless(self) -> bool:
-        """Return whether it has no cluster IP by choice, or none yet."""
+        """Whether it has no cluster IP, by choice or because none is allocated yet."""
         return self.cluster_ip in (HEADLESS, "")
 
     @property
     def is_external_name(self) -> bool:
-        """Return whether it is a DNS alias, whatever else it says."""
+        """Whether it is a DNS alias; its other fields do not matter then."""
         return self.type == EXTERNAL_NAME
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
-    """How a part of an object stands in JSON: every field may be absent or null."""
+    """The JSON form of a part of an object: every field may be absent or null."""
 
 
 class _PortWire(_Wire):
@@ -102,7 +103,7 @@ class _StatusWire(_Wire):
 
 
 class ServiceWire(_Wire):
-    """A service in JSON, as far as it is read."""
+    """The JSON form of the service fields that are read."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _SpecWire | None = None
@@ -115,7 +116,7 @@ DEFAULT_AFFINITY_SECONDS = 10_800
 
 
 def project_service(wire: ServiceWire) -> ProxiedService:
-    """Keep of a service what decides where its traffic goes."""
+    """Reduce a service to the fields that determine where its traffic goes."""
     meta, spec = wire.metadata, wire.spec or _NO_SPEC
     status = wire.status.load_balancer if wire.status is not None else None
     return ProxiedService(

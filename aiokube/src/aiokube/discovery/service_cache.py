@@ -1,4 +1,4 @@
-"""The service ports of any number of services in one family, and which services have changed since a reader last read."""
+"""The service ports of many services in one family, and the changes since a reader's last read."""
 
 import weakref
 
@@ -12,7 +12,7 @@ Ports = dict[ServicePortName, ServicePortView]
 
 
 class ServiceCursor:
-    """How far one reader of service ports has come; remembers, of services that changed, what they were."""
+    """The position of one reader of service ports, with the previous state of changed services."""
 
     __slots__ = ("__weakref__", "_before")
 
@@ -20,28 +20,29 @@ class ServiceCursor:
         self._before: dict[ObjectKey, Ports] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to tell."""
+        """Return whether there are changes."""
         return bool(self._before)
 
     def note(self, service: ObjectKey, before: Ports, now: Ports) -> None:
-        """Take in that the ports of a service are others now; one that is what it was is forgotten again (C-69)."""
+        """Record new ports of a service; if they equal the ports at the last read, drop the change (C-69)."""
         if self._before.setdefault(service, before) == now:
             del self._before[service]
 
     def take(self) -> frozenset[ObjectKey]:
-        """Return the services, and begin anew."""
+        """Return the changed services, and reset."""
         services, self._before = frozenset(self._before), {}
         return services
 
 
 class ServicePortCache:
-    """What kube-proxy's service tracker does, for one address family: services in, service ports out.
+    """Like kube-proxy's service tracker, for one IP family: services in, service ports out.
 
-    Services with the label ``service.kubernetes.io/service-proxy-name`` are left to the proxy it names: one that gains
-    the label has gone, one that loses it has come (C-1 to C-4). Only what :class:`ServicePortView` has counts as a
-    change, and one that is taken back before a reader looks is none to that reader (C-69).
+    Services with the label ``service.kubernetes.io/service-proxy-name`` belong to the proxy it names: adding
+    the label removes a service, removing the label adds it (C-1 to C-4). Only the fields of
+    :class:`ServicePortView` count as changes, and a change that is reverted before a read is invisible to
+    that reader (C-69).
 
-    Any number of readers, each with its own cursor. What is returned are values. Not thread-safe.
+    Any number of readers, each with its own cursor. Returned values are immutable. Not thread-safe.
     """
 
     def __init__(self, family: Family = "IPv4") -> None:
@@ -50,23 +51,23 @@ class ServicePortCache:
         self._cursors: weakref.WeakSet[ServiceCursor] = weakref.WeakSet()
 
     def update(self, service: ProxiedService) -> bool:
-        """Take in that a service is there or is another now; tell whether any reader has to be told of anything."""
+        """Record a new or changed service; return whether any reader has a change to read."""
         ports = {} if service.proxy_name is not None else service_ports(service, self.family)
         return self._put(service.metadata.key, ports)
 
     def remove(self, service: ProxiedService) -> bool:
-        """Take in that a service is gone; tell whether any reader has to be told of anything."""
+        """Record a deleted service; return whether any reader has a change to read."""
         return self._put(service.metadata.key, {})
 
     def handle(self, old: ProxiedService | None, new: ProxiedService | None) -> None:
-        """Take in a change of a store."""
+        """Apply a change of a store."""
         if new is not None:
             self.update(new)
         elif old is not None:
             self.remove(old)
 
     def get(self, name: ServicePortName) -> ServicePortView | None:
-        """Return a service port."""
+        """Return a service port, None if it is unknown."""
         return self._ports.get(name.service_key, {}).get(name)
 
     def snapshot(self) -> Ports:
@@ -78,7 +79,7 @@ class ServicePortCache:
         return health_check_ports(self.snapshot())
 
     def cursor(self, *, replay: bool = True) -> ServiceCursor:
-        """Return a cursor for a new reader. With ``replay`` it starts before the present state, else after it."""
+        """Return a cursor for a new reader, before the present state (``replay``) or after it."""
         cursor = ServiceCursor()
         if replay:
             for service, ports in self._ports.items():

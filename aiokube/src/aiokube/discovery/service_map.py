@@ -1,4 +1,4 @@
-"""All services of a cluster with their endpoints, live: what a proxy on a node needs."""
+"""All services of a cluster with their live endpoints, for a proxy on a node."""
 
 import asyncio
 import logging
@@ -36,22 +36,22 @@ log = logging.getLogger(__name__)
 
 
 class ServiceMapChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new in a service map since its reader last looked."""
+    """The changes in a service map since a reader's last read."""
 
     updated: frozenset[ObjectKey] = frozenset()
-    """Services to look at again: their ports differ, or any of their slices was written (C-48, C-70)."""
+    """Services to process again: their ports differ, or one of their slices was written (C-48, C-70)."""
     endpoints: Mapping[Family, EndpointChanges] = {}
-    """The endpoints that came, went and changed, for each family; also of services that do not exist (C-15)."""
+    """The added, removed and changed endpoints of each family; also of services that do not exist (C-15)."""
     location: bool = False
-    """Whether the node has another zone than before: then every service is to be looked at again (C-9)."""
+    """Whether the node's zone has changed: then every service must be processed again (C-9)."""
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to look at."""
+        """Return whether there are changes to process."""
         return bool(self.updated or self.location)
 
 
 class ServiceMapStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a service map is: its watches, and its caches."""
+    """The statistics of a service map's watches and caches."""
 
     informers: tuple[InformerStatistics, ...]
     caches: tuple[CacheStatistics, ...]
@@ -77,8 +77,8 @@ def watch_services(
                 for name, endpoints in services.snapshot("IPv4").items():
                     ...
 
-    Two watches, and a third of the node itself where one is named. Entering returns when everything has been read
-    once, and raises as :func:`aiokube.discovery.live.watch_service` does.
+    There are two watches, and a third for the node if it is named. Entering returns after the initial sync,
+    and raises like :func:`aiokube.discovery.live.watch_service`.
     """
     return ServiceMap(
         cluster,
@@ -92,15 +92,16 @@ def watch_services(
 
 
 class ServiceMap:
-    """All service ports with their endpoints, kept up to date inside of ``async with``. Made by :func:`watch_services`.
+    """All service ports with their live endpoints; see :func:`watch_services`.
 
-    It sees what kube-proxy sees: services with a cluster IP that are not left to another proxy, slices that are not of
-    headless services (consumer rules C-1 to C-10). Endpoints are joined to service ports by name and protocol (C-27).
-    Nothing is given before everything has been read once (C-8): asking before entering raises RuntimeError.
+    It sees the same as kube-proxy: services with a cluster IP that are not assigned to another proxy, and
+    slices that do not belong to headless services (consumer rules C-1 to C-10). Endpoints are joined to
+    service ports by name and protocol (C-27). Nothing is returned before the first sync (C-8): reading
+    before entering raises RuntimeError.
 
-    Between two awaits nothing changes; batches and relists become visible whole. Services, slices and the node
-    are three watches, so what they say may be of slightly different moments. What costs what: a slice's change costs
-    that slice, whatever else there is; :meth:`get` costs the endpoints of one service port.
+    Between two awaits nothing changes; batches and relists become visible as a whole. Services, slices and
+    the node are three watches, so they may be from slightly different moments. A slice's change costs
+    O(entries of that slice); :meth:`get` costs O(endpoints of one service port).
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class ServiceMap:
 
     async def __aenter__(self) -> Self:
         if self._informers:
-            raise RuntimeError("this service map has been used already: make another one")
+            raise RuntimeError("this service map was used before: create another one")
         client = await self._watching.client(self._cluster)
         self._informers = self._watch(client)
         for informer in self._informers:
@@ -142,19 +143,20 @@ class ServiceMap:
         self._changed.notify()
         await self._watching.close()
 
-    # --------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------------------
+    # reading
 
     @property
     def location(self) -> Location:
-        """The node, and its zone as its label has it; no zone while the node is unknown (C-10)."""
+        """The node, and the zone from its label; no zone while the node is unknown (C-10)."""
         return self._location
 
     def port(self, name: ServicePortName, family: Family = "IPv4") -> ServicePortView | None:
-        """Return what the service says of a port; None where there is none to proxy."""
+        """Return a service port, None if it is not proxied."""
         return self._known(family).get(name)
 
     def get(self, name: ServicePortName, family: Family = "IPv4") -> ServiceEndpoints | None:
-        """Return the endpoints of a service port, perhaps none; None where there is no such port to proxy."""
+        """Return the endpoints (possibly none) of a service port, None if it is not proxied."""
         port = self._known(family).get(name)
         if port is None:
             return None
@@ -178,21 +180,22 @@ class ServiceMap:
         return local_ready_counts(self._endpoints[family].snapshot(), self._location)
 
     def problems(self) -> dict[ObjectKey, tuple[str, ...]]:
-        """Return for each slice with entries that could not be used what is wrong with them."""
+        """Return the problems of each slice with unusable entries."""
         return {key: texts for cache in self._endpoints.values() for key, texts in cache.problems().items()}
 
     def statistics(self) -> ServiceMapStatistics:
-        """Return how it is."""
+        """Return a snapshot of the map's statistics."""
         return ServiceMapStatistics(
             informers=tuple(informer.statistics() for informer in self._informers),
             caches=tuple(cache.statistics() for cache in self._endpoints.values()),
             service_ports=sum(len(cache.snapshot()) for cache in self._ports.values()),
         )
 
-    # --------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------------------
+    # changes
 
     def cursor(self) -> "MapCursor":
-        """Return a cursor for a new reader; it starts before the present state."""
+        """Return a cursor for a new reader, before the present state."""
         return MapCursor(
             {family: cache.cursor() for family, cache in self._ports.items()},
             {family: cache.cursor() for family, cache in self._endpoints.items()},
@@ -217,23 +220,25 @@ class ServiceMap:
         )
 
     def changes(self) -> AsyncIterator[ServiceMapChanges]:
-        """Give everything at once, then, whenever something has changed, all that has since: each reader for itself.
+        """Yield the complete state, then the changes since the previous item, for each reader separately.
 
-        What changes while a reader is busy is told in one (C-19). It ends with the ``async with``.
+        Changes that happen while a reader is busy are combined (C-19). The iteration ends with the ``async
+        with`` block.
         """
         return _Changes(self, self._changed.listen())
 
     @property
     def is_over(self) -> bool:
-        """Whether it has been left: nothing changes any more."""
+        """Whether the block was left: the map no longer changes."""
         return self._is_over
 
-    # ----------------------------------------------------------------------------------------- the insides
+    # -----------------------------------------------------------------------------------------------
+    # internals
 
     def _check_entered(self) -> None:
-        """Raise RuntimeError before everything has been read (C-8): nothing known is not nothing there."""
+        """Raise RuntimeError before the first sync (C-8): unknown is not the same as empty."""
         if not self._informers:
-            raise RuntimeError("nothing is known of the services yet: enter the map first, with async with")
+            raise RuntimeError("nothing is known about the services yet: enter the map with async with")
 
     def _known(self, family: Family) -> ServicePortCache:
         self._check_entered()
@@ -289,7 +294,7 @@ class ServiceMap:
 
 
 class MapCursor:
-    """How far one reader of a service map has come. It needs no farewell."""
+    """The position of one reader of a service map. It needs no cleanup."""
 
     __slots__ = ("endpoints", "location", "ports")
 
@@ -302,7 +307,7 @@ class MapCursor:
 
 
 class _Changes(AsyncIterator[ServiceMapChanges]):
-    """One who iterates."""
+    """The iterator of one reader."""
 
     def __init__(self, services: ServiceMap, changed: asyncio.Event) -> None:
         self._services = services

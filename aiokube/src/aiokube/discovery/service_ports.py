@@ -1,4 +1,4 @@
-"""What a service says of each of its ports, for one address family. Pure."""
+"""The ports of a service, for one address family. Without I/O."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from aiokube.discovery.service import CLUSTER_IP, LOAD_BALANCER, NODE_PORT, Prox
 
 
 class ServicePortView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One port of one service in one family: every way in, and who may be sent to. Addresses are canonical."""
+    """One port of one service in one family, with its addresses and policy. Addresses are canonical."""
 
     name: ServicePortName
     cluster_ip: str
@@ -19,17 +19,17 @@ class ServicePortView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     external_ips: tuple[str, ...] = ()
     load_balancer_ips: tuple[str, ...] = ()
     source_ranges: tuple[str, ...] = ()
-    """From where the load balancer's addresses may be used; nothing means from everywhere (C-67)."""
+    """The source ranges for the load balancer's addresses; empty means unrestricted (C-67)."""
     policy: TrafficPolicy = TrafficPolicy()
     affinity_seconds: int | None = None
     health_check_node_port: int = 0
-    """The same at every port of a service (C-71); 0 where there is none."""
+    """The same for every port of a service (C-71); 0 without one."""
 
 
 def service_ports(service: ProxiedService, family: Family) -> dict[ServicePortName, ServicePortView]:
-    """Return the ports that a service has in a family; nothing of the other family shows in them (C-68).
+    """Return the ports that a service has in a family, without data of the other family (C-68).
 
-    There are none for a headless service, an ExternalName, and one without a cluster IP of the family (C-64).
+    Headless services, ExternalNames, and services without a cluster IP of the family have no ports (C-64).
     """
     cluster_ip = cluster_ip_of(service, family)
     if service.is_headless or service.is_external_name or cluster_ip is None:
@@ -64,7 +64,7 @@ def service_ports(service: ProxiedService, family: Family) -> dict[ServicePortNa
 
 
 def cluster_ip_of(service: ProxiedService, family: Family) -> str | None:
-    """Return the cluster IP of a family, canonical: the one at the family's place (C-64); None where there is none."""
+    """Return the canonical cluster IP of a family, at the family's position (C-64), or None."""
     for index, of in enumerate(service.ip_families):
         if of == family and index < len(service.cluster_ips):
             return canonical_ip(service.cluster_ips[index])
@@ -75,7 +75,7 @@ def cluster_ip_of(service: ProxiedService, family: Family) -> str | None:
 
 
 def is_external_policy_local(service: ProxiedService) -> bool:
-    """Return whether ``externalTrafficPolicy: Local`` is asked for, and the type of the service heeds it (C-66)."""
+    """Return whether ``externalTrafficPolicy: Local`` is set on a service type to which it applies (C-66)."""
     reachable = service.type in (LOAD_BALANCER, NODE_PORT) or (
         service.type == CLUSTER_IP and bool(service.external_ips)
     )

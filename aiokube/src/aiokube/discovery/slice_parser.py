@@ -1,4 +1,4 @@
-"""One slice, read: whose it is, and which endpoints it has on which ports. Pure."""
+"""Parsing of one slice: its service, and its endpoints by port. Without I/O."""
 
 from functools import lru_cache
 
@@ -26,18 +26,18 @@ DEFAULT_PROTOCOL = "TCP"
 
 
 class SliceView(msgspec.Struct, frozen=True):
-    """The endpoints of one slice by port and address, its own duplicates settled, and what had to be left out."""
+    """The endpoints of one slice by port and address, without duplicates, and its unusable entries."""
 
     ports: dict[PortKey, dict[str, EndpointView]]
     problems: tuple[str, ...] = ()
-    """One sentence for each entry that could not be used; the others of the slice are."""
+    """One sentence per unusable entry; the other entries are used."""
 
 
 EMPTY = SliceView({})
 
 
 def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
-    """Return the service that a slice names, None where it names none (C-11): owners and managers do not count."""
+    """Return the service in a slice's label, None without one (C-11); owners and managers do not count."""
     name = (endpoint_slice.metadata.labels or {}).get(SERVICE_NAME_LABEL)
     if not name or not endpoint_slice.metadata.name or not endpoint_slice.metadata.namespace:
         return None
@@ -45,18 +45,18 @@ def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
 
 
 def why_ignored(endpoint_slice: EndpointSlice, family: Family) -> str | None:
-    """Say why a cache of this family does not take a slice (C-12, C-13), None where it does."""
+    """Return why a cache of this family ignores a slice (C-12, C-13), None if it does not."""
     if not endpoint_slice.metadata.name or not endpoint_slice.metadata.namespace:
         return f"slice {endpoint_slice.metadata.key} has no name or no namespace"
     if service_of(endpoint_slice) is None:
-        return f"slice {endpoint_slice.metadata.key} has no label {SERVICE_NAME_LABEL}, so nobody knows whose it is"
+        return f"slice {endpoint_slice.metadata.key} has no label {SERVICE_NAME_LABEL}, so it belongs to no service"
     if endpoint_slice.address_type != family:
         return f"slice {endpoint_slice.metadata.key} is of type {endpoint_slice.address_type or '(none)'}, not {family}"
     return None
 
 
 def read_slice(endpoint_slice: EndpointSlice) -> SliceView:
-    """Return the endpoints of a slice on each of its ports. The slice is not changed, and not kept."""
+    """Return the endpoints of a slice on each of its ports, without changing or keeping the slice."""
     if not endpoint_slice.ports or not endpoint_slice.endpoints:
         return EMPTY
     problems: list[str] = []
@@ -64,7 +64,7 @@ def read_slice(endpoint_slice: EndpointSlice) -> SliceView:
     ports: dict[PortKey, dict[str, EndpointView]] = {}
     for index, port in enumerate(endpoint_slice.ports):
         if port.name is None:
-            problems.append(f"ports[{index}] has no name")  # "" would be one (C-28)
+            problems.append(f"ports[{index}] has no name")  # "" is a name, null is not (C-28)
             continue
         if not port.port:
             problems.append(f"ports[{index}] ({port.name!r}) has no number")
@@ -83,9 +83,9 @@ def _with_addresses(endpoints: tuple[Endpoint, ...], problems: list[str]) -> lis
         if not endpoint.addresses:
             problems.append(f"endpoints[{index}] has no address")
             continue
-        ip = canonical_ip(endpoint.addresses[0])  # the others do not count (C-32)
+        ip = canonical_ip(endpoint.addresses[0])  # other addresses are ignored (C-32)
         if ip is None:
-            problems.append(f"endpoints[{index}] has {endpoint.addresses[0]!r} for an address")
+            problems.append(f"endpoints[{index}] has {endpoint.addresses[0]!r} as its address")
             continue
         found.append((ip, endpoint))
     return found
@@ -112,5 +112,5 @@ def _view(ip: str, port: int, endpoint: Endpoint, app_protocol: str) -> Endpoint
 
 @lru_cache(maxsize=4096)
 def _names(hints: tuple[ForZone, ...] | tuple[ForNode, ...]) -> frozenset[str]:
-    """Return the names; endpoints with the same hints share one set."""
+    """Return the names of hints as a set."""
     return frozenset(hint.name for hint in hints)

@@ -54,7 +54,7 @@ class Template(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=1024)
 def parse_template(text: str) -> Template:
-    """Parse a :mod:`logging` format string; without pairs at its end, all of it is the message."""
+    """Parse a :mod:`logging` format string; without pairs at its end, the whole text is the message."""
     found = _PAIRS.search(text)
     if found is None:
         return Template(text, len(_PLACE.findall(text.replace("%%", ""))), ())

@@ -1,1 +1,1 @@
-"""A controller runtime that knows no kind: watch, store, work queue, workers, events, shutdown."""
+"""The controller runtime, independent of kinds: watches, stores, queues, workers, Events, shutdown."""

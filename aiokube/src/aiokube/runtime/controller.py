@@ -1,4 +1,4 @@
-"""Workers that take keys from a queue and reconcile them, again and again until it works."""
+"""Workers that take keys from a queue and reconcile them, with retries."""
 
 import asyncio
 import logging
@@ -28,53 +28,53 @@ logger = logging.getLogger(__name__)
 
 
 class RequeueAfter(msgspec.Struct, frozen=True):
-    """What a reconcile returns to be called again after so many seconds, with no failure counted."""
+    """Returned by a reconcile to be called again after a delay, without counting a failure."""
 
     seconds: float
 
 
 class ControllerStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a controller is, at one moment."""
+    """A snapshot of a controller's state."""
 
     name: str
     workers: int
     running: int
-    """Reconciles that are under way."""
+    """Reconciles in progress."""
     succeeded: int
     requeued: int
-    """Of the succeeded, those that asked to be called again."""
+    """Successful reconciles that returned RequeueAfter."""
     failed: int
     last_failure: str
-    """Key and error of the last failure, ``""`` where there was none."""
+    """Key and error of the last failure, ``""`` before the first."""
     last_success_age_seconds: float | None
-    """Seconds since a reconcile last succeeded; None before the first."""
+    """Seconds since the last successful reconcile; None before the first."""
     state: Literal["new", "running", "stopping", "stopped"] = "new"
     last_end_age_seconds: float | None = None
-    """Seconds since a reconcile last ended, well or not, or since the workers began; None before that."""
+    """Seconds since a reconcile last ended, or since the workers started; None before that."""
     deferred: int = 0
-    """Keys that wait for the server to answer again."""
+    """Keys that wait until the server is reachable again."""
     failing_since_success: bool = False
-    """Whether the last reconcile to end has failed."""
+    """Whether the last completed reconcile failed."""
 
 
 class SyncObserver(Protocol):
-    """Who wants to be there while a reconcile runs: a tracer, say. It must not raise, and not suppress anything."""
+    """Wraps reconciles, for a tracer for example. It must not raise or suppress exceptions."""
 
     def sync(self, controller: str, key: str) -> AbstractContextManager[object]:
-        """Return what is entered before a reconcile and left after it, within the worker's own task."""
+        """Return a context manager that a worker's task holds during a reconcile."""
         ...
 
 
 class ControllerStop(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the work when a controller was stopped; keys as text, as the log shows them."""
+    """The outcome of stopping a controller; keys are text, as in the log."""
 
     name: str
     finished: tuple[str, ...] = ()
-    """Reconciles under way that ended within the grace period, well or not."""
+    """Reconciles that ended within the grace period, successfully or not."""
     abandoned: tuple[str, ...] = ()
-    """Reconciles that had to be cancelled: what they had begun may be half done."""
+    """Reconciles that were cancelled; their work may be half done."""
     waiting: int = 0
-    """Keys that nobody had begun with."""
+    """Keys that were never started."""
 
 
 Reconcile = Callable[[K], Awaitable[RequeueAfter | None]]
@@ -83,21 +83,23 @@ Reconcile = Callable[[K], Awaitable[RequeueAfter | None]]
 class Controller(Generic[K]):
     """Runs ``reconcile(key)`` for every key of a queue, with a number of workers, until stopped.
 
-    It promises:
+    Guarantees:
 
-    * The same key is never reconciled twice at the same time (the queue sees to it), different keys by up to
-      ``workers`` at once.
-    * A reconcile that returns has succeeded: the key's failures are forgotten. One that returns
-      :class:`RequeueAfter` is called again after that time, or earlier if something happens.
-    * A reconcile that raises is tried again after the queue's backoff, for ever. An expected error
-      (:class:`~aiokube.runtime.errors.ReconcileError`, any error of :mod:`aiokube.client`, or a group of nothing but those) costs one line
-      in the log, anything else a traceback. ``retry_after_seconds`` of an error is honoured as the least wait.
-    * With a ``reachability``, keys whose server cannot be reached wait for it instead (:class:`DeferredRetries`).
-    * ``observer``, where given, surrounds each reconcile and sees what it raises; without one it costs nothing.
-    * ``timeout_seconds``, where given, bounds each reconcile: beyond it the reconcile is cancelled and has failed.
+    * A key is never reconciled twice at the same time (the queue ensures it); different keys run
+      concurrently, up to ``workers`` at a time.
+    * A reconcile that returns has succeeded: the key's failures are reset. If it returns
+      :class:`RequeueAfter`, the key is reconciled again after that time, or earlier if it is added.
+    * A reconcile that raises is retried indefinitely with the queue's backoff. An expected error
+      (:class:`~aiokube.runtime.errors.ReconcileError`, an error of :mod:`aiokube.client`, or a group of only
+      those) is logged in one line, any other with a traceback. ``retry_after_seconds`` of an error is the
+      minimum delay.
+    * With a ``reachability``, keys whose server is unreachable wait for the server instead
+      (:class:`DeferredRetries`).
+    * ``observer`` wraps each reconcile and sees its exceptions.
+    * ``timeout_seconds`` limits each reconcile; one that exceeds it is cancelled and counts as failed.
 
-    A reconcile gets the key alone, not what happened: it reads the current state and acts on that. A worker
-    yields to the loop often enough even if reconciles never wait.
+    A reconcile receives only the key, not the change: it reads the current state and acts on it. Workers
+    yield to the event loop even if reconciles never await.
     """
 
     def __init__(
@@ -136,9 +138,9 @@ class Controller(Generic[K]):
         self._last_failed = False
 
     async def run(self) -> None:
-        """Work until :meth:`stop`; return when the last worker has gone home.
+        """Work until :meth:`stop`; return after all workers have exited.
 
-        Cancelling it cancels the reconciles under way at once. May be called once.
+        Cancelling it cancels reconciles in progress immediately. May be called once.
         """
         if self._tasks:
             raise RuntimeError(f"controller {self.name!r} was run already; make a new one")
@@ -158,10 +160,10 @@ class Controller(Generic[K]):
         self._state = "stopped"
 
     async def stop(self, grace_seconds: float) -> ControllerStop:
-        """Begin with no more keys, let reconciles under way finish for a while, then cancel them.
+        """Stop taking keys, give reconciles in progress a grace period, then cancel them.
 
-        Returns, and logs, what became of them, once all workers have ended. Keys not begun with are left: whoever
-        comes next starts from the state of the world, not from this queue.
+        Returns and logs the outcome after all workers have ended. Unstarted keys are dropped: the next run
+        starts from the state of the cluster, not from this queue.
         """
         if self._state == "running":
             self._state = "stopping"
@@ -186,7 +188,7 @@ class Controller(Generic[K]):
         )
         if abandoned:
             logger.warning(
-                "controller stopped with work cut off: controller=%s grace_seconds=%g finished=%d abandoned=%s waiting=%d",
+                "controller stopped, reconciles were cancelled: controller=%s grace_seconds=%g finished=%d abandoned=%s waiting=%d",
                 self.name,
                 grace_seconds,
                 len(outcome.finished),
@@ -203,7 +205,7 @@ class Controller(Generic[K]):
         return outcome
 
     def statistics(self) -> ControllerStatistics:
-        """Return how the controller is now; for its queue see :meth:`WorkQueue.statistics`."""
+        """Return a snapshot of the controller; :meth:`WorkQueue.statistics` is that of its queue."""
         now = self._clock.monotonic()
         age = None if self._last_success_at is None else now - self._last_success_at
         return ControllerStatistics(
@@ -232,11 +234,11 @@ class Controller(Generic[K]):
                     await self._attempt(key)
             finally:
                 self.queue.done(key)
-            if self._pacer.spend():  # a reconcile that never waits must not keep the loop from its sockets
+            if self._pacer.spend():  # a reconcile that never awaits must not starve I/O
                 await self._pacer.next_turn()
 
     async def _attempt(self, key: K) -> None:
-        """Reconcile once, and see to what comes of it. Raises nothing but a cancellation of the worker."""
+        """Reconcile once and handle the outcome. Raises only a cancellation of the worker."""
         try:
             if self._timeout_seconds is None:
                 result = await self._reconcile(key)
@@ -246,9 +248,9 @@ class Controller(Generic[K]):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Something inside was cancelled, not the worker: the key has failed, the worker goes on.
+            # An inner task was cancelled, not the worker: the key has failed, the worker continues.
             self._after_failure(key, error)
-        except Exception as error:  # noqa: BLE001 - told in full by _after_failure
+        except Exception as error:  # noqa: BLE001 - logged by _after_failure
             self._after_failure(key, error)
         else:
             self._after_success(key, result)
@@ -272,7 +274,7 @@ class Controller(Generic[K]):
         self._last_failed = False
         failures = self.queue.failures(key)
         was_deferred = self._deferred is not None and self._deferred.ended(key)
-        if failures and not was_deferred:  # an outage is told once, not for each key
+        if failures and not was_deferred:  # an outage is logged once, not for each key
             logger.info("reconcile recovered: controller=%s key=%s failures=%d", self.name, key, failures)
         self.queue.forget(key)
         if result is not None:
@@ -289,7 +291,7 @@ class Controller(Generic[K]):
             is_first = self._deferred.failed(key, text, retry_after_seconds(error))
             logger.log(
                 logging.WARNING if is_first else logging.DEBUG,
-                "reconcile failed, tried again when the API server answers: controller=%s key=%s error=%s",
+                "reconcile failed, will be retried when the API server responds: controller=%s key=%s error=%s",
                 self.name,
                 key,
                 with_hint(text),

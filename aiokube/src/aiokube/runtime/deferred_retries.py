@@ -1,4 +1,4 @@
-"""Keys whose writes failed because the server could not be reached: they wait for it, not for a backoff of their own."""
+"""Keys whose writes failed because the server was unreachable: retried as soon as it responds."""
 
 import asyncio
 from collections import OrderedDict
@@ -11,28 +11,28 @@ from aiokube.work_queue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 LONGEST_WAIT_SECONDS = 300.0
-"""A key is tried again after this whatever happens; it is woken long before."""
+"""The maximum wait of a key; usually it is woken long before."""
 PAUSE_AFTER_KEYS = 5
-"""After so many different keys have failed, with none answered since, other keys are not even tried."""
+"""After this many different keys have failed without a response, other keys are not attempted."""
 
 
 class DeferredRetries(Generic[K]):
-    """Retries the keys of one queue when the server answers again.
+    """Retries the keys of one queue when the server responds again.
 
-    * While it does not, one key is tried in each turn of the source (:class:`Reachability`), the oldest first, however
-      many have failed. The attempt of one key therefore tells for all.
-    * Once a key, or another source of the server, is answered, keys come back: one, then two more with each success,
-      so that a server which is only half back is not hit by all of them.
-    * Many failed keys pause the queue: a key that comes due is deferred without an attempt.
+    * While it does not, each turn of the source (:class:`Reachability`) attempts one key, the oldest first,
+      for any number of failed keys: one attempt is representative for all.
+    * After a response to a key, or to another source of the server, keys are retried: one at first, then two
+      more per success, which spares a server that has only partly recovered.
+    * Many failed keys pause the queue: due keys are deferred without an attempt.
 
-    Deferred keys stay in the queue, as delayed ones.
+    Deferred keys stay in the queue as delayed keys.
     """
 
     def __init__(self, source: str, queue: WorkQueue[K], reachability: Reachability) -> None:
         self._source = source
         self._queue = queue
         self._reachability = reachability
-        self._deferred: OrderedDict[K, None] = OrderedDict()  # the longest-waiting first
+        self._deferred: OrderedDict[K, None] = OrderedDict()  # in the order of waiting
         self._trying: set[K] = set()
         self._failed_keys: set[K] = set()
         self._cause = ""
@@ -41,18 +41,18 @@ class DeferredRetries(Generic[K]):
         self._probe_ended = asyncio.Event()
 
     def __len__(self) -> int:
-        """Return how many keys wait for the server."""
+        """Return the number of keys that wait for the server."""
         return len(self._deferred)
 
     def pauses(self, key: K) -> bool:
-        """Defer the key without an attempt and return True where the server does not answer."""
+        """Defer the key without an attempt and return True if the server is unreachable."""
         if len(self._failed_keys) < PAUSE_AFTER_KEYS or key in self._trying:
             return False
         self._defer(key)
         return True
 
     def failed(self, key: K, cause: str, retry_after_seconds: float = 0.0) -> bool:
-        """Defer a key whose attempt found no server; return whether it is the first one since the last answer."""
+        """Defer a key after a failed attempt; return whether it is the first one since a response."""
         is_first = not self._failed_keys
         self._trying.discard(key)
         self._failed_keys.add(key)
@@ -63,7 +63,7 @@ class DeferredRetries(Generic[K]):
         return is_first
 
     def ended(self, key: K) -> bool:
-        """Take note of an attempt that ended in any other way; return whether the server answers again with it."""
+        """Record an attempt with any other outcome; return whether it shows that the server has recovered."""
         self._deferred.pop(key, None)
         if key not in self._trying and key not in self._failed_keys:
             return False
@@ -93,7 +93,9 @@ class DeferredRetries(Generic[K]):
     def _defer(self, key: K) -> None:
         self._deferred[key] = None
         self._deferred.move_to_end(key)
-        self._queue.add_after(key, LONGEST_WAIT_SECONDS)  # for one that fails now, it is there already
+        self._queue.add_after(
+            key, LONGEST_WAIT_SECONDS
+        )  # no effect for a key in progress: it is delayed already
         self._has_deferred.set()
 
     def _release(self, count: int) -> None:

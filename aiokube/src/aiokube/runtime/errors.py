@@ -1,4 +1,4 @@
-"""Which failures are a part of the day, and how any failure is told in one line."""
+"""Expected failures of a reconcile, and the one-line description of any failure."""
 
 from collections.abc import Iterator
 
@@ -23,10 +23,10 @@ _UNAVAILABLE = (
 
 
 class ReconcileError(Exception):
-    """A failure that was to be expected: one line in the log tells it all, and the key is tried again.
+    """An expected failure: logged in one line, and the key is retried.
 
-    ``retry_after_seconds``, where given, is the least to wait; the backoff of the key may be longer. ``unavailable`` says
-    that the server could not be reached or could not serve us, and nothing else went wrong.
+    ``retry_after_seconds`` is the minimum delay; the backoff of the key may be longer. ``unavailable`` means
+    that the failure is only due to an unreachable or overloaded server.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ReconcileError(Exception):
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, or those that an exception group is made of, in order."""
+    """Yield the error, or the leaves of an exception group, in order."""
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
             yield from leaves(part)
@@ -47,12 +47,12 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Return whether the error, or each one of a group, needs no traceback to be understood."""
+    """Return whether the error, or each one of a group, can be logged without a traceback."""
     return all(isinstance(leaf, ReconcileError | ClientError) for leaf in leaves(error))
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Return whether the error, or each one of a group, says only that the server cannot be reached or serve us now."""
+    """Return whether the error, or each one of a group, is only due to an unavailable server."""
     return all(
         leaf.unavailable if isinstance(leaf, ReconcileError) else isinstance(leaf, _UNAVAILABLE)
         for leaf in leaves(error)
@@ -60,12 +60,12 @@ def is_unavailable(error: BaseException) -> bool:
 
 
 def retry_after_seconds(error: BaseException) -> float:
-    """Return the longest that any part of the error asks to wait; 0 where none asks."""
+    """Return the longest delay that any part of the error asks for, 0 by default."""
     return max(getattr(leaf, "retry_after_seconds", None) or 0.0 for leaf in leaves(error))
 
 
 def describe(error: BaseException) -> str:
-    """Return the error in one line: an expected one in its own words, any other with its type before them."""
+    """Describe the error in one line: expected errors by their message, others with their type."""
     return "; ".join(map(_describe_leaf, leaves(error)))
 
 

@@ -1,13 +1,13 @@
-"""Many occurrences, few Events: what is worth writing, decided without I/O and without a clock.
+"""Aggregation of Events, without I/O or clock: decides which occurrences are written.
 
-Facts from upstream (behaviour 0.7). Three rules, in this order:
+As in upstream (behaviour 0.7), three rules apply in this order:
 
-1. **Folding.** Occurrences that differ in nothing but their message are similar. Of each ten distinct messages
-   without a pause of ten minutes, nine keep an Event of their own, and all further ones share one Event whose
-   message is the latest, with a prefix.
-2. **Counting.** What has been told already is counted up on its Event, not told again.
-3. **Quiet.** A component may write 25 times about one object, and then once in five minutes. What falls silent
-   here has been counted, so the next write that gets through tells the full count.
+1. **Aggregation.** Occurrences that differ only in their message are similar. Of each ten distinct messages
+without a pause of ten minutes, nine get their own Event; all further messages share one Event, which shows
+the latest message with a prefix.
+2. **Counting.** A repeated occurrence increases the count of its Event.
+3. **Rate limit.** A component may write 25 times about one object, then once in five minutes. Suppressed
+occurrences are counted, so the next write has the full count.
 """
 
 import re
@@ -39,7 +39,7 @@ V = TypeVar("V")
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened once. ``at`` is the time of day, ``moment`` the same on the monotonic clock."""
+    """An occurrence to report. ``at`` is the wall-clock time, ``moment`` the monotonic time."""
 
     component: str
     regarding: ObjectReference
@@ -51,18 +51,18 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace its Event belongs to: the object's own, or ``default``."""
+        """The namespace of the Event: that of the object, or ``default``."""
         return self.regarding.namespace or DEFAULT_NAMESPACE
 
 
 class CreateEvent(msgspec.Struct, frozen=True):
-    """Write a new Event."""
+    """Create a new Event."""
 
     event: Event
 
 
 class CountUp(msgspec.Struct, frozen=True):
-    """Patch ``patch`` onto the Event of that key. If it is gone (Events live an hour), create ``event`` instead."""
+    """Patch an existing Event; if it no longer exists (Events expire after an hour), create ``event``."""
 
     key: ObjectKey
     patch: bytes
@@ -72,18 +72,18 @@ class CountUp(msgspec.Struct, frozen=True):
 Write = CreateEvent | CountUp
 
 
-# ------------------------------------------------------------------------------------- the rules, pure
+# ----------------------------------------------------------------------------------------------- rules
 
 
 class Similar(msgspec.Struct, frozen=True):
-    """The distinct messages seen of similar occurrences, and when the last one came."""
+    """The distinct messages of similar occurrences, and the time of the last one."""
 
     messages: frozenset[str] = frozenset()
     last_moment: float = 0.0
 
 
 def fold(similar: Similar | None, message: str, moment: float) -> tuple[Similar, bool]:
-    """Take note of a message; tell whether it is to be folded with its like."""
+    """Record a message; return whether it must be aggregated with similar ones."""
     known: frozenset[str] = frozenset()
     if similar is not None and moment - similar.last_moment <= FOLD_WINDOW_SECONDS:
         known = similar.messages
@@ -93,7 +93,7 @@ def fold(similar: Similar | None, message: str, moment: float) -> tuple[Similar,
 
 
 class Told(msgspec.Struct, frozen=True):
-    """An Event that has been told: its name, how often, and since when."""
+    """A written Event: its name, count, and first timestamp."""
 
     name: str
     count: int
@@ -101,14 +101,14 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """How many writes about one object lie ready, counted at a moment."""
+    """The remaining writes about one object, as of a moment."""
 
     tokens: float = BURST
     moment: float = 0.0
 
 
 def spend(allowance: Allowance | None, moment: float) -> tuple[Allowance, bool]:
-    """Take one write from an allowance; tell whether there was one."""
+    """Take one write from an allowance; return whether one was left."""
     tokens = float(BURST)
     if allowance is not None:
         tokens = min(tokens, allowance.tokens + (moment - allowance.moment) / REFILL_SECONDS)
@@ -118,37 +118,37 @@ def spend(allowance: Allowance | None, moment: float) -> tuple[Allowance, bool]:
 
 
 def event_name(object_name: str, nanoseconds: int) -> str:
-    """Return ``<object>.<hex of the time>``, made a valid name where that of the object is none."""
+    """Return ``<object>.<hex of the time>``, with invalid characters of the object's name replaced."""
     suffix = f".{nanoseconds:x}"
     stem = _NOT_IN_A_NAME.sub("-", object_name.lower())[: _LONGEST_NAME - len(suffix)].strip(".-")
     return f"{stem or 'object'}{suffix}"
 
 
 def nanoseconds_since_epoch(at: datetime) -> int:
-    """Return the time as whole nanoseconds (a multiple of 1000: a datetime knows microseconds)."""
+    """Return the time in nanoseconds (a multiple of 1000: a datetime has microseconds)."""
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
 
 
-# ------------------------------------------------------------------------------------- what is remembered
+# ---------------------------------------------------------------------------------------------- memory
 
 
 class Recent(Generic[K, V]):
-    """A dictionary of the most recently used keys, of bounded size."""
+    """A bounded dictionary that evicts the least recently used keys."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """Return the value, if it is still remembered; being asked for keeps it longer."""
+        """Return the value and mark it as recently used; None if it was evicted."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key]
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value, and forget the one that was used longest ago if there are too many."""
+        """Store a value, and evict the least recently used one if necessary."""
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._limit:
@@ -168,10 +168,10 @@ _ObjectId = tuple[str, str | None, str | None, str | None, str | None, str | Non
 
 
 class EventCorrelator:
-    """Decides for each occurrence what to write of it: the three rules, each with a memory of bounded size.
+    """Decides for each occurrence what to write, by the three rules, with bounded memory.
 
-    Deterministic: the same occurrences in the same order give the same writes. No write of it is ever waited
-    for; one that is lost costs nothing but itself.
+    Deterministic: the same occurrences in the same order give the same writes. It never waits for a write,
+    and a lost write affects no other.
     """
 
     def __init__(self, *, remembered: int = REMEMBERED) -> None:
@@ -181,7 +181,7 @@ class EventCorrelator:
         self._last_name = 0
 
     def observe(self, occurrence: Occurrence) -> Write | None:
-        """Take note of an occurrence and return what to write; None where the object has had its share."""
+        """Record an occurrence and return the write; None if the rate limit suppresses it."""
         about = _identity(occurrence)
         alike = (about, occurrence.type, occurrence.reason)
         similar, folded = fold(self._similar.get(alike), occurrence.message, occurrence.moment)
@@ -212,7 +212,7 @@ class EventCorrelator:
         return CountUp(ObjectKey(occurrence.namespace, told.name), patch, event)
 
     def _new_name(self, occurrence: Occurrence) -> str:
-        # Two in one microsecond are two: the name must not be given twice.
+        # Two occurrences in the same microsecond need different names.
         self._last_name = max(self._last_name + 1, nanoseconds_since_epoch(occurrence.at))
         return event_name(occurrence.regarding.name or "", self._last_name)
 

@@ -1,4 +1,4 @@
-"""Telling people what happened: Events written in the background, never in anybody's way."""
+"""Kubernetes Events, written in the background without blocking the caller."""
 
 import asyncio
 import logging
@@ -29,49 +29,49 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class EventSink(Protocol):
-    """Where Events are written. Raises what :mod:`aiokube.client.errors` knows."""
+    """The destination of Events. Raises the errors of :mod:`aiokube.client.errors`."""
 
     async def create(self, event: Event) -> None:
-        """Write a new Event into its namespace."""
+        """Create an Event in its namespace."""
         ...
 
     async def patch(self, key: ObjectKey, patch: bytes) -> None:
-        """Change an Event; raises NotFoundError where it is gone."""
+        """Patch an Event; raises NotFoundError if it no longer exists."""
         ...
 
 
 class ClientEventSink:
-    """The Events of an API server."""
+    """Writes Events to an API server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def create(self, event: Event) -> None:
-        """POST it."""
+        """Send a POST."""
         await self._client.create(EVENTS, event, namespace=event.metadata.namespace)
 
     async def patch(self, key: ObjectKey, patch: bytes) -> None:
-        """PATCH it (strategic merge)."""
+        """Send a PATCH (strategic merge)."""
         await self._client.patch(EVENTS, key, patch, patch_type=STRATEGIC_MERGE_PATCH)
 
 
 class EventStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the occurrences told so far; they add up to those recorded."""
+    """The outcomes of the occurrences recorded so far; they add up to the total."""
 
     buffered: int
     written: int
     quiet: int
-    """Not written because the object had its share (behaviour 0.7)."""
+    """Suppressed by the rate limit per object (behaviour 0.7)."""
     overflowed: int
-    """The oldest, dropped because the server could not keep up."""
+    """Dropped from a full buffer, the oldest first."""
     refused: int
-    """Refused by the server, for good."""
+    """Permanently refused by the server."""
     failed: int
-    """Given up after all tries, or when stopped."""
+    """Given up after all attempts, or on stop."""
 
 
 def reference(resource: Resource[T], item: T) -> ObjectReference:
-    """Return a reference to an object, as Events need it."""
+    """Return a reference to an object for use in Events."""
     meta = item.metadata
     return ObjectReference(
         kind=resource.kind,
@@ -84,26 +84,26 @@ def reference(resource: Resource[T], item: T) -> ObjectReference:
 
 
 class EventRecorder(Protocol):
-    """Tells people what happened to an object. A controller needs no more than this."""
+    """Records Events about objects; the only part that controllers need."""
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
-        """Have an Event written about an object, soon and if possible; return at once, and never raise.
+        """Record an Event about an object, written soon on a best-effort basis; never blocks or raises.
 
-        ``reason`` is one UpperCamelCase word that programs can match, ``message`` a sentence for people. Call it
-        as often as it happens: see :mod:`aiokube.runtime.event_correlation` for what becomes of many.
+        ``reason`` is one UpperCamelCase word for programs, ``message`` a sentence for people. Call it for
+        every occurrence: :mod:`aiokube.runtime.event_correlation` aggregates them.
         """
         ...
 
 
 class EventWriter:
-    """Writes what its recorders are told, one Event at a time, in the order told: a part for the manager's services.
+    """Writes recorded Events one at a time, in order; a service of the manager.
 
-    * Recording never waits and never fails. At most ``capacity`` occurrences wait; beyond that the oldest is
-      dropped and counted.
-    * Only what never got a proper answer or met a broken server is tried again: up to 12 times, 10 s apart (the
-      first pause is random, so that clients do not come back all at once). What the server refuses is dropped, with a
-      line in the log unless it is nobody's fault (the namespace is going away, or it is told already).
-    * When stopped it writes what waits, each once, within the grace period.
+    * Recording never waits and never fails. At most ``capacity`` occurrences are buffered; beyond that the
+      oldest is dropped and counted.
+    * Only writes without a response, or with a server error, are retried: up to 12 times, 10 s apart (the
+      first pause is random, so that clients do not retry simultaneously). Refused Events are dropped with a
+      log line, except in expected cases (a terminating namespace, an Event that already exists).
+    * On stop, the buffered Events are written, each with one attempt, within the grace period.
     """
 
     name = "events"
@@ -120,25 +120,25 @@ class EventWriter:
         self._arrived = asyncio.Event()
         self._stopping = asyncio.Event()
         self._limit: asyncio.Timeout | None = None
-        self._deadline: float | None = None  # of the loop's time, once we are to stop
+        self._deadline: float | None = None  # in loop time, set by stop()
         self._written = self._quiet = self._overflowed = self._refused = self._failed = 0
 
     def recorder(self, component: str) -> EventRecorder:
-        """Return a recorder whose Events name this component as their source."""
+        """Return a recorder whose Events have this component as their source."""
         return _ComponentRecorder(self, component, self._clock)
 
     def record(self, occurrence: Occurrence) -> None:
-        """Take an occurrence in; returns at once."""
+        """Buffer an occurrence; returns immediately."""
         if len(self._buffer) >= self._capacity:
             self._buffer.popleft()
             self._overflowed += 1
             if self._overflowed == 1:
-                logger.warning("events are dropped, the server does not keep up: capacity=%d", self._capacity)
+                logger.warning("events are dropped, the server is too slow: capacity=%d", self._capacity)
         self._buffer.append(occurrence)
         self._arrived.set()
 
     async def run(self) -> None:
-        """Write until :meth:`stop`, then what is left."""
+        """Write until :meth:`stop`, then write the remaining Events."""
         failed_before = self._failed
         try:
             async with asyncio.timeout_at(self._deadline) as self._limit:
@@ -150,15 +150,15 @@ class EventWriter:
                         return
                     self._arrived.clear()
                     await self._arrived.wait()
-        except TimeoutError:  # only the limit raises it: writing lets nothing out
+        except TimeoutError:  # raised only by the limit: writing catches its own errors
             self._failed += len(self._buffer)
             self._buffer.clear()
-            logger.warning("events left unwritten at the end: count=%d", self._failed - failed_before)
+            logger.warning("events not written before the end: count=%d", self._failed - failed_before)
         finally:
             self._limit = None
 
     async def stop(self, grace_seconds: float) -> None:
-        """Have :meth:`run` write what waits and return, within the time given. Returns at once."""
+        """Make :meth:`run` write the buffered Events and return in time. Returns immediately."""
         self._deadline = asyncio.get_running_loop().time() + grace_seconds
         self._stopping.set()
         self._arrived.set()
@@ -166,7 +166,7 @@ class EventWriter:
             self._limit.reschedule(self._deadline)
 
     def statistics(self) -> EventStatistics:
-        """Return what became of what was recorded."""
+        """Return the outcomes of the recorded occurrences."""
         return EventStatistics(
             buffered=len(self._buffer),
             written=self._written,
@@ -177,7 +177,7 @@ class EventWriter:
         )
 
     async def _write_next(self) -> None:
-        """Write the oldest occurrence, or give it up; raises nothing but a cancellation."""
+        """Write or drop the oldest occurrence; raises only a cancellation."""
         occurrence = self._buffer.popleft()
         try:
             write = self._correlator.observe(occurrence)
@@ -190,7 +190,7 @@ class EventWriter:
             raise
         except Exception:
             self._failed += 1
-            logger.exception("event dropped, it cannot be written: reason=%s", occurrence.reason)
+            logger.exception("event dropped, writing it failed: reason=%s", occurrence.reason)
 
     async def _write(self, write: Write) -> None:
         for attempt in range(1, TRIES + 1):
@@ -228,13 +228,13 @@ class EventWriter:
         if isinstance(write, CountUp):
             try:
                 await self._sink.patch(write.key, write.patch)
-            except NotFoundError:  # it has outlived its hour
+            except NotFoundError:  # it has expired
                 await self._sink.create(write.event)
         else:
             await self._sink.create(write.event)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than until we are to stop."""
+        """Wait, at most until :meth:`stop`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -250,9 +250,7 @@ class _ComponentRecorder:
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         if type not in (NORMAL, WARNING):
-            logger.error(
-                "event dropped, its type is neither Normal nor Warning: type=%s reason=%s", type, reason
-            )
+            logger.error("event dropped, its type must be Normal or Warning: type=%s reason=%s", type, reason)
             return
         self._writer.record(
             Occurrence(
@@ -268,7 +266,7 @@ class _ComponentRecorder:
 
 
 def _refusal_level(error: ClientError) -> int:
-    """Return how loudly to tell of a refusal: not at all where it is in the nature of things."""
+    """Return the log level of a refusal: debug for expected ones."""
     if isinstance(error, AlreadyExistsError):
         return logging.DEBUG
     if isinstance(error, ApiError) and error.status.has_cause(NAMESPACE_TERMINATING):
@@ -277,7 +275,7 @@ def _refusal_level(error: ClientError) -> int:
 
 
 def _in_words(write: Write) -> tuple[str, str | None]:
-    """Return what the event is about, and its reason."""
+    """Return the object and the reason of an event, for logs."""
     event = write.event
     about = event.involved_object
     return f"{about.kind} {event.metadata.namespace}/{about.name}", event.reason

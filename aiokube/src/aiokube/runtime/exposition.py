@@ -1,8 +1,8 @@
-"""Figures, and the text in which Prometheus reads them (version 0.0.4).
+"""Metric values and the Prometheus text format (version 0.0.4).
 
-The figures are plain numbers that whoever counts adds to; a family is made of them only when somebody asks. So a count costs
-a tenth of a microsecond and not one more. Written here because kube-controller-manager has counters whose names
-do not end in ``_total``, which prometheus_client cannot write; its parser judges the text in the tests.
+Counters are plain numbers; families are built only for a scrape, so counting costs a tenth of a microsecond.
+prometheus_client cannot be used, because kube-controller-manager has counters whose names do not end in
+``_total``; the tests check the output with its parser.
 """
 
 import math
@@ -15,11 +15,11 @@ import msgspec
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = tuple[tuple[str, str], ...]
-"""Names and values, in the order in which they are written."""
+"""Label names and values, in output order."""
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """One number; ``suffix`` follows the family's name (``_sum``, say)."""
+    """One value; ``suffix`` is appended to the family's name (``_sum``, for example)."""
 
     value: float
     labels: Labels = ()
@@ -27,7 +27,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """What is known under one name."""
+    """A metric family: all samples with one name."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]
@@ -36,32 +36,32 @@ class Family(msgspec.Struct, frozen=True):
 
 
 class Histogram:
-    """How often values fell under each bound, how many there were, and their sum.
+    """A histogram with cumulative buckets, as in Prometheus.
 
-    A value counts under every bound that is not smaller. Bounds rise; the last one, infinity, is implied.
+    Bounds must be ascending; infinity is implied.
     """
 
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         if not bounds or list(bounds) != sorted(set(bounds)):
-            raise ValueError(f"the bounds of a histogram must rise, and there must be some: {list(bounds)}")
+            raise ValueError(f"a histogram needs ascending bounds, at least one: {list(bounds)}")
         self._bounds = tuple(bounds)
         self._counts = [0] * (len(self._bounds) + 1)
         self.sum = 0.0
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """The number of observations."""
         return sum(self._counts)
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value, once or several times."""
+        """Observe a value, once or several times."""
         self._counts[bisect_left(self._bounds, value)] += times
         self.sum += value * times
 
     def samples(self, labels: Labels = ()) -> tuple[Sample, ...]:
-        """Return it as samples of a family."""
+        """Return the samples of the histogram."""
         samples: list[Sample] = []
         count = 0
         for bound, there in zip((*self._bounds, math.inf), self._counts, strict=True):
@@ -71,7 +71,7 @@ class Histogram:
 
 
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return bounds that grow by a factor, multiplied one from the other, as upstream's are to the last digit."""
+    """Return exponential bounds, each computed from the previous one, to match upstream's last digit."""
     bounds = [start]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -79,7 +79,7 @@ def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, 
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """Return families as text, by name; one name must not come twice."""
+    """Return families in text format, sorted by name; names must be unique."""
     lines: list[str] = []
     for family in sorted(families, key=lambda family: family.name):
         lines.append(f"# HELP {family.name} {_escaped(family.help)}")
@@ -92,7 +92,7 @@ def exposition(families: Iterable[Family]) -> bytes:
 
 
 def number_text(value: float) -> str:
-    """Return a number as Prometheus writes it: the shortest text that means it, whole numbers without a point."""
+    """Format a number as Prometheus does: the shortest exact text, integers without a point."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):

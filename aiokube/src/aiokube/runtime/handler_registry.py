@@ -24,7 +24,7 @@ class HandlerRegistry(Generic[T]):
     Each change goes to all handlers, in the order of subscription, before the next change does. A change that a handler
     itself causes by writing to the store waits until all earlier changes are dispatched, so every handler sees changes
     in the order in which they were stored. An exception of a handler is logged with the object's key and counted; the
-    dispatch goes on.
+    dispatch continues.
 
     The changes of a relist may be dispatched in steps (:meth:`dispatch_steps`). Until the last step, a new change of an
     object comes after that object's remaining changes, but may come before the remaining changes of other objects.
@@ -53,7 +53,7 @@ class HandlerRegistry(Generic[T]):
         self.failures = 0
 
     def add(self, handler: Handler[T]) -> Callable[[], None]:
-        """Call ``handler`` for every later change. Returns a function that unsubscribes it; calling it twice is fine."""
+        """Call ``handler`` for every later change. Returns a function that unsubscribes it (idempotent)."""
         entry: Handler[T] = lambda old, new: handler(old, new)  # noqa: E731, PLW0108 - one identity a subscription
         self._handlers = (*self._handlers, entry)
 
@@ -63,7 +63,7 @@ class HandlerRegistry(Generic[T]):
         return remove
 
     def dispatch(self, changes: list[Change[T]]) -> None:
-        """Dispatch changes to all handlers before returning (or, if called by a handler, right after that handler)."""
+        """Dispatch changes to all handlers before returning (if called by a handler, after that handler)."""
         if not changes:
             return
         self.dispatched += len(changes)
@@ -73,7 +73,7 @@ class HandlerRegistry(Generic[T]):
         self._dispatch(self._handlers, changes)
 
     def dispatch_steps(self, changes: list[Change[T]]) -> Steps[None]:
-        """Dispatch changes in steps. Closing the generator early dispatches the rest at once."""
+        """Dispatch changes in steps. Closing the generator early dispatches the rest immediately."""
         self.dispatched += len(changes)
         if not self._handlers:
             return
@@ -89,7 +89,7 @@ class HandlerRegistry(Generic[T]):
                 self._dispatch(self._rest_handlers, [rest.popleft()])
 
     def _dispatch_rest_of(self, key: ObjectKey) -> None:
-        """Dispatch one object's remaining changes now. Costs O(remaining changes); needed only for writes during a relist."""
+        """Dispatch one object's remaining changes now, in O(remaining changes); only for writes in a relist."""
         due = [change for change in self._rest if _key_of(change) == key]
         if due:
             kept = [change for change in self._rest if _key_of(change) != key]

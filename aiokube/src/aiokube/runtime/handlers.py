@@ -1,4 +1,4 @@
-"""From a change to the keys to reconcile: handlers that add keys to a queue, key functions, and predicates."""
+"""From changes to keys: handlers that add keys to a queue, key functions, and predicates."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
@@ -12,14 +12,14 @@ T = TypeVar("T", bound=KubernetesObject)
 K = TypeVar("K", bound=Hashable)
 
 Predicate = Callable[[Any, Any], bool]
-"""Given an object before and after a change (None where there is none): whether the change matters."""
+"""Takes an object before and after a change (None if absent); returns whether the change is relevant."""
 
 
 def enqueue(queue: WorkQueue[K], key: Callable[[T], K | None]) -> Handler[T]:
-    """Return a handler for :meth:`Store.subscribe` that adds the keys a changed object belongs to.
+    """Return a handler for :meth:`Store.subscribe` that adds the key a changed object maps to.
 
-    ``key`` is asked of the object as it was and as it is, so that a change of owner wakes both; where it
-    answers None the object concerns nobody. It must be quick and must not raise: it runs within the change.
+    ``key`` is called for the old and the new object, so that a change of owner adds both owners; None adds
+    nothing. It must be fast and must not raise, because it runs synchronously within the change.
     """
 
     def on_change(old: T | None, new: T | None) -> None:
@@ -36,7 +36,7 @@ def enqueue(queue: WorkQueue[K], key: Callable[[T], K | None]) -> Handler[T]:
 def enqueue_many(
     queue: WorkQueue[K], keys: Callable[[T], Iterable[K]], when: Predicate | None = None
 ) -> Handler[T]:
-    """Return a handler as :func:`enqueue` does, for an object that belongs to any number of keys.
+    """Return a handler like that of :func:`enqueue`, for objects that map to any number of keys.
 
     Changes for which ``when`` returns False are ignored.
     """
@@ -53,7 +53,7 @@ def enqueue_many(
 
 
 def owner_keys(owner: Resource[Any]) -> Callable[[Any], tuple[ObjectKey, ...]]:
-    """Return a function from an object to the key of its controlling owner of this kind: one key, or none."""
+    """Return a function that maps an object to the key of its controlling owner of this kind, if any."""
 
     def keys(item: Any) -> tuple[ObjectKey, ...]:
         namespace = item.metadata.namespace if owner.namespaced else ""
@@ -69,7 +69,7 @@ def owner_keys(owner: Resource[Any]) -> Callable[[Any], tuple[ObjectKey, ...]]:
 
 
 def generation_changed(old: Any, new: Any) -> bool:
-    """Return whether the spec changed, or the object was created or deleted; changes of status do not count.
+    """Return whether the spec changed, or the object was created or deleted; status changes are ignored.
 
     For kinds whose ``metadata.generation`` the server maintains. Labels and annotations do not change it.
     """
@@ -87,5 +87,5 @@ def annotations_changed(old: Any, new: Any) -> bool:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Return a predicate for changes that matter to at least one of these."""
+    """Return a predicate that accepts a change if at least one of the given predicates does."""
     return lambda old, new: any(predicate(old, new) for predicate in predicates)

@@ -1,8 +1,8 @@
-"""Health as the time since the last proof of life: of the event loop, of each watch, of workers, of an elector.
+"""Health checks by the time since the last sign of life: event loop, watches, workers, elector.
 
-A check is a function that returns what is wrong, ``""`` where nothing is. *Alive* asks whether the program itself has come
-to a halt, which only a restart mends: a server that is down or says no never makes it dead. *Ready* asks whether it could do its
-work now, and tells what keeps it from that.
+A check returns the problem, or ``""`` if all is well. *Liveness* fails if the program itself is stuck, which
+only a restart fixes; an unreachable or refusing server never affects it. *Readiness* fails if the program
+cannot do its work now, and names the cause.
 """
 
 import logging
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=KubernetesObject)
 logger = logging.getLogger(__name__)
 
 Check = Callable[[], str]
-"""Returns what is wrong, in one line, with what to do about it where that is known; ``""`` where all is well."""
+"""Returns the problem in one line, with a remedy if one is known; ``""`` if all is well."""
 
 BEAT_SECONDS = 1.0
 LATE_BEAT_SECONDS = 15.0
@@ -37,11 +37,11 @@ _WATCHDOG_MARGIN_SECONDS = 60.0
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What one check has found."""
+    """The result of one check."""
 
     name: str
     cause: str
-    """What is wrong; ``""`` where nothing is."""
+    """The problem; ``""`` if all is well."""
 
     @property
     def ok(self) -> bool:
@@ -50,24 +50,24 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class Checks:
-    """Checks by name, in the order in which they were added; a check that fails itself counts as one that found something."""
+    """Named checks in the order of registration; a check that raises counts as failed."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names there are."""
+        """The names of the checks."""
         return tuple(self._checks)
 
     def add(self, name: str, check: Check) -> None:
-        """Ask this too. Raises ``ValueError`` where the name is taken."""
+        """Add a check. Raises ``ValueError`` if the name is taken."""
         if name in self._checks:
-            raise ValueError(f"there is a check {name!r} already")
+            raise ValueError(f"a check {name!r} already exists")
         self._checks[name] = check
 
     def results(self, names: Iterable[str] | None = None) -> tuple[CheckResult, ...]:
-        """Return what the checks of these names, or all of them, find now. Raises ``KeyError`` for an unknown name."""
+        """Run the named checks, or all of them. Raises ``KeyError`` for an unknown name."""
         return tuple(
             CheckResult(name, _ask(name, self._checks[name]))
             for name in (self._checks if names is None else names)
@@ -78,12 +78,12 @@ def _ask(name: str, check: Check) -> str:
     try:
         return check()
     except Exception as error:
-        logger.exception("a health check failed itself: check=%s", name)
-        return f"the check itself failed: {describe(error)}"
+        logger.exception("a health check raised: check=%s", name)
+        return f"the check raised: {describe(error)}"
 
 
 class Heartbeat:
-    """A part that turns with the event loop once a second, and can tell when the loop does not."""
+    """Wakes once a second on the event loop, to detect a blocked loop."""
 
     name = "heartbeat"
 
@@ -98,15 +98,15 @@ class Heartbeat:
             await self._clock.sleep(BEAT_SECONDS)
 
     def check(self) -> str:
-        """Tell where the last beat is too long ago; before the first there is nothing to tell."""
+        """Report a blocked event loop; ``""`` before the first beat."""
         if self._last is None:
             return ""
         silent = self._clock.monotonic() - self._last
-        return f"the event loop has not turned for {silent:.0f} s" if silent > LATE_BEAT_SECONDS else ""
+        return f"the event loop has been blocked for {silent:.0f} s" if silent > LATE_BEAT_SECONDS else ""
 
 
 def longest_quiet_seconds(settings: ReflectorSettings) -> float:
-    """Return how long a reflector may stay as it is, by its own watchdogs, and a margin."""
+    """Return how long a reflector may show no progress, by its own watchdogs plus a margin."""
     return _WATCHDOG_MARGIN_SECONDS + max(
         settings.request_seconds,
         settings.longest_stream_seconds,
@@ -115,10 +115,10 @@ def longest_quiet_seconds(settings: ReflectorSettings) -> float:
 
 
 def watch_alive(reflector: ReflectorStatistics, now: float, quiet_seconds: float) -> str:
-    """Tell of a reflector that has done nothing for longer than its watchdogs allow: its driver is stuck.
+    """Report a reflector without progress for longer than its watchdogs allow: its driver is stuck.
 
-    Any answer, any failure and any new phase is a proof of life. One that is not running is not stuck, nor one that waits
-    to try again, for as long as the server may have asked for.
+    Any response, failure or new phase is progress. A stopped reflector is not stuck, nor is one that waits
+    to retry, however long the server asked it to wait.
     """
     if reflector.phase in ("stopped", "waiting"):
         return ""
@@ -126,28 +126,28 @@ def watch_alive(reflector: ReflectorStatistics, now: float, quiet_seconds: float
     silent = now - max(proof for proof in proofs if proof is not None)
     if silent <= quiet_seconds:
         return ""
-    return f"{reflector.phase} for {silent:.0f} s without an answer or a failure, {quiet_seconds:.0f} s at most are due"
+    return f"{reflector.phase} for {silent:.0f} s without a response or a failure, the limit is {quiet_seconds:.0f} s"
 
 
 def watch_ready(reflector: ReflectorStatistics, now: float, gone_seconds: float = WATCH_GONE_SECONDS) -> str:
-    """Tell of a cache that is not complete, that was never watched, or that has lost its server for a while; and why, and since when.
+    """Report a cache that has not synced, was never watched, or has lost its server, and the cause.
 
-    A cache that was complete once stays ready through interruptions of less than ``gone_seconds``.
+    A cache that has synced stays ready through interruptions of less than ``gone_seconds``.
     """
-    trouble = with_hint(reflector.last_error) if reflector.last_error else "nothing went wrong so far"
+    trouble = with_hint(reflector.last_error) if reflector.last_error else "no errors so far"
     if not reflector.synced:
-        return f"not complete, {reflector.phase}: {trouble}"
+        return f"not synced, {reflector.phase}: {trouble}"
     if not reflector.followed:
-        return f"listed and not yet watched, {reflector.phase}: {trouble}"
+        return f"listed but not yet watched, {reflector.phase}: {trouble}"
     if reflector.failures and reflector.last_contact is not None:
         silent = now - reflector.last_contact
         if silent > gone_seconds:
-            return f"nothing heard for {silent:.0f} s, {reflector.phase}: {trouble}"
+            return f"no response for {silent:.0f} s, {reflector.phase}: {trouble}"
     return ""
 
 
 class WorkersPulse:
-    """The proof of life of a controller's workers: that reconciles end, as long as there are any to be made."""
+    """Liveness of a controller's workers: reconciles must end while there is work."""
 
     def __init__(
         self,
@@ -161,17 +161,17 @@ class WorkersPulse:
         self._idle_seconds = idle_seconds
 
     def alive(self) -> str:
-        """Tell where something has been due, or worked on, for long, and no reconcile has ended meanwhile."""
+        """Report stuck workers: keys have been due or held for long, and no reconcile has ended."""
         queue, controller = self._queue(), self._controller()
         wanted = max(queue.oldest_age_seconds, queue.longest_running_seconds)
         ended = controller.last_end_age_seconds
         silent = wanted if ended is None else min(wanted, ended)
         if controller.state != "running" or silent <= self._idle_seconds:
             return ""
-        return f"no reconcile has ended for {silent:.0f} s, with {queue.depth} keys due and {queue.in_flight} held"
+        return f"no reconcile has ended for {silent:.0f} s, with {queue.depth} keys due and {queue.in_flight} in progress"
 
     def ready(self) -> str:
-        """Tell of the last reconcile where it lacked a right, as long as none has succeeded since."""
+        """Report a missing permission of the last reconcile, until one succeeds."""
         controller = self._controller()
         if controller.failing_since_success and missing_right(controller.last_failure) is not None:
             return f"cannot write: {with_hint(controller.last_failure)}"
@@ -179,27 +179,27 @@ class WorkersPulse:
 
 
 class Leases(Protocol):
-    """What an elector needs of a client."""
+    """The part of a client that an elector uses."""
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
         """Read the lease."""
         ...
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create it."""
+        """Create the lease."""
         ...
 
     async def update(
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
     ) -> T:
-        """Replace it."""
+        """Replace the lease."""
         ...
 
 
 class ElectorPulse:
-    """Stands between an elector and its client, and notes when a request last ended: the elector's proof of life.
+    """Wraps an elector's client to record when a request last ended: the elector's liveness.
 
-    A refusal proves life as well as an answer does; the elector tells of refusals itself.
+    A refusal counts as well as a success; the elector reports refusals itself.
     """
 
     def __init__(self, leases: Leases, *, clock: Clock, retry_seconds: float) -> None:
@@ -209,21 +209,21 @@ class ElectorPulse:
         self._last: float | None = None
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        """Pass it on."""
+        """Forward the request."""
         return await self._noted(self._leases.get(resource, key))
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Pass it on."""
+        """Forward the request."""
         return await self._noted(self._leases.create(resource, body, namespace=namespace))
 
     async def update(
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
     ) -> T:
-        """Pass it on."""
+        """Forward the request."""
         return await self._noted(self._leases.update(resource, body, key=key, subresource=subresource))
 
     def alive(self) -> str:
-        """Tell where the last request is too long ago; before the first one there is nothing to tell."""
+        """Report an elector without recent requests; ``""`` before the first one."""
         if self._last is None:
             return ""
         silent = self._clock.monotonic() - self._last

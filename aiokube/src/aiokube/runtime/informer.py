@@ -1,4 +1,4 @@
-"""The informer: one resource, kept here, with everything that takes. What most users of the library want."""
+"""The informer: an up-to-date cache of one resource, for most users of the library."""
 
 import asyncio
 import random
@@ -23,24 +23,24 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class InformerStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How an informer is: what it holds, and how the watching goes."""
+    """The statistics of an informer's store and reflector."""
 
     store: StoreStatistics
     reflector: ReflectorStatistics
 
 
 class Informer(Generic[T]):
-    """A store, and the reflector that keeps it like a source; the promises are theirs.
+    """A store, and the reflector that keeps it in sync with a source; their guarantees apply.
 
-    In short: read from :attr:`lister` whenever you like (it is complete after :meth:`wait_synced`), hear of changes
-    through :meth:`add_handler`, and keep :meth:`run` running in a task of yours::
+    Read from :attr:`lister` at any time (it is complete after :meth:`wait_synced`), receive changes through
+    :meth:`add_handler`, and run :meth:`run` in a task::
 
         async with asyncio.TaskGroup() as group:
             group.create_task(pods.run(), name="informer pods")
             await pods.wait_synced(timeout_seconds=30)
 
-    Who writes the resource too tells :attr:`store` of it (``record_write``, ``record_delete``) and then reads it here
-    at once.
+    A program that also writes the resource reports its writes to :attr:`store` (``record_write``,
+    ``record_delete``), which then contains them immediately.
     """
 
     def __init__(
@@ -67,28 +67,28 @@ class Informer(Generic[T]):
 
     @property
     def name(self) -> str:
-        """What messages and metrics call it: the resource, most often."""
+        """The name in messages and metrics, usually the resource."""
         return self.store.name
 
     @property
     def lister(self) -> Lister[T]:
-        """The reading side."""
+        """The read-only view of the store."""
         return self.store
 
     @property
     def synced(self) -> bool:
-        """Whether everything has been read once."""
+        """Whether the initial state has been stored."""
         return self.store.synced
 
     def add_index(self, name: str, keys_of: KeysOf[T]) -> None:
-        """Keep an index of the objects, read with :meth:`Lister.by_index`: see :meth:`Store.add_index`."""
+        """Maintain an index of the objects for :meth:`Lister.by_index`; see :meth:`Store.add_index`."""
         self.store.add_index(name, keys_of)
 
     def add_handler(self, handler: Handler[T], *, replay: bool = True) -> Callable[[], None]:
-        """Call ``handler(old, new)`` for every change; see :class:`aiokube.runtime.store.Store` for what it may expect.
+        """Call ``handler(old, new)`` for every change; see :class:`aiokube.runtime.store.Store`.
 
-        With ``replay`` it is first told of everything that is there, as (None, object), before this returns; what
-        it raises there comes out here. Returns a function that ends it.
+        With ``replay`` it is first called with (None, object) for every stored object, before this returns;
+        its exceptions propagate from there. Returns a function that unsubscribes it.
         """
         if replay:
             for item in self.store.values():
@@ -96,34 +96,34 @@ class Informer(Generic[T]):
         return self.store.subscribe(handler)
 
     async def run(self) -> NoReturn:
-        """Keep the store up to date until cancelled: :meth:`Reflector.run`."""
+        """Keep the store up to date until cancelled (:meth:`Reflector.run`)."""
         await self._reflector.run()
 
     async def wait_synced(self, timeout_seconds: float | None = None) -> None:
-        """Return once everything has been read. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
+        """Wait for the initial state. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
         await self._reflector.wait_synced(timeout_seconds)
 
     async def wait_denied(self) -> None:
-        """Return once it is certain that retrying cannot help: a right is missing, or the configuration is wrong."""
+        """Wait until retrying cannot help: a permission is missing, or the configuration is wrong."""
         await self._reflector.wait_denied()
 
     async def wait_following(self) -> None:
-        """Return once changes are being watched, too: a list can be allowed where a watch is not."""
+        """Wait until a watch is open: a list can be allowed where a watch is not."""
         await self._reflector.wait_following()
 
     async def wait_current(self) -> None:
-        """Return once the store is as new as this call: :meth:`Reflector.wait_current`."""
+        """Return once the store is as new as this call (:meth:`Reflector.wait_current`)."""
         await self._reflector.wait_current()
 
     def statistics(self) -> InformerStatistics:
-        """Return how the informer is."""
+        """Return a snapshot of the informer's statistics."""
         return InformerStatistics(store=self.store.statistics(), reflector=self._reflector.statistics())
 
 
 async def wait_all_synced(informers: Iterable[Informer[Any]], timeout_seconds: float) -> None:
-    """Return once all are complete.
+    """Wait until all informers have synced.
 
-    Raises an ExceptionGroup after the timeout, with a :class:`NotSyncedError` for each that is not.
+    After the timeout, raises an ExceptionGroup with a :class:`NotSyncedError` for each that has not.
     """
     waiting = list(informers)
     try:
@@ -137,4 +137,4 @@ async def wait_all_synced(informers: Iterable[Informer[Any]], timeout_seconds: f
             if not informer.synced
         ]
         names = ", ".join(error.statistics.name for error in missing)
-        raise ExceptionGroup(f"not everything could be read in time: {names}", missing) from None
+        raise ExceptionGroup(f"informers did not sync in time: {names}", missing) from None

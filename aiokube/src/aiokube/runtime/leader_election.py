@@ -31,7 +31,7 @@ _LEAST_REQUEST_SECONDS = 1.0
 
 
 class LeaseLostError(ReconcileError):
-    """Somebody else may lead now; nothing may be written any more. One line tells it all."""
+    """The lease was lost: another process may lead now, so writes must stop. Logged in one line."""
 
 
 class Leases(Protocol):
@@ -42,47 +42,47 @@ class Leases(Protocol):
         ...
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
-        """Create it."""
+        """Create the lease."""
         ...
 
     async def update(
         self, resource: Resource[T], body: msgspec.Struct, *, key: ObjectKey, subresource: str = ""
     ) -> T:
-        """Replace it, at the version it carries."""
+        """Replace the lease, at its resource version."""
         ...
 
 
 class ElectionStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How an elector is, at one moment."""
+    """A snapshot of an elector's state."""
 
     name: str
     identity: str
     state: str
     """The name of the machine's state."""
     is_leader: bool
-    """Whether it may write at this moment."""
+    """Whether this process may write at this moment."""
     holder: str
-    """Who holds the lease as far as is known; ``""`` for nobody."""
+    """The last known holder of the lease; ``""`` if it is free."""
     slow_paths: int
-    """Renewals that needed a second look at the record (upstream's ``leader_election_slowpath_total``)."""
+    """Renewals that had to read the lease again (upstream's ``leader_election_slowpath_total``)."""
     failures: int
-    """Requests about the lease without a good answer."""
+    """Failed requests about the lease."""
     last_error: str
-    """The last failure, ``""`` where the last request went well."""
+    """The last failure, ``""`` if the last request succeeded."""
     left_seconds: float | None
-    """For how long one may still write without another renewal; None for who is not the leader."""
+    """Seconds until the right to write ends without another renewal; None unless leader."""
 
 
 def check(
     lease_seconds: float, renew_deadline_seconds: float, retry_seconds: float
 ) -> tuple[str, str] | None:
-    """Return which of the three times makes no sense (``lease``, ``renew-deadline``, ``retry``) and why, or None.
+    """Return the invalid duration (``lease``, ``renew-deadline`` or ``retry``) and the problem, or None.
 
-    The rules are client-go's, and one more: what others read in the record are whole seconds, and these must be
-    longer than the renew deadline as well.
+    The rules are client-go's, plus one: the record has whole seconds, and these must exceed the renew
+    deadline too.
     """
     if retry_seconds <= 0:
-        return "retry", "it has to be greater than zero"
+        return "retry", "it must be greater than zero"
     if renew_deadline_seconds <= JITTER_FACTOR * retry_seconds:
         return "renew-deadline", (
             f"{renew_deadline_seconds:g}s is not greater than {JITTER_FACTOR} times the retry period of "
@@ -92,28 +92,29 @@ def check(
         seconds = "" if lease_seconds == int(lease_seconds) else f", in whole seconds {int(lease_seconds)}s,"
         return "lease", (
             f"{lease_seconds:g}s{seconds} is not greater than the renew deadline of "
-            f"{renew_deadline_seconds:g}s: another one could lead while this one still does"
+            f"{renew_deadline_seconds:g}s: another process could lead while this one still does"
         )
     return None
 
 
 def request_seconds(rules: Rules) -> float:
-    """Return how long a request about the lease may take, as upstream has it, so that a second one fits in."""
+    """Return the timeout of a lease request, as in upstream: a second request fits before the deadline."""
     return max(_LEAST_REQUEST_SECONDS, rules.renew_deadline_seconds / 2)
 
 
 class LeaderElector:
-    """A gate that is ready once this process leads, and that fails when it does not any more.
+    """A gate that becomes ready when this process leads, and fails when it no longer does.
 
-    * While it leads its ``fence`` is open, and never for longer than ``renew_deadline_seconds`` after the request of the
-      last successful renewal was **sent**. Everything that is guarded has to go through the fence.
-    * :meth:`run` raises :class:`LeaseLostError` when the lease is lost, with the fence closed before. What was the
-      leader once is not a candidate again: make a new program of it.
-    * What it is answered wakes the watches that wait for the same server (``reachability``).
-    * :meth:`stop` gives the lease back, so that the next one need not wait. Call it when nothing is under way that the
-      lease guards; where a write got no answer it is not given back, as the write may still come.
+    * While it leads, its ``fence`` is open, never longer than ``renew_deadline_seconds`` after the last
+      successful renewal request was **sent**. Every guarded write must go through the fence.
+    * If the lease is lost, the fence closes and :meth:`run` raises :class:`LeaseLostError`. A former leader
+      is never a candidate again: restart the program.
+    * Successful requests wake watches that wait for the same server (``reachability``).
+    * :meth:`stop` releases the lease, so that the next leader need not wait. Call it when no guarded write
+      is in progress. If a write has no response, the lease is not released, because the write may still take
+      effect.
 
-    Whoever deletes the lease, or edits its holder, takes these promises away.
+    Deleting the lease or editing its holder voids these guarantees.
     """
 
     name = "leader-election"
@@ -135,7 +136,7 @@ class LeaderElector:
         if problem is not None:
             raise ValueError(f"{problem[0]}: {problem[1]}")
         if not rules.identity:
-            raise ValueError("an elector needs an identity that no other one has")
+            raise ValueError("an elector needs a unique identity")
         self._leases = leases
         self._key = key
         self._lease = str(key)
@@ -159,7 +160,7 @@ class LeaderElector:
     async def run(self) -> None:
         """Be a candidate, then the leader, until :meth:`stop`. Raises :class:`LeaseLostError`.
 
-        Cancelling it closes the fence at once and leaves the lease to run out.
+        Cancelling it closes the fence immediately and lets the lease expire.
         """
         logger.info("election: lease=%s identity=%s", self._lease, self._rules.identity)
         step = machine.begin()
@@ -179,26 +180,26 @@ class LeaderElector:
             raise LeaseLostError(f"the lease {self._key} is lost: {step.state.lost}")
 
     async def wait_ready(self) -> None:
-        """Return once this process leads."""
+        """Wait until this process leads."""
         await self._led.wait()
 
     def why_not_ready(self) -> str:
-        """Return who leads, or what keeps us from knowing it."""
+        """Return the current leader, or why it is unknown."""
         if self._last_error:
             return f"the lease {self._key}: {self._last_error}{_advice(self._last_error)}"
         held_by = machine.holder(self._state)
         if not held_by or held_by == self._rules.identity:
-            return f"the lease {self._key} is about to be taken"
+            return f"the lease {self._key} is being acquired"
         return f"the lease {self._key} is held by {held_by}"
 
     async def stop(self, grace_seconds: float) -> None:
-        """Have :meth:`run` give back what it holds and return. Returns at once; it takes two requests at most."""
+        """Make :meth:`run` release the lease and return, after at most two requests. Returns immediately."""
         self._stopping.set()
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def statistics(self) -> ElectionStatistics:
-        """Return how it is now."""
+        """Return a snapshot of the elector's state."""
         left = None if self._leads_until is None else max(0.0, self._leads_until - self._lease_clock())
         return ElectionStatistics(
             name=self._key.name,
@@ -213,7 +214,7 @@ class LeaderElector:
         )
 
     def families(self) -> list[Family]:
-        """Return what upstream's metrics tell of an election."""
+        """Return upstream's leader election metrics."""
         now = self.statistics()
         labels = (("name", now.name),)
         return [
@@ -226,12 +227,12 @@ class LeaderElector:
             Family(
                 "leader_election_slowpath_total",
                 "counter",
-                "Renewals that needed a second look at the lease.",
+                "Renewals that had to read the lease again.",
                 (Sample(now.slow_paths, labels),),
             ),
         ]
 
-    # ------------------------------------------------------------------------------------------- one step
+    # ------------------------------------------------------------------------------------------------ steps
 
     def _step(self, event: machine.Event) -> Step:
         at = Moment(self._lease_clock(), self._clock.wall(), self._rng.random())
@@ -258,14 +259,14 @@ class LeaderElector:
         self._leads_until = moment
 
     def _end_term(self) -> None:
-        """Close the fence, for good, and say so where there was a term."""
+        """Close the fence permanently, and record an Event if this process was the leader."""
         self._fence.close()
         if self._leads_until is not None:
             self._leads_until = None
             self._tell("stopped leading")
 
     def _tell(self, what: str) -> None:
-        """Write an Event about the lease, in client-go's words."""
+        """Record an Event about the lease, in client-go's words."""
         if self._recorder is not None:
             about = reference(LEASES, Lease(metadata=self._meta))
             self._recorder.event(about, "Normal", EVENT_REASON, f"{self._rules.identity} {what}")
@@ -274,7 +275,7 @@ class LeaderElector:
         if self._fence.is_settled(self._rules.lease_seconds):
             return True
         if self._leads_until is not None:
-            logger.warning("the lease is left to run out, a write has no answer: lease=%s", self._lease)
+            logger.warning("the lease is not released, a write has no response: lease=%s", self._lease)
         return False
 
     # ------------------------------------------------------------------------------------------- requests
@@ -295,7 +296,7 @@ class LeaderElector:
             case machine.Replace(lease):
                 return await self._request(self._write(self._leases.update(LEASES, lease, key=self._key)))
             case machine.Finish():
-                raise AssertionError("nothing follows the end")
+                raise AssertionError("no action follows the end")
             case _:
                 assert_never(action)
 
@@ -311,7 +312,8 @@ class LeaderElector:
         try:
             return machine.Found(await self._leases.get(LEASES, self._key))
         except NotFoundError as error:
-            # A 404 that does not name it says less: an API server that is starting answers so to anything.
+            # A 404 that does not name the lease proves nothing: an API server that is starting sends it for
+            # any request.
             details = error.status.details
             if details is None or details.name != self._key.name:
                 raise
@@ -321,11 +323,11 @@ class LeaderElector:
         try:
             return machine.Written(await writing)
         except (ConflictError, AlreadyExistsError) as error:
-            logger.debug("somebody was quicker: lease=%s error=%s", self._lease, error)
+            logger.debug("another candidate was faster: lease=%s error=%s", self._lease, error)
             return machine.Refused()
 
     async def _request(self, request: Coroutine[Any, Any, machine.Event]) -> machine.Event:
-        """Send a request, with a bound on its time: a leader's right to write is one."""
+        """Send a request with a timeout that a leader's deadline limits too."""
         seconds = request_seconds(self._rules)
         if self._leads_until is not None:
             seconds = max(0.0, min(seconds, self._leads_until - self._lease_clock()))
@@ -334,7 +336,7 @@ class LeaderElector:
                 event = await request
         except TimeoutError:
             if not self._stopping.is_set():
-                self._complain(f"no answer within {seconds:.3g} s")
+                self._complain(f"no response within {seconds:.3g} s")
             return machine.Failed()
         except ClientError as error:
             self._complain(str(error))
@@ -342,23 +344,23 @@ class LeaderElector:
         finally:
             self._limit = None
         if self._told_error:
-            logger.info("the lease is answered again: lease=%s", self._lease)
+            logger.info("lease requests succeed again: lease=%s", self._lease)
         self._last_error = self._told_error = ""
         if self._reachability is not None:
             self._reachability.answered(self.name)
         return event
 
     def _complain(self, problem: str) -> None:
-        """Say what went wrong: loudly once, as the same again and again tells nothing new."""
+        """Log a failure: the first as a warning, repetitions of the same one at debug level."""
         self._failures += 1
         self._last_error = problem
         level = logging.DEBUG if problem == self._told_error else logging.WARNING
         self._told_error = problem
-        logger.log(level, "no answer about the lease: lease=%s error=%s", self._lease, problem)
+        logger.log(level, "lease request failed: lease=%s error=%s", self._lease, problem)
 
 
 def _advice(problem: str) -> str:
-    """Return what to do about it, where that is known."""
+    """Return a remedy if one is known."""
     if "cannot get resource" in problem or "cannot create resource" in problem or "cannot update" in problem:
         return " (grant it get, create and update of leases: a role, and a binding to that user)"
     return ""

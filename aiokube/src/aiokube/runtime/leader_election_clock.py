@@ -1,17 +1,17 @@
-"""The clock of leases: one that goes on while the machine sleeps."""
+"""The clock of leases, which continues while the machine is suspended."""
 
 import time
 from collections.abc import Callable
 
 SinceBoot = Callable[[], float]
-"""Returns seconds that never go back and leave nothing out; the origin means nothing."""
+"""Returns seconds that never go back and include suspends; the origin is arbitrary."""
 
 
 def since_boot() -> float:
-    """Return the seconds since the machine was started, suspends included where the system can tell (Linux).
+    """Return the seconds since boot, including suspends if the system reports them (Linux).
 
-    The event loop's clock stands still while a laptop or a virtual machine is suspended, and after waking it would
-    call a lease fresh that others have taken long ago. It is no :class:`aiokube.clock.Clock`, as no timer can be
-    set on it: what waits on the loop looks at this one when it wakes.
+    The event loop's clock stops while a laptop or virtual machine is suspended; after waking, it would treat
+    a lease as fresh that another process has long taken. This is not a :class:`aiokube.clock.Clock`, because
+    it has no timers: code that waits on the loop checks it after waking.
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""What keeps a leader whose time is up from writing, whatever it is in the middle of."""
+"""The fence: stops all writes of a leader when its lease expires."""
 
 import asyncio
 import logging
@@ -21,29 +21,30 @@ logger = logging.getLogger(__name__)
 
 
 class FencedError(ReconcileError):
-    """A write was not sent, or cut off while it was under way, as we may not write any more."""
+    """A write was not sent, or was cancelled in progress, because the lease has expired."""
 
 
 class FenceStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fence has let through and what not."""
+    """Counts of a fence's writes."""
 
     is_open: bool
     under_way: int
     refused: int
     cut: int
-    """Writes under way that were cut off when it closed: whether the server has acted is not known."""
+    """Writes that were cancelled when the fence closed; the server may or may not have acted on them."""
 
 
 class Fence:
-    """Open until a moment that is moved on by renewals, then closed for good; closed at first.
+    """Open until a deadline that renewals extend, then closed permanently; initially closed.
 
-    * :meth:`check` looks at the clock itself, at that very moment: no timer has to have run. So what runs first after
-      the process was stopped (SIGSTOP), or the machine was suspended, is refused too.
-    * When it closes, what is :meth:`passing` is cut off at once.
-    * It never opens again: what was planned in a term that is over must not be written in another.
+    * :meth:`check` reads the clock itself and depends on no timer. The first write after a stopped process
+      (SIGSTOP) or a suspended machine is therefore refused too.
+    * Closing the fence cancels writes inside :meth:`passing` immediately.
+    * It never opens again: a write planned in one term must not happen in another.
 
-    What it cannot do: call back a request whose bytes have left. Such a write may take effect after the moment; it
-    names the version it was planned from, so the server refuses it where somebody else has written meanwhile.
+    A fence cannot recall a request that has been sent. Such a write may take effect after the deadline; it
+    names the resource version it was planned from, so the server refuses it if another writer has changed
+    the object.
 
     Use it within one event loop.
     """
@@ -60,39 +61,39 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Return whether one may write at this moment."""
+        """Whether writes are allowed at this moment."""
         return not self._closed and self._until is not None and self._clock() < self._until
 
     def open_until(self, moment: float) -> None:
-        """Let writes through until then, a moment of the fence's clock; nothing happens where it was closed."""
+        """Allow writes until a time of the fence's clock; no effect after closing."""
         if self._closed:
             return
         self._until = moment
         self._arm()
 
     def close(self) -> None:
-        """Let nothing through any more, and cut off what is under way. Closing twice is fine."""
+        """Refuse all further writes, and cancel those in progress. Idempotent."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        # Those that are cut off already may take a moment to unwind, and be here still.
-        going_on = [limit for limit in self._passing if not limit.expired()]
-        if going_on:
-            logger.warning("writes are cut off, the right to write has ended: writes=%d", len(going_on))
-        now = asyncio.get_running_loop().time() if going_on else 0.0
-        for limit in going_on:
+        # Writes that were cancelled before may still be unwinding.
+        in_progress = [limit for limit in self._passing if not limit.expired()]
+        if in_progress:
+            logger.warning("writes are cancelled, the lease has expired: writes=%d", len(in_progress))
+        now = asyncio.get_running_loop().time() if in_progress else 0.0
+        for limit in in_progress:
             limit.reschedule(now)
 
     def check(self) -> None:
-        """Return where one may write at this moment; raise FencedError where not."""
+        """Raise FencedError unless writes are allowed at this moment."""
         if not self.is_open:
             self._refused += 1
-            raise FencedError("not written: this process is not, or no longer, the leader")
+            raise FencedError("not written: this process is not the leader")
 
     @asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
-        """Do a write inside: it is cut off with FencedError when the fence closes. Raises that at once where it is."""
+        """Wrap a write: raises FencedError if the fence is closed, and cancels the write when it closes."""
         self.check()
         try:
             async with asyncio.timeout(None) as limit:
@@ -106,7 +107,7 @@ class Fence:
                 raise
             self._cut += 1
             self._unanswered_at = self._clock()
-            raise FencedError("cut off: the lease ran out while it was being written") from None
+            raise FencedError("cancelled: the lease expired during the write") from None
         except asyncio.CancelledError:
             self._unanswered_at = self._clock()
             raise
@@ -116,22 +117,22 @@ class Fence:
             raise
 
     def is_settled(self, for_seconds: float) -> bool:
-        """Return whether no write is under way, and none of the last so many seconds ended without an answer.
+        """Return whether no write is in progress, and none in the given period ended without a response.
 
-        What got no answer may still be on its way to the server.
+        A write without a response may still reach the server.
         """
         if self._passing:
             return False
         return self._unanswered_at is None or self._clock() - self._unanswered_at >= for_seconds
 
     def statistics(self) -> FenceStatistics:
-        """Return what it has let through and what not."""
+        """Return a snapshot of the fence's counts."""
         return FenceStatistics(
             is_open=self.is_open, under_way=len(self._passing), refused=self._refused, cut=self._cut
         )
 
     def _arm(self) -> None:
-        """Have it closed at its moment; looked at again where the loop's clock is ahead."""
+        """Schedule closing at the deadline; the callback checks again if the loop's clock is ahead."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -142,9 +143,9 @@ class Fence:
 
 
 class FencedWriter:
-    """Writes through a fence: every verb but ``get`` raises FencedError where it is closed, or closes meanwhile.
+    """Writes through a fence: every verb except ``get`` raises FencedError if the fence is or gets closed.
 
-    Give it a client that asks the fence once more before the bytes go out: ``client.guarded(fence.check)``.
+    Wrap a client that checks the fence again before sending: ``client.guarded(fence.check)``.
     """
 
     def __init__(self, writing: Writer, fence: Fence) -> None:
@@ -152,7 +153,7 @@ class FencedWriter:
         self._fence = fence
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
-        """Read one object, whoever leads."""
+        """Read one object; allowed without the lease."""
         return await self._writing.get(resource, key)
 
     async def create(self, resource: Resource[T], body: msgspec.Struct, *, namespace: str = "") -> T:
@@ -176,7 +177,7 @@ class FencedWriter:
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object, if it is still the one with this uid."""
+        """Delete an object if it has this uid."""
         async with self._fence.passing():
             await self._writing.delete(
                 resource,

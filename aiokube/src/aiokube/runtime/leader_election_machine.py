@@ -1,16 +1,17 @@
-"""Leader election on a Lease, as pure steps: what happened in, what to do next out.
+"""Leader election on a Lease, as a pure state machine: events in, actions out.
 
-The rules are client-go's (``tools/leaderelection``), so that electors of both kinds can compete for one Lease:
+The rules are client-go's (``tools/leaderelection``), so that both kinds of electors can compete for one
+Lease:
 
-* Whoever holds the lease says so in its record and renews it every retry period. A candidate that has watched the
-  record stay the same for as long as it claims to last (``leaseDurationSeconds``) may write itself into it. It is
-  **when we saw the record change**, on our own clock, that counts; the times in the record are for people.
-* Every write names the resource version that was read, so that of two who try at once one is refused.
-* A lease without holder is free at once.
+* The holder writes its name into the lease and renews it every retry period. A candidate that has seen the
+  lease unchanged for the duration it claims (``leaseDurationSeconds``) may take it over. The time of **our
+  observation**, on our own clock, counts; the times in the lease are for people.
+* Every write names the resource version that was read, so of two simultaneous writers one is refused.
+* A lease without holder is free.
 
-What is stricter here: a holder is leader until a **deadline**, counted from when the request of its last successful
-renewal *was sent*, and for no moment longer, whatever becomes of it meanwhile. And it stops as soon as it reads that
-somebody else holds the lease. A term that has ended is not taken up again: the machine is then at its end.
+This machine is stricter: a holder leads until a **deadline** that counts from when its last successful
+renewal request *was sent*, and never longer. It also stops as soon as it reads that another process holds
+the lease. A term that has ended is never resumed: the machine then stays in its final state.
 """
 
 from datetime import datetime
@@ -23,11 +24,11 @@ from aiokube.api.coordination import Lease, LeaseSpec
 from aiokube.api.times import format_micro_time
 
 JITTER_FACTOR = 1.2
-"""Pauses of candidates are between the retry period and so many times of it."""
+"""Candidates wait between one retry period and this multiple of it."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Who we are, and the times of the election in seconds. See :func:`aiokube.runtime.leader_election.check`."""
+    """Our identity, and the times in seconds; see :func:`aiokube.runtime.leader_election.check`."""
 
     identity: str
     lease_seconds: float = 15.0
@@ -36,7 +37,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When a step is taken: on the clock that decides, and on the wall for people; and what chance says (0 to 1)."""
+    """The time of a step, monotonic and wall-clock, and a random number from 0 to 1 for jitter."""
 
     now: float
     wall: datetime
@@ -44,13 +45,13 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """The record as last read, and when it was first seen to be so."""
+    """The lease as last read, and since when it has been unchanged."""
 
     spec: LeaseSpec
     since: float
 
     def free_at(self, rules: Rules) -> float:
-        """Return from when on the lease may be taken, if its record stays as it is."""
+        """Return when the lease may be taken over if it stays unchanged."""
         if self.spec.holder in ("", rules.identity):
             return self.since
         return self.since + (self.spec.lease_duration_seconds or rules.lease_seconds)
@@ -60,27 +61,27 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 class Standby(msgspec.Struct, frozen=True, tag=True):
-    """Not the leader; looks again when it is time."""
+    """Not the leader; reads the lease at ``due``."""
 
     seen: Sighting | None
     due: float
 
 
 class Looking(msgspec.Struct, frozen=True, tag=True):
-    """Not the leader; the record is being read."""
+    """Not the leader; the lease is being read."""
 
     seen: Sighting | None
 
 
 class Claiming(msgspec.Struct, frozen=True, tag=True):
-    """Not the leader yet; our name is being written into the record."""
+    """Not the leader yet; the lease is being written with our name."""
 
     seen: Sighting | None
     sent_at: float
 
 
 class Leading(msgspec.Struct, frozen=True, tag=True):
-    """The leader until ``until``; renews when it is time."""
+    """The leader until ``until``; renews at ``due``."""
 
     lease: Lease
     until: float
@@ -88,7 +89,7 @@ class Leading(msgspec.Struct, frozen=True, tag=True):
 
 
 class Renewing(msgspec.Struct, frozen=True, tag=True):
-    """The leader until ``until``; the record is being renewed. ``looked`` where it was read right before."""
+    """The leader until ``until``; the lease is being renewed. ``looked`` if it was read just before."""
 
     lease: Lease
     until: float
@@ -97,22 +98,22 @@ class Renewing(msgspec.Struct, frozen=True, tag=True):
 
 
 class Checking(msgspec.Struct, frozen=True, tag=True):
-    """The leader until ``until``; a renewal went wrong, and the record is being read."""
+    """The leader until ``until``; a renewal failed, and the lease is being read."""
 
     lease: Lease
     until: float
 
 
 class Leaving(msgspec.Struct, frozen=True, tag=True):
-    """Not the leader any more; the record is being read, in order to give the lease back."""
+    """No longer the leader; the lease is being read in order to release it."""
 
 
 class Releasing(msgspec.Struct, frozen=True, tag=True):
-    """Not the leader any more; the record is being written without our name."""
+    """No longer the leader; the lease is being released."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """Nothing follows. ``lost`` says why the lease was lost; ``""`` where the end was asked for."""
+    """The final state. ``lost`` is the reason for losing the lease; ``""`` after a requested stop."""
 
     lost: str = ""
 
@@ -133,25 +134,25 @@ class Found(msgspec.Struct, frozen=True, tag=True):
 
 
 class Missing(msgspec.Struct, frozen=True, tag=True):
-    """There is no such lease."""
+    """The lease does not exist."""
 
 
 class Written(msgspec.Struct, frozen=True, tag=True):
-    """Our write was taken; this is what is stored."""
+    """Our write succeeded; this is the stored lease."""
 
     lease: Lease
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """Our write was refused, because what it rests upon is no longer so."""
+    """Our write was refused, because the lease has changed."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """No proper answer; a write may have been taken or not, or may still be."""
+    """A request failed; a write may or may not have taken effect, or may still do so."""
 
 
 class Stopping(msgspec.Struct, frozen=True, tag=True):
-    """We are to end. ``release`` where nothing is under way any more that the lease guards."""
+    """A stop was requested. ``release`` if no guarded write is in progress."""
 
     release: bool
 
@@ -162,7 +163,7 @@ Event = Due | Found | Missing | Written | Refused | Failed | Stopping
 
 
 class Wait(msgspec.Struct, frozen=True, tag=True):
-    """Do nothing until then; :class:`Due` follows."""
+    """Wait until then; :class:`Due` follows."""
 
     until: float
 
@@ -178,23 +179,23 @@ class Create(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replace(msgspec.Struct, frozen=True, tag=True):
-    """Update the lease, at the version it carries; :class:`Written`, :class:`Refused` or :class:`Failed` follows."""
+    """Update the lease at its version; :class:`Written`, :class:`Refused` or :class:`Failed` follows."""
 
     lease: Lease
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):
-    """Do nothing any more."""
+    """Do nothing more."""
 
 
 Action = Wait | Read | Create | Replace | Finish
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a step leads to.
+    """The result of a step.
 
-    ``leads_until`` is the deadline of the leader's right to write as it is now; None where it has none, from this
-    moment on. ``slow`` where a renewal needed a second look.
+    ``leads_until`` is the current deadline of the leader's right to write; None means that it has
+    ended. ``slow`` if a renewal had to read the lease again.
     """
 
     state: State
@@ -204,15 +205,15 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def begin() -> Step:
-    """Return the first step: look who leads."""
+    """Return the first step: read the lease."""
     return Step(Looking(None), Read())
 
 
 def step(state: State, event: Event, at: Moment, rules: Rules) -> Step:
-    """Return what follows from an event, at a moment.
+    """Return the step that follows from an event.
 
-    Whatever comes, a step at or after the deadline of a leader ends its term. Raises ``ValueError`` for an event
-    that cannot happen in the state.
+    Any step at or after a leader's deadline ends its term. Raises ``ValueError`` for an event that cannot
+    happen in the state.
     """
     match state:
         case Standby() | Looking() | Claiming():
@@ -232,7 +233,7 @@ def step(state: State, event: Event, at: Moment, rules: Rules) -> Step:
 
 
 def holder(state: State) -> str:
-    """Return who holds the lease as far as we know; ``""`` for nobody, or where nothing is known."""
+    """Return the last known holder; ``""`` if the lease is free or unknown."""
     match state:
         case Standby() | Looking() | Claiming():
             return state.seen.spec.holder if state.seen is not None else ""
@@ -252,7 +253,10 @@ def _as_candidate(state: Standby | Looking | Claiming, event: Event, at: Moment,
     match state, event:
         case (Standby() | Looking(), Stopping()):
             return Step(Ended(), Finish())
-        case Claiming(), Stopping():  # it may have been taken: nobody should have to wait for it to expire
+        case (
+            Claiming(),
+            Stopping(),
+        ):  # the claim may have succeeded: release it, so that no candidate waits for its expiry
             return Step(Leaving(), Read())
         case Standby(), Due():
             return Step(Looking(seen), Read())
@@ -268,7 +272,7 @@ def _as_candidate(state: Standby | Looking | Claiming, event: Event, at: Moment,
             until = sent_at + rules.renew_deadline_seconds
             if (
                 at.now >= until
-            ):  # the answer is too old to build upon; the next look finds the lease to be ours
+            ):  # the response is too old to rely on; the next read shows that we hold the lease
                 return _pause(Sighting(lease.spec, at.now), at, rules)
             return Step(*_leading(lease, until, at, rules), leads_until=until)
         case (Looking() | Claiming(), Refused() | Failed()):
@@ -278,15 +282,17 @@ def _as_candidate(state: Standby | Looking | Claiming, event: Event, at: Moment,
 
 
 def _pause(seen: Sighting | None, at: Moment, rules: Rules) -> Step:
-    """Look again after a pause with jitter, or when the lease runs out, if that is sooner."""
+    """Read again after a pause with jitter, or when the lease expires if that is sooner."""
     slack = (JITTER_FACTOR - 1.0) * rules.retry_seconds * at.chance
     due = at.now + rules.retry_seconds + slack
     if seen is not None and at.now < seen.free_at(rules):
-        due = min(due, seen.free_at(rules) + slack)  # the same jitter, so that not all candidates try at once
+        due = min(
+            due, seen.free_at(rules) + slack
+        )  # the same jitter, so that candidates do not all try simultaneously
     return Step(Standby(seen, due), Wait(due))
 
 
-# --------------------------------------------------------------------------------------------------- a leader
+# ----------------------------------------------------------------------------------------------------- leader
 
 
 def _as_leader(state: Leading | Renewing | Checking, event: Event, at: Moment, rules: Rules) -> Step:
@@ -323,18 +329,18 @@ def _lost(why: str) -> Step:
     return Step(Ended(why), Finish())
 
 
-# -------------------------------------------------------------------------------------------------- on leaving
+# ---------------------------------------------------------------------------------------------------- leaving
 
 
 def _leave(state: Leaving | Releasing, event: Event, at: Moment, rules: Rules) -> Step:
     match state, event:
         case Leaving(), Found(lease) if lease.spec.holder == rules.identity:
             return Step(Releasing(), Replace(_released(lease, at)))
-        case _:  # given back, or it never was ours, or it has to run out: nothing more can be done
+        case _:  # released, never ours, or left to expire: no action is left
             return Step(Ended(), Finish())
 
 
-# ------------------------------------------------------------------------------------------------- the records
+# ----------------------------------------------------------------------------------------------------- leases
 
 
 def _new(at: Moment, rules: Rules) -> LeaseSpec:
@@ -349,7 +355,7 @@ def _new(at: Moment, rules: Rules) -> LeaseSpec:
 
 
 def _claimed(lease: Lease, at: Moment, rules: Rules) -> Lease:
-    """Write ourselves in; where it is ours already (an answer of ours was lost), that is a renewal."""
+    """Write our name into the lease; if it is ours already (a response was lost), renew it."""
     if lease.spec.holder == rules.identity:
         return _renewed(lease, at, rules)
     transitions = (lease.spec.lease_transitions or 0) + 1
@@ -366,7 +372,7 @@ def _renewed(lease: Lease, at: Moment, rules: Rules) -> Lease:
 
 
 def _released(lease: Lease, at: Moment) -> Lease:
-    """Name nobody, and a duration of a second, for those who do not know what an empty name means."""
+    """Remove the holder; the duration of a second is for clients that do not know an empty holder."""
     time = format_micro_time(at.wall)
     spec = replace(
         lease.spec, holder_identity="", lease_duration_seconds=1, acquire_time=time, renew_time=time

@@ -1,4 +1,4 @@
-"""The reading side of a cache."""
+"""The read-only interface of a cache."""
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
@@ -9,22 +9,22 @@ T_co = TypeVar("T_co", bound=KubernetesObject, covariant=True)
 
 
 class Lister(Protocol[T_co]):
-    """The reading side of a store: what most code should be given."""
+    """The read-only interface of a store, for most code."""
 
     def get(self, key: ObjectKey) -> T_co | None:
-        """Return one object, None where there is none."""
+        """Return an object, None if it does not exist."""
         ...
 
     def values(self) -> Sequence[T_co]:
-        """Return all objects, in a list of the caller's own."""
+        """Return all objects in a new list."""
         ...
 
     def in_namespace(self, namespace: str) -> Sequence[T_co]:
-        """Return the objects of a namespace, in a list of the caller's own."""
+        """Return the objects of a namespace in a new list."""
         ...
 
     def by_index(self, name: str, key: Hashable) -> Sequence[T_co]:
-        """Return the objects that have this key in an index, in a list of the caller's own."""
+        """Return the objects with this key in an index, in a new list."""
         ...
 
     def keys(self) -> list[ObjectKey]:
@@ -32,5 +32,5 @@ class Lister(Protocol[T_co]):
         ...
 
     def __len__(self) -> int:
-        """Return how many objects there are."""
+        """Return the number of objects."""
         ...

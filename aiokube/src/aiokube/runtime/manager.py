@@ -1,4 +1,4 @@
-"""Starts the parts of a program in order, keeps an eye on them, and stops them in the opposite order."""
+"""Starts the runnables of a program in order, supervises them, and stops them in reverse order."""
 
 import asyncio
 import logging
@@ -21,23 +21,23 @@ from aiokube.runtime.runnables import (
     as_informer,
 )
 
-# Runnable is what those who name a manager's parts need with it.
+# Runnable is re-exported for type annotations of a manager's arguments.
 __all__ = ["Manager", "ManagerReport", "ManagerStatistics", "NotReadyError", "Runnable", "PartFailedError"]
 
 logger = logging.getLogger(__name__)
 
 _FIRST_COMPLAINT_SECONDS = 2.0
 _LONGEST_SILENCE_SECONDS = 300.0
-# How much longer than its grace a part may take to stop before it is cancelled.
+# Time beyond its grace period that a part may take to stop before it is cancelled.
 _STOP_MARGIN_SECONDS = 5.0
-# For how long an election is held back for the sake of controllers whose caches are still missing, when others could begin.
+# How long an election waits for caches that only some controllers need, once another controller could start.
 _PATIENCE_SECONDS = 10.0
-# After a lost lease: enough for the last words about it, and then its process should be gone.
+# After a lost lease: enough to log and record it; then the process should exit.
 _GRACE_AFTER_LOSS_SECONDS = 2.0
 
 
 class PartFailedError(Exception):
-    """A part that was to run for as long as the program ended by itself; its own error is the ``__cause__``."""
+    """A part that should run until stopped ended; its error, if any, is the ``__cause__``."""
 
     def __init__(self, part: str, problem: str) -> None:
         super().__init__(f"{part} {problem}")
@@ -45,16 +45,16 @@ class PartFailedError(Exception):
 
 
 class NotReadyError(Exception):
-    """A part was not ready by the deadline; the text says which, and why as far as it knows."""
+    """A part was not ready by the deadline; the message names it and the known cause."""
 
     def __init__(self, part: str, waited_seconds: float, cause: str) -> None:
-        super().__init__(f"{part} is not ready after {waited_seconds:g} s: {cause or 'it does not say why'}")
+        super().__init__(f"{part} is not ready after {waited_seconds:g} s: {cause or 'no cause reported'}")
         self.part = part
         self.cause = cause
 
 
 class ManagerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program ended that was asked to: what became of the controllers' work."""
+    """The outcome of a requested stop: what happened to the controllers' work."""
 
     controllers: tuple[ControllerStop, ...] = ()
 
@@ -63,15 +63,15 @@ Phase = Literal["new", "starting", "running", "stopping", "stopped"]
 
 
 class ManagerStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a manager has come."""
+    """A snapshot of a manager's state."""
 
     phase: Phase
     waiting_for: tuple[str, ...]
-    """Parts that are started and not ready."""
+    """Parts that have started but are not ready."""
 
 
 class _Stage:
-    """Parts that are started together, and all ready before the next stage begins."""
+    """Parts that start together; the next stage begins when all of them are ready."""
 
     def __init__(
         self,
@@ -90,28 +90,30 @@ class _Stage:
 
 
 class Manager:
-    """Runs services, informers, a gate and controllers, and starts each as soon as what it stands on is ready.
+    """Runs services, informers, a gate and controllers; starts each as soon as its dependencies are ready.
 
-    * **Start.** Services (metrics, event writing) first, then all informers at once, then the gate (an election;
-      caches are warm by then), then the controllers: each one when the gate is open and the informers that it
-      :class:`~aiokube.runtime.runnables.NeedsInformers` names are complete, all of them where it names none. So an informer that may
-      not read holds up those controllers alone that need it. The gate waits for all informers; but once one
-      controller could begin, for 10 s at most, so that who cannot do everything still takes its turn. A controller also
-      waits until each informer that it needs has followed its server without a gap since the gate opened, or was listed
-      again since: a standby that lost its connection must not act on what it knew before. While a part is not
-      ready, a line in the log says what is waited for and why: soon at first, then at growing intervals.
-      ``sync_timeout_seconds`` bounds the wait for informers; without it they may take as long as they need, as what
-      keeps them (permissions, an API server that is down) can heal.
-    * **Stop.** In the opposite order: controllers end their work within ``grace_seconds`` while their caches and
-      their lease still live, then the gate, the informers, the services. A part that takes 5 s longer than that is
-      cancelled, and a line in the log says what it was doing. Where the gate itself fails (the lease is lost), the
-      controllers get no grace, as somebody else may be writing already, and the others hardly any.
-    * **Failure.** A part that ends without being asked to brings everything to an ordered stop, and :meth:`run`
-      raises :class:`PartFailedError`.
+    * **Start.** Services (metrics, Events) start first, then all informers, then the gate (an election, when
+      caches are warm), then the controllers: each one once the gate is open and the informers that it
+      :class:`~aiokube.runtime.runnables.NeedsInformers` names have synced (all informers if it names none).
+      An informer without permission therefore blocks only the controllers that need it. The gate waits for
+      all informers, at most 10 s once one controller could start, so that a partly blocked program
+      still takes part in the election. A controller also waits until each informer that it needs has watched
+      its server without a gap since the gate opened, or has relisted since: a standby that lost its
+      connection must not act on stale state. While a part is not ready, a log line names it and the cause:
+      soon at first, then at growing intervals. ``sync_timeout_seconds`` limits the wait for informers; by
+      default it is unlimited, because the usual causes (permissions, an unreachable API server) can be fixed
+      at any time.
+    * **Stop.** In reverse order: controllers finish their work within ``grace_seconds`` while their caches
+      and lease are still valid, then the gate, the informers and the services stop. A part that takes 5 s
+      longer is cancelled, and a log line shows the blocking call. If the gate fails (the lease is lost),
+      controllers get no grace period, because another process may be writing already, and the other parts
+      get a short one.
+    * **Failure.** If a part ends without being stopped, everything stops in order, and :meth:`run` raises
+      :class:`PartFailedError`.
 
-    One manager is run once. Parts may be anything that fits :mod:`aiokube.runtime.runnables`. Raises ``TypeError`` for an
-    informer that cannot say when it is ready, as nothing could wait for it, and ``ValueError`` for a controller that needs an
-    informer that there is not.
+    A manager runs once. Parts are any objects that implement the protocols of
+    :mod:`aiokube.runtime.runnables`. Raises ``TypeError`` for an informer without ``wait_ready``, because
+    nothing could wait for it, and ``ValueError`` for a controller that needs an unknown informer.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class Manager:
         self._complete = {part.name: asyncio.Event() for part in self._informers.parts}
         for part in controllers:
             if unknown := set(self._needs(part)).difference(self._complete):
-                raise ValueError(f"{part.name} needs {', '.join(sorted(unknown))}: there is no such informer")
+                raise ValueError(f"{part.name} needs {', '.join(sorted(unknown))}: no such informer")
         self._current = {part.name: asyncio.Event() for part in self._informers.parts}
         self._phase: Phase = "new"
         self._waiting_for: list[str] = []
@@ -148,10 +150,10 @@ class Manager:
         self._gate_failed = False
 
     async def run(self, stop: asyncio.Event) -> ManagerReport:
-        """Run everything until ``stop`` is set, then stop it in order and report.
+        """Run everything until ``stop`` is set, then stop it in order and return a report.
 
-        Raises :class:`PartFailedError` or :class:`NotReadyError` after the same ordered stop. Cancelling it cancels
-        all parts at once, without order or grace.
+        Raises :class:`PartFailedError` or :class:`NotReadyError` after the same orderly stop. Cancelling it
+        cancels all parts immediately, without order or grace.
         """
         if self._phase != "new":
             raise RuntimeError("this manager was run already; make a new one")
@@ -175,7 +177,7 @@ class Manager:
         )
 
     def statistics(self) -> ManagerStatistics:
-        """Return how far the manager has come."""
+        """Return a snapshot of the manager's state."""
         return ManagerStatistics(phase=self._phase, waiting_for=tuple(self._waiting_for))
 
     async def _watch_for(self, stop: asyncio.Event) -> None:
@@ -183,7 +185,7 @@ class Manager:
         self._ending.set()
 
     def _fail(self, problem: PartFailedError | NotReadyError) -> None:
-        """Bring everything to an end; the first problem is the one that is raised."""
+        """Initiate the stop of everything; the first problem is the one that is raised."""
         cause = problem.__cause__
         traceback = None if cause is None or is_expected(cause) else cause
         logger.error("stopping everything: cause=%s", problem, exc_info=traceback)
@@ -202,7 +204,7 @@ class Manager:
             self._launch(part, stage, group)
 
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
-        """Start everything, each part when what it stands on is ready; return when all of it has been."""
+        """Start each part when its dependencies are ready; return when all parts have been ready."""
         self._launch_all(self._services, group)
         await self._all_ready(self._services)
         self._launch_all(self._informers, group)
@@ -231,7 +233,7 @@ class Manager:
         logger.info("running: controllers=%s", ",".join(part.name for part in self._controllers.parts))
 
     async def _informer_current(self, part: Runnable) -> None:
-        """Note when a cache is as new as the opening of the gate; without a gate there was nothing to miss."""
+        """Record that a cache is as new as the opening of the gate; without a gate it always is."""
         await self._complete[part.name].wait()
         if self._gate.parts and isinstance(part, WaitsForCurrent):
             await self._ready(part.name, _Current(part), self._informers)
@@ -254,7 +256,7 @@ class Manager:
             await self._complete[name].wait()
 
     async def _enough_complete(self) -> None:
-        """Return when every informer is complete, or when for a while only some controllers lacked one."""
+        """Return when every informer has synced, or some time after the first controller could start."""
         async with asyncio.TaskGroup() as group:
             everything = group.create_task(self._wait_complete(self._complete), name="all-complete")
             able = [
@@ -268,7 +270,7 @@ class Manager:
                 task.cancel()
 
     async def _unless_ending(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Await the work, but cancel it when the end comes first. The work must not raise."""
+        """Await the work, but cancel it if the stop comes first. The work must not raise."""
         async with asyncio.TaskGroup() as group:
             working = group.create_task(work, name=name)
             ending = group.create_task(self._ending.wait(), name=f"{name}-or-ending")
@@ -283,7 +285,7 @@ class Manager:
                     group.create_task(self._ready(part.name, part, stage), name=f"{part.name}-ready")
 
     async def _ready(self, name: str, part: WaitsForReady, stage: _Stage) -> bool:
-        """Wait until one part is ready, saying from time to time that it is not; tell whether it is."""
+        """Wait until a part is ready, logging the wait at intervals; return whether it is."""
         self._waiting_for.append(name)
         since = self._clock.monotonic()
         timeout = stage.ready_timeout_seconds
@@ -295,7 +297,7 @@ class Manager:
                     pause if timeout is None else min(pause, timeout - waited)
                 ) as limit:
                     await part.wait_ready()
-            except Exception as error:  # noqa: BLE001 - told by _fail, except for our own time limit
+            except Exception as error:  # noqa: BLE001 - logged by _fail, except for our own time limit
                 if not limit.expired():
                     self._fail(_failure(name, "cannot become ready", error))
                     return False
@@ -312,12 +314,12 @@ class Manager:
                 "waiting: for=%s since_seconds=%.0f cause=%s",
                 name,
                 waited,
-                cause or "it does not say why",
+                cause or "no cause reported",
             )
             pause = min(2 * pause, _LONGEST_SILENCE_SECONDS)
 
     async def _keep(self, part: Runnable, stage: _Stage) -> None:
-        """Run one part; its end is a failure unless it was asked for."""
+        """Run one part; its end is a failure unless a stop was requested."""
         try:
             await part.run()
         except asyncio.CancelledError as error:
@@ -325,12 +327,12 @@ class Manager:
             if task is not None and task.cancelling():
                 raise
             problem = _failure(part.name, "was cancelled from within", error)
-        except Exception as error:  # noqa: BLE001 - told below
+        except Exception as error:  # noqa: BLE001 - logged below
             problem = _failure(part.name, "failed", error)
         else:
             if stage.stopping:
                 return
-            problem = PartFailedError(part.name, "ended, though it was to run until stopped")
+            problem = PartFailedError(part.name, "ended without being stopped")
         self._gate_failed |= stage is self._gate
         if stage.stopping:
             logger.error("while stopping: cause=%s", problem, exc_info=problem.__cause__)
@@ -340,7 +342,7 @@ class Manager:
     # ------------------------------------------------------------------------------------------ stopping
 
     async def _stop(self, stage: _Stage) -> list[object]:
-        """Stop all parts of a stage at the same time, and return what they say of it."""
+        """Stop all parts of a stage concurrently, and return their results."""
         stage.stopping = True
         grace = self._grace_seconds
         if self._gate_failed:
@@ -361,13 +363,13 @@ class Manager:
                     await asyncio.wait((task,))
             except TimeoutError:
                 logger.error(
-                    "not stopped in time and cancelled: part=%s grace_seconds=%g at=%s",
+                    "did not stop in time and was cancelled: part=%s grace_seconds=%g at=%s",
                     part.name,
                     grace_seconds,
                     _where(task),
                 )
             except Exception:
-                logger.exception("could not be stopped and is cancelled: part=%s", part.name)
+                logger.exception("failed to stop and was cancelled: part=%s", part.name)
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
@@ -375,7 +377,7 @@ class Manager:
 
 
 class _Current:
-    """What is waited for after the gate, in the form of what is waited for before it."""
+    """Adapts :class:`WaitsForCurrent` to :class:`WaitsForReady`, for the wait after the gate opens."""
 
     def __init__(self, part: WaitsForCurrent) -> None:
         self._part = part
@@ -385,11 +387,11 @@ class _Current:
 
     def why_not_ready(self) -> str:
         cause = self._part.why_not_ready() if isinstance(self._part, ExplainsNotReady) else ""
-        return f"it has lost its watch and is listed again: {cause}" if cause else ""
+        return f"it lost its watch and is relisting: {cause}" if cause else ""
 
 
 def _where(task: asyncio.Task[None]) -> str:
-    """Return what a task waits for: function, file and line of the innermost frame that it stands in."""
+    """Return where a task is blocked: function, file and line of its innermost frame."""
     coroutine: Any = task.get_coro()
     place = "unknown"
     while coroutine is not None and (frame := getattr(coroutine, "cr_frame", None)) is not None:

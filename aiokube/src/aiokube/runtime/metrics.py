@@ -1,6 +1,6 @@
-"""Metrics of queues, informers and events, computed from their statistics at each scrape.
+"""Metrics of queues, informers and Events, computed from their statistics at each scrape.
 
-Names, types and buckets of the ``workqueue_*`` family are upstream's. The names of the others begin with the ``prefix``
+The ``workqueue_*`` family has upstream's names, types and buckets. The other names begin with the ``prefix``
 that the program chooses.
 """
 
@@ -17,7 +17,7 @@ QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
 
 
 class QueueTimes:
-    """Histograms of waiting and work times of a queue. Implements :class:`aiokube.work_queue.QueueObserver`."""
+    """Histograms of a queue's waiting and work times; a :class:`aiokube.work_queue.QueueObserver`."""
 
     __slots__ = ("waited", "worked")
 
@@ -26,7 +26,7 @@ class QueueTimes:
         self.worked = Histogram(QUEUE_BOUNDS)
 
     def on_add(self) -> None:
-        """Do nothing: the queue counts it."""
+        """Do nothing: the queue counts adds."""
 
     def on_get(self, waited_seconds: float) -> None:
         """Observe a waiting time."""
@@ -37,7 +37,7 @@ class QueueTimes:
         self.worked.observe(worked_seconds)
 
     def on_retry(self) -> None:
-        """Do nothing: the queue counts it."""
+        """Do nothing: the queue counts retries."""
 
 
 def queue_families(
@@ -61,7 +61,12 @@ def queue_families(
         family(
             "workqueue_depth", "gauge", "Keys that a worker could take now.", [s.depth for _, s, _ in there]
         ),
-        family("workqueue_adds_total", "counter", "Keys that began to wait.", [s.adds for _, s, _ in there]),
+        family(
+            "workqueue_adds_total",
+            "counter",
+            "Keys added to the queue, without duplicates.",
+            [s.adds for _, s, _ in there],
+        ),
         family(
             "workqueue_retries_total",
             "counter",
@@ -71,35 +76,35 @@ def queue_families(
         family(
             "workqueue_unfinished_work_seconds",
             "gauge",
-            "Seconds of work under way, of all workers together.",
+            "Total seconds of the reconciles in progress.",
             [s.unfinished_seconds for _, s, _ in there],
         ),
         family(
             "workqueue_longest_running_processor_seconds",
             "gauge",
-            "For how long the longest-held key has been worked on.",
+            "Seconds since the longest-running reconcile started.",
             [s.longest_running_seconds for _, s, _ in there],
         ),
         histogram(
             "workqueue_queue_duration_seconds",
-            "How long a key was due before a worker took it.",
+            "Time that a due key waited for a worker.",
             [times.waited for _, _, times in there],
         ),
         histogram(
             "workqueue_work_duration_seconds",
-            "How long the work on a key took.",
+            "Duration of the work on a key.",
             [times.worked for _, _, times in there],
         ),
         family(
             f"{prefix}_queue_oldest_age_seconds",
             "gauge",
-            "For how long the key that is due the longest has been so.",
+            "Seconds that the oldest due key has been waiting.",
             [s.oldest_age_seconds for _, s, _ in there],
         ),
         family(
             f"{prefix}_queue_failing_keys",
             "gauge",
-            "Keys that have failed and not succeeded since.",
+            "Keys whose last reconcile failed.",
             [s.failing for _, s, _ in there],
         ),
     ]
@@ -120,7 +125,7 @@ def informer_families(
         Family(
             f"{prefix}_watch_last_contact_seconds",
             "gauge",
-            "Seconds since the server last said anything good; none where it never has.",
+            "Seconds since the last successful response; absent before the first.",
             tuple(
                 Sample(max(now - one.reflector.last_contact, 0.0), labels)
                 for labels, one in there
@@ -130,26 +135,26 @@ def informer_families(
         Family(
             f"{prefix}_watch_relists_total",
             "counter",
-            "States taken anew, all but the first one.",
+            "Relists: lists and initial events after the first.",
             tuple(Sample(max(one.reflector.lists - 1, 0), labels) for labels, one in there),
         ),
         Family(
             f"{prefix}_watch_errors_total",
             "counter",
-            "Lists and watches that went wrong.",
+            "Failed lists and watches.",
             tuple(Sample(one.reflector.errors, labels) for labels, one in there),
         ),
         Family(
             f"{prefix}_watch_undecodable_events_total",
             "counter",
-            "Watch events that could not be read.",
+            "Watch events that could not be decoded.",
             tuple(Sample(one.reflector.undecodable_events, labels) for labels, one in there),
         ),
     ]
 
 
 def event_families(statistics: EventStatistics, *, prefix: str = DEFAULT_PREFIX) -> list[Family]:
-    """Return the outcomes of Events that controllers recorded."""
+    """Return the outcomes of the Events that controllers recorded."""
     outcomes: dict[str, int] = {
         "written": statistics.written,
         "quiet": statistics.quiet,
@@ -161,13 +166,13 @@ def event_families(statistics: EventStatistics, *, prefix: str = DEFAULT_PREFIX)
         Family(
             f"{prefix}_events_total",
             "counter",
-            "Events by what became of them; quiet ones repeated others too often.",
+            "Events by outcome; quiet ones were suppressed by the rate limit.",
             tuple(Sample(count, (("outcome", outcome),)) for outcome, count in outcomes.items()),
         ),
         Family(
             f"{prefix}_events_buffered",
             "gauge",
-            "Events that wait to be written.",
+            "Events in the buffer.",
             (Sample(statistics.buffered),),
         ),
     ]

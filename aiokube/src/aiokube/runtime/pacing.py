@@ -1,7 +1,8 @@
-"""Long work in short slices, so that no turn of the event loop takes long: bulk work shares the turns.
+"""Bulk work in short slices, so that no turn of the event loop takes long.
 
-Bulk work (a relist, an audit, building the state of a large service) is written as a generator that yields the number of
-steps since its last yield. Each stretch between two yields is synchronous, so it sees, and leaves, consistent state.
+Bulk work (a relist, an audit, building the state of a large service) is a generator that yields the number
+of steps since its last yield. The code between two yields is synchronous, so it sees, and leaves, consistent
+state.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ Steps = Generator[int, None, R]
 """Bulk work: yields the number of steps since the last yield, and returns its result."""
 
 STEPS_A_YIELD = 50
-"""About how many steps bulk work takes between two yields. A step is what one object costs."""
+"""The approximate number of steps between two yields of bulk work; one object is about one step."""
 
 
 class LoopPacer:
-    """Divides loop turns among all bulk work that shares this pacer: one slice a turn, first come, first served.
+    """Divides loop turns among bulk work that shares this pacer: one slice per turn, in arrival order.
 
-    A slice ends after ``slice_steps`` steps or ``slice_seconds``, whichever comes first, so a turn is bounded however
-    many activities have bulk work to do. Use one pacer for one event loop.
+    A slice ends after ``slice_steps`` steps or ``slice_seconds``, whichever comes first, so the length of a
+    turn is bounded for any number of concurrent activities. Use one pacer per event loop.
     """
 
     __slots__ = (
@@ -94,7 +95,7 @@ class LoopPacer:
 
 
 def run_at_once(steps: Steps[R]) -> R:
-    """Do bulk work in one go and return its result: for tests, and for what is known to be small."""
+    """Do bulk work in one go and return its result: for tests, and for small amounts of work."""
     while True:
         try:
             next(steps)

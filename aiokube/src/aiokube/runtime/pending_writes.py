@@ -4,10 +4,11 @@ from aiokube.api.meta import ObjectKey
 
 
 class PendingWrites:
-    """Our writes by key, with the version that the server returned; only of stored objects.
+    """Our writes by key, with the version that the server returned; only for objects in the store.
 
-    An entry is removed when the watch reports its version or a later one, when the watch passes that version without
-    reporting it, and by a list of that version or a later one. So their number is bounded by how far the watch lags.
+    An entry is removed when the watch reports its version or a later one, when the watch passes that version
+    without reporting it, and by a list of that version or a later one. The number of entries is therefore
+    bounded by the lag of the watch.
     """
 
     __slots__ = ("_unheard_of", "_versions")
@@ -21,11 +22,11 @@ class PendingWrites:
         return len(self._versions)
 
     def pending(self) -> frozenset[ObjectKey]:
-        """Return the keys that were written."""
+        """Return the keys with pending writes."""
         return frozenset(self._versions)
 
     def clear(self) -> None:
-        """Forget all: history has been lost."""
+        """Remove all entries after the server lost history."""
         self._versions.clear()
         self._unheard_of.clear()
 
@@ -43,7 +44,7 @@ class PendingWrites:
         return True
 
     def heard_of(self, key: ObjectKey) -> None:
-        """Record that the watch reported something older under the key: so the object is in what is watched."""
+        """Record that the watch reported an older state of the key, so the watch covers the object."""
         self._unheard_of.discard(key)
 
     def forget(self, key: ObjectKey) -> None:
@@ -52,7 +53,7 @@ class PendingWrites:
         self._unheard_of.discard(key)
 
     def passed_by(self, version: int) -> list[tuple[ObjectKey, bool]]:
-        """Remove the writes that the watch passed without reporting; return each with whether its key was ever reported."""
+        """Remove and return writes that the watch passed silently, and whether it covers their keys."""
         passed = [key for key, written in self._versions.items() if written <= version]
         told = [(key, key not in self._unheard_of) for key in passed]
         for key in passed:

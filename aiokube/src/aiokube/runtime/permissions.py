@@ -1,4 +1,4 @@
-"""What the API server says of missing rights and missing APIs, read, so that what to grant can be told with it."""
+"""Parsing of permission errors and missing APIs, to suggest what to grant."""
 
 import re
 
@@ -12,25 +12,25 @@ _NO_SUCH_API = ("could not find the requested resource", "page not found")
 
 
 class MissingRight(msgspec.Struct, frozen=True):
-    """One right that somebody lacks, as RBAC words it."""
+    """A missing permission, in RBAC terms."""
 
     user: str
     verb: str
     resource: str
-    """The plural, with a subresource behind a slash."""
+    """The plural, with an optional subresource after a slash."""
     group: str
     """``""`` for the core group."""
     namespace: str
-    """``""`` where it is asked for the whole cluster."""
+    """``""`` for a cluster-wide request."""
 
     @property
     def what(self) -> str:
-        """``endpointslices.discovery.k8s.io``, as ``kubectl auth can-i`` takes it."""
+        """``endpointslices.discovery.k8s.io``, as ``kubectl auth can-i`` accepts it."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
 def missing_right(text: str) -> MissingRight | None:
-    """Return the right that a refusal names; None where the text is no refusal of RBAC's."""
+    """Return the missing permission of an RBAC refusal, None for other text."""
     found = _REFUSAL.search(text)
     if found is None:
         return None
@@ -40,9 +40,9 @@ def missing_right(text: str) -> MissingRight | None:
 
 
 def advice(text: str) -> str:
-    """Return what to do about a failure in a few words; ``""`` where that is not known.
+    """Return a short remedy for a failure; ``""`` if none is known.
 
-    Whoever watches needs list and watch, so both are named for either.
+    Watching needs list and watch, so both are named for either.
     """
     right = missing_right(text)
     if right is not None:
@@ -50,7 +50,7 @@ def advice(text: str) -> str:
         whom = f" to {right.user}" if right.user else ""
         return f"grant {verbs} on {right.what}{whom}: a role, and a binding to that user"
     if any(words in text for words in _NO_SUCH_API):
-        return "the server does not serve that API: switch its group and version on there (--runtime-config)"
+        return "the server does not serve that API: enable its group and version there (--runtime-config)"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Controllers as declarations, and the program around them: what most operators need, in one call."""
+"""Controllers as declarations, and the program around them, in one call."""
 
 import asyncio
 import itertools
@@ -41,11 +41,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Watch(Generic[T]):
-    """Objects whose changes wake a controller.
+    """Objects whose changes trigger a controller.
 
-    ``keys`` says which keys to reconcile when an object changes: it is asked of the object as it was and as it is.
-    Changes for which ``when`` returns False are ignored (see :func:`generation_changed` and its like). Only objects in
-    ``namespace`` (all where it is ``""``) that match the selectors are read, kept in memory and watched.
+    ``keys`` returns the keys to reconcile for a changed object; it is called for the old and the new object.
+    Changes for which ``when`` returns False are ignored (see :func:`generation_changed`, for example). Only
+    objects in ``namespace`` (``""`` for all) that match the selectors are listed, cached and watched.
     """
 
     resource: Resource[T]
@@ -56,7 +56,7 @@ class Watch(Generic[T]):
     field_selector: str = ""
 
     def covers(self, item: Any) -> bool:
-        """Return whether an object is one of those that are watched, as far as that can be told without asking."""
+        """Return whether an object is certainly among the watched ones, without asking the server."""
         metadata = item.metadata
         if self.field_selector or self.namespace not in ("", metadata.namespace):
             return False
@@ -65,9 +65,10 @@ class Watch(Generic[T]):
 
 
 class Context:
-    """What a reconcile works with: caches to read from, and ways to write that keep the caches current.
+    """What a reconcile works with: caches, and write methods that keep the caches current.
 
-    Every write here is seen in the caches at once, and under a leader election none is sent without the lease.
+    Every write through it is immediately visible in the caches, and with leader election none is sent
+    without the lease.
     """
 
     def __init__(
@@ -80,33 +81,33 @@ class Context:
         fence: Fence | None = None,
     ) -> None:
         self.name = name
-        """The controller's name, under which it applies fields and records Events."""
+        """The controller's name, which is also its field manager and Event source."""
         self.client = client
-        """For everything else. Its writes do not appear in the caches before the watch delivers them."""
+        """For all other requests. Its writes appear in the caches only when the watch delivers them."""
         self.clock = clock
         self._recorder = recorder
         self._caches = caches
         self._fence = fence
 
     def cache(self, resource: Resource[T]) -> Store[T]:
-        """Return the cache of a resource that this controller watches. Raises ``LookupError`` for any other."""
+        """Return the cache of a resource that this controller watches. Raises ``LookupError`` for others."""
         for watch, store in self._caches:
             if watch.resource is resource:
                 return store
         raise LookupError(
-            f"controller {self.name!r} does not watch {resource.full_name}: add it to owns= or watches=, or ask the"
-            " server with ctx.client.get"
+            f"controller {self.name!r} does not watch {resource.full_name}: add it to owns= or watches=, or read it"
+            " from the server with ctx.client.get"
         )
 
     def get(self, resource: Resource[T], key: ObjectKey) -> T | None:
-        """Return an object from the cache, None where there is none: :meth:`cache`."""
+        """Return an object from the cache (:meth:`cache`), None if it does not exist."""
         return self.cache(resource).get(key)
 
     async def apply(self, resource: Resource[T], body: msgspec.Struct, *, force: bool = True) -> T:
-        """Create or change an object with server-side apply: :meth:`Client.apply`.
+        """Create or change an object with server-side apply (:meth:`Client.apply`).
 
-        The controller's name is the field manager. By default it takes over fields that others have set: a controller
-        is the authority on the fields that it applies.
+        The controller's name is the field manager. By default it takes over conflicting fields, because a
+        controller is the authority on the fields that it applies.
         """
         async with self._passing():
             written = await self.client.apply(resource, body, field_manager=self.name, force=force)
@@ -114,7 +115,7 @@ class Context:
         return written
 
     async def create(self, resource: Resource[T], body: msgspec.Struct) -> T:
-        """Create an object: :meth:`Client.create`."""
+        """Create an object (:meth:`Client.create`)."""
         async with self._passing():
             written = await self.client.create(resource, body)
         self._written(resource, written)
@@ -129,7 +130,7 @@ class Context:
         patch_type: str,
         subresource: str = "",
     ) -> T:
-        """Change a part of an object, or of its status: :meth:`Client.patch`."""
+        """Change a part of an object, or of its status (:meth:`Client.patch`)."""
         async with self._passing():
             written = await self.client.patch(
                 resource, key, body, patch_type=patch_type, subresource=subresource, field_manager=self.name
@@ -138,7 +139,7 @@ class Context:
         return written
 
     async def delete(self, resource: Resource[T], item: T) -> None:
-        """Delete this object, and no later one of the same name; it is fine if it is gone already."""
+        """Delete this object, but no later one of the same name; succeeds if it no longer exists."""
         key, uid = key_of(item), item.metadata.uid
         try:
             async with self._passing():
@@ -147,7 +148,7 @@ class Context:
             if not is_gone(error, resource, key):
                 raise
         if getattr(item.metadata, "finalizers", None):
-            return  # it lives on until they are removed: the watch tells
+            return  # it remains until its finalizers are removed; the watch reports it
         for watch, store in self._caches:
             if watch.resource is resource:
                 store.record_delete(key, uid)
@@ -161,7 +162,7 @@ class Context:
         *,
         type: EventType = "Normal",  # noqa: A002
     ) -> None:
-        """Record an Event about an object, for people; returns at once and never fails: :class:`EventRecorder`."""
+        """Record an Event about an object; never blocks or raises (:class:`EventRecorder`)."""
         self._recorder.event(reference(resource, item), type, reason, message)
 
     def _written(self, resource: Resource[T], written: T) -> None:
@@ -183,7 +184,7 @@ ReconcileFunction = Callable[[Context, ObjectKey], Awaitable[RequeueAfter | None
 
 @dataclass(frozen=True, eq=False)
 class ControllerDefinition:
-    """A controller as declared with :func:`controller`; calling it is calling its function."""
+    """A controller declared with :func:`controller`; calling it calls its function."""
 
     name: str
     reconcile: ReconcileFunction
@@ -207,13 +208,14 @@ def controller(
     name: str = "",
     workers: int = 1,
 ) -> Callable[[ReconcileFunction], ControllerDefinition]:
-    """Declare that a function reconciles the objects of ``resource``: ``async def f(ctx: Context, key: ObjectKey)``.
+    """Declare a function ``async def f(ctx: Context, key: ObjectKey)`` that reconciles ``resource``.
 
-    The function is called with the key of every object at the start, and again after each change of the object, of
-    an object that it owns (``owns``: kinds whose controlling owner reference names it), and of whatever ``watches``
-    maps to its key; also once it is deleted. ``namespace``, the selectors and ``when`` restrict ``resource`` itself,
-    as in :class:`Watch`. It makes the cluster as it should be and returns; what it raises is retried with backoff, and
-    it may return :class:`RequeueAfter`. ``name`` is the function's by default, with dashes.
+    The function is called with the key of every object at the start, and again after each change of the
+    object, of an object that it owns (``owns``: kinds whose controlling owner reference names it), and of
+    objects that ``watches`` maps to its key; also after the object is deleted. ``namespace``, the selectors
+    and ``when`` restrict ``resource`` itself, as in :class:`Watch`. The function brings the cluster into the
+    desired state and returns; exceptions are retried with backoff, and it may return :class:`RequeueAfter`.
+    ``name`` defaults to the function's name, with dashes.
     """
 
     def declare(reconcile: ReconcileFunction) -> ControllerDefinition:
@@ -237,7 +239,7 @@ def _own_key(item: Any) -> tuple[ObjectKey]:
 
 
 def owner_reference(resource: Resource[T], owner: T) -> OwnerReference:
-    """Return the reference that makes an object owned: it is deleted with its owner, and its changes wake ``owns``."""
+    """Return an owner reference: the object is deleted with its owner, and its changes trigger ``owns``."""
     return OwnerReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -259,8 +261,8 @@ async def run_controllers(
 ) -> None:
     """Run controllers with a client until ``stop`` is set: :func:`run` without the process around it.
 
-    Controllers that watch the same objects share a cache. With ``leader_election``, the key of a Lease, only the
-    process that holds the lease runs its controllers. Raises what :meth:`Manager.run` raises.
+    Controllers that watch the same objects share a cache. With ``leader_election``, the key of a Lease, only
+    the process that holds the lease runs its controllers. Raises the errors of :meth:`Manager.run`.
     """
     names = [definition.name for definition in definitions]
     if not definitions or len(set(names)) < len(names):
@@ -316,7 +318,7 @@ async def run_controllers(
 
 
 def _informer_name(watch: Watch[Any], taken: Collection[str]) -> str:
-    """Return a name that says what is watched, with a number where two types describe the same kind."""
+    """Return a name for a watch, with a number if two types describe the same kind."""
     restrictions = [part for part in (watch.namespace, watch.label_selector, watch.field_selector) if part]
     name = (
         f"{watch.resource.full_name}({', '.join(restrictions)})" if restrictions else watch.resource.full_name
@@ -345,10 +347,10 @@ def run(
 ) -> None:
     """Run controllers as a program, until SIGTERM or SIGINT.
 
-    The cluster is that of ``kubeconfig`` and ``context``, else that of $KUBECONFIG, ``~/.kube/config``, or of the pod
-    that this runs in (:func:`load_config`). Logs go to standard error. With ``leader_election``, the key of a Lease,
-    any number of replicas may run and one of them works. Where the configuration is wrong, it says so and exits with
-    2; where the lease is lost or a cache fails for good, it exits with 1.
+    The cluster is that of ``kubeconfig`` and ``context``, else that of $KUBECONFIG, ``~/.kube/config``, or
+    of the pod (:func:`load_config`). Logs go to standard error. With ``leader_election``, the key of a
+    Lease, any number of replicas may run and one of them is active. An invalid configuration is reported and
+    exits with 2; a lost lease or a permanent failure of a cache exits with 1.
     """
     configure(verbosity, logging_format)
     if verbosity < LIBRARIES_VERBOSITY:

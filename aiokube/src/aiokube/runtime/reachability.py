@@ -1,4 +1,4 @@
-"""Whether one server can be reached: shared by all watches and writes of a client, so that they recover together."""
+"""Reachability of one server, shared by a client's watches and writes, so that they recover together."""
 
 import asyncio
 import logging
@@ -12,19 +12,19 @@ log = logging.getLogger(__name__)
 
 _FIRST_REMINDER_SECONDS = 10.0
 _LONGEST_REMINDER_SECONDS = 300.0
-# A failure so soon after a recovery belongs to the same outage, and is not announced again.
+# A failure this soon after a recovery belongs to the same outage, and is not logged again.
 _SAME_OUTAGE_SECONDS = 10.0
 
 
 class Reachability:
-    """Makes the sources of one server wait for their turn after a failure, and wakes them when it answers.
+    """Makes the sources of one server take turns after failures, and wakes them when it responds.
 
-    A source names itself; names are unique within one server. Whoever failed calls :meth:`wait_turn`, and tries again
-    when it returns. Whoever is answered calls :meth:`answered`. The rules are those of
+    Each source has a name that is unique within the server. A failed source calls :meth:`wait_turn` and
+    retries when it returns; a successful one calls :meth:`answered`. The rules are those of
     :class:`~aiokube.runtime.reconnect.ReconnectSchedule`.
 
-    An outage costs one warning when it begins, one at growing intervals (10 s to 5 min), and one line at its end,
-    however many sources it has. Use it within one event loop, with the clock that keeps its timers.
+    An outage costs one warning at its start, one at growing intervals (10 s to 5 min), and one line at its
+    end, for any number of sources. Use it within one event loop, with the clock of that loop.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Reachability:
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """The sources that have failed and not been answered since."""
+        """The sources that have failed and not succeeded since."""
         return tuple(self._failing)
 
     def attempting(self, source: str) -> None:
-        """Take note that a source sends a request: its next one after a failure is at least a second away."""
+        """Record a request of a source: its next one after a failure is at least a second later."""
         self._schedule.attempted(source, self._clock.monotonic())
 
     async def wait_turn(self, source: str, cause: str, *, at_least_seconds: float = 0.0) -> None:
-        """Return when the source, which has failed, may try again; sooner if another one is answered meanwhile."""
+        """Wait until a failed source may retry; sooner if another source succeeds."""
         self._note_failure(source, cause)
         now = self._clock.monotonic()
         self._schedule.wait(source, now, at_least_seconds)
@@ -74,7 +74,7 @@ class Reachability:
             self._reconsider()
 
     def answered(self, source: str) -> None:
-        """Take note that the server has answered the source well, and wake those that wait."""
+        """Record a successful response to the source, and wake the waiting ones."""
         if self._failing.pop(source, None) is not None and not self._failing:
             self._ended_at = self._clock.monotonic()
         if self._waiters:
@@ -83,14 +83,14 @@ class Reachability:
         if self._announced and not self._failing:
             self._announced = False
             log.info(
-                "the API server answers again: server=%s after_seconds=%.1f attempts=%d",
+                "the API server is reachable again: server=%s after_seconds=%.1f attempts=%d",
                 self._server or "unnamed",
                 self._ended_at - self._since,
                 self._attempts,
             )
 
     def forget(self, source: str) -> None:
-        """Take note that a source has nothing more to ask for: it neither fails nor waits."""
+        """Remove a source that will send no further requests: it neither fails nor waits."""
         self._failing.pop(source, None)
 
     def _reconsider(self) -> None:
@@ -110,7 +110,7 @@ class Reachability:
         self._reminder_seconds = min(2 * self._reminder_seconds, _LONGEST_REMINDER_SECONDS)
         self._announced = True
         log.warning(
-            "no answer from the API server, trying again each second: server=%s since_seconds=%.0f attempts=%d "
+            "the API server is unreachable, retrying every second: server=%s since_seconds=%.0f attempts=%d "
             "failing=%s cause=%s",
             self._server or "unnamed",
             now - self._since,

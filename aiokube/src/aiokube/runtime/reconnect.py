@@ -1,11 +1,11 @@
-"""When sources that lost their server may try again: pure decisions, shared by everything that talks to one server.
+"""The retry schedule of the sources of one server, as pure decisions.
 
-* Each source (a watch, the writes of a controller) sends at most one attempt a second.
-* Sources take turns: while nothing is answered, one attempt leaves in 0.5 to 0.63 s, however many they are. The first
-  retry after a failure comes within a second. Jitter keeps the clients of a fleet apart.
-* The first answer wakes all others: each tries again within a quarter of a second, or as soon as its own second is
-  over.
-* What the server asked for (Retry-After) is the least to wait, up to a bound.
+* Each source (a watch, the writes of a controller) makes at most one attempt per second.
+* Sources take turns: during an outage, one attempt is made every 0.5 to 0.63 s, for any number of sources.
+  The first retry after a failure follows within a second. Jitter spreads the clients of a fleet.
+* The first response wakes all sources: each retries within a quarter of a second, or as soon as its own
+  second has passed.
+* A Retry-After delay of the server is the minimum, up to a limit.
 """
 
 import random
@@ -14,20 +14,20 @@ import msgspec
 
 
 class ReconnectRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The times of a reconnect, in seconds."""
+    """The durations of the retry schedule, in seconds."""
 
     first_retry_seconds: float = 1.0
-    """The first retry comes after a random part of this."""
+    """The first retry follows after a random part of this."""
     attempt_seconds: float = 1.0
-    """The least between two attempts of one source."""
+    """The minimum between two attempts of one source."""
     turn_seconds: float = 0.5
-    """The least between two attempts of all sources together."""
+    """The minimum between two attempts of any sources."""
     jitter: float = 0.25
-    """Each wait is longer by up to this share, at random."""
+    """Each wait is extended by a random part of up to this share."""
     wake_seconds: float = 0.25
-    """Sources that are woken spread over so long."""
+    """Woken sources spread their retries over this time."""
     longest_retry_after_seconds: float = 60.0
-    """A server that asks for more is asked again after this."""
+    """The upper limit of a delay that the server asks for."""
 
 
 class _Waiting(msgspec.Struct):
@@ -37,21 +37,21 @@ class _Waiting(msgspec.Struct):
 
 
 class ReconnectSchedule:
-    """Whose turn it is, and when. Without clock and I/O: ``now`` is given, and does not go back."""
+    """Decides whose turn it is, and when, without clock and I/O: ``now`` is a monotonic argument."""
 
     def __init__(self, rng: random.Random, rules: ReconnectRules | None = None) -> None:
         self._rng = rng
         self._rules = rules if rules is not None else ReconnectRules()
-        self._waiting: dict[str, _Waiting] = {}  # the longest-waiting first
+        self._waiting: dict[str, _Waiting] = {}  # in the order of waiting
         self._last_attempt: dict[str, float] = {}
         self._next_turn = float("-inf")
 
     def attempted(self, source: str, now: float) -> None:
-        """Take note of a request that leaves without having waited for a turn."""
+        """Record a request that was sent without waiting for a turn."""
         self._last_attempt[source] = now
 
     def wait(self, source: str, now: float, at_least_seconds: float = 0.0) -> None:
-        """Put a source that has failed at the end of the line."""
+        """Add a failed source to the end of the line."""
         rules = self._rules
         if not self._waiting:
             self._next_turn = max(self._next_turn, now + rules.first_retry_seconds * self._rng.random())
@@ -59,11 +59,11 @@ class ReconnectSchedule:
         self._waiting[source] = _Waiting(max(asked_for, self._own_next(source)), asked_for)
 
     def leave(self, source: str) -> None:
-        """Take a source out of the line; nothing happens where it is not in it."""
+        """Remove a source from the line, if it is there."""
         self._waiting.pop(source, None)
 
     def answered(self, now: float) -> None:
-        """Wake all who wait: the server answers."""
+        """Wake all waiting sources: the server responds."""
         for source, waiting in self._waiting.items():
             if not waiting.is_woken:
                 soon = now + self._rules.wake_seconds * self._rng.random()
@@ -71,7 +71,7 @@ class ReconnectSchedule:
                 waiting.not_before = max(soon, waiting.asked_for, self._own_next(source, jitter=False))
 
     def turn_at(self, source: str) -> float:
-        """Return when the source may try; infinity where another one comes first."""
+        """Return when the source may retry; infinity if another source is first."""
         waiting = self._waiting[source]
         if waiting.is_woken:
             return waiting.not_before
@@ -81,7 +81,7 @@ class ReconnectSchedule:
         return turn if first == source else float("inf")
 
     def take(self, source: str, now: float) -> None:
-        """Let the source try now, and give the next turn to another one."""
+        """Take the source's turn now; the next turn is another source's."""
         if not self._waiting.pop(source).is_woken:
             self._next_turn = now + self._jittered(self._rules.turn_seconds)
         self._last_attempt[source] = now

@@ -1,7 +1,7 @@
-"""The reflector: keeps a store like a resource of a server, for ever, whatever happens in between.
+"""The reflector: keeps a store in sync with a resource of a server, through any failure.
 
-It drives the watch machine (:mod:`aiokube.runtime.watch_machine`): carries out its actions on a source, feeds the
-store, and tells the machine what came of it. All waiting, timing and chance of watching is here.
+It drives the watch machine (:mod:`aiokube.runtime.watch_machine`): performs its actions on a source, updates
+the store, and passes the outcome to the machine. All waiting, timing and randomness of watches is here.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubernetesObject)
 
 BOOKMARKS_BEHIND = 3
-"""So many bookmarks in a row may name older versions than ours, as from a replica that has yet to catch up."""
+"""Consecutive bookmarks that may have an older version than ours, as from a lagging replica."""
 
 _EVENTS_BETWEEN_YIELDS = 500
 _LONGEST_LIST_REST_SECONDS = 30.0
@@ -79,22 +79,21 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 class Reflector(Generic[T]):
-    """Keeps ``store`` like ``source``.
+    """Keeps ``store`` in sync with ``source``.
 
-    It promises:
+    Guarantees:
 
-    * Lists and initial events are gathered first and stored in one step, the first time and every time after. The
-      store's ``synced`` becomes true with the first.
-    * While the source can be reached, the store lags behind by no more than the network, and a connection that died
-      unnoticed is found out after ``silence_seconds``. Nothing has to be restarted, ever; the watch machine says what
-      is done in which case.
-    * Reflectors of one server that share a ``reachability`` recover together: the first one that is answered wakes
-      the others.
-    * :meth:`run` ends by being cancelled, or by an error that is a bug (none of
-      :data:`aiokube.runtime.watch_faults.SURVIVABLE`), and in no other way. It can be cancelled at any time, never
-      leaves a part of a batch in the store, and can be run again: it goes on from what the store has.
+    * Lists and initial events are collected first and stored in one step, at the start and on every relist.
+      The first one makes the store ``synced``.
+    * While the source is reachable, the store lags only by the network, and a silently dead connection is
+      detected after ``silence_seconds``. No restart is ever needed; the watch machine has the rules.
+    * Reflectors of one server that share a ``reachability`` recover together: the first one that succeeds
+      wakes the others.
+    * :meth:`run` ends only by cancellation, or with an exception that is a bug (not one of
+      :data:`aiokube.runtime.watch_faults.SURVIVABLE`). It can be cancelled at any time, never leaves a
+      partial batch in the store, and can be run again: it resumes from the store's version.
 
-    The clock must be the one that the running loop keeps its timers by.
+    The clock must be the one of the running loop.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Reflector(Generic[T]):
         return self._store.name
 
     async def run(self) -> NoReturn:
-        """Keep the store like the source, until cancelled. Raises RuntimeError where it is running already."""
+        """Keep the store in sync until cancelled. Raises RuntimeError if it is already running."""
         if self._state is not None:
             raise RuntimeError(f"{self.name}: this reflector is running already")
         context = WatchContext(
@@ -174,7 +173,7 @@ class Reflector(Generic[T]):
             self._since = self._clock.monotonic()
 
     async def wait_synced(self, timeout_seconds: float | None = None) -> None:
-        """Return once the store is complete. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
+        """Wait until the store has synced. Raises :class:`NotSyncedError`, with the cause, after the timeout."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._store.wait_synced()
@@ -182,24 +181,24 @@ class Reflector(Generic[T]):
             raise NotSyncedError(self.statistics(), timeout_seconds or 0.0) from None
 
     async def wait_denied(self) -> None:
-        """Return once the initial state cannot be read until somebody grants a right or fixes the configuration."""
+        """Wait until the initial state cannot be read without a new permission or configuration."""
         await self._denied.wait()
 
     async def wait_following(self) -> None:
-        """Return once a watch has been answered, ever: from then on what changes is told, or what is wrong is known."""
+        """Wait until the first watch is open: from then on changes, or their failure, are noticed."""
         await self._following.wait()
 
     async def wait_current(self) -> None:
-        """Return once the store is as new as this call: at once where a watch has been followed without a gap.
+        """Return once the store is as new as this call: immediately if it has been watched without a gap.
 
-        Else the state is listed again, as soon as the server answers: what was missed meanwhile must not be acted on.
+        Otherwise relist as soon as the server responds, because decisions must not ignore the missed changes.
         """
         while self._following_since is None:
             self._relist_wanted = True
             await self._caught_up.wait()
 
     def statistics(self) -> ReflectorStatistics:
-        """Return how the reflector is."""
+        """Return a snapshot of the reflector."""
         return ReflectorStatistics(
             name=self.name,
             phase=self._phase(),
@@ -223,10 +222,11 @@ class Reflector(Generic[T]):
             return 0
         return self._state.context.failures + self._state.context.reconnects
 
-    # ----------------------------------------------------------------------------------------- the machine
+    # ----------------------------------------------------------------------------------------------- the
+    # machine
 
     def _tell(self, event: Input) -> bool:
-        """Step the machine; tell whether the open watch is to be read on."""
+        """Step the machine; return whether to continue reading the open watch."""
         if self._state is None:
             raise RuntimeError(f"{self.name}: not running")
         self._take(step(self._state, event, self._settings.rules))
@@ -257,7 +257,7 @@ class Reflector(Generic[T]):
         self._note_following()
 
     def _replace(self, resource_version: str) -> None:
-        """Store a list at once, and tell handlers of the difference: at once too, or later in slices of loop turns."""
+        """Store a list in one step; dispatch the differences now, or later in slices of loop turns."""
         if self._pacer is None:
             self._store.replace(self._gathered.values(), resource_version)
             return
@@ -266,7 +266,7 @@ class Reflector(Generic[T]):
             self._dispatching = steps
 
     async def _dispatch_relist(self) -> None:
-        """Tell handlers the rest of a relist; nothing else may be stored before."""
+        """Dispatch the rest of a relist; no event may be stored before its end."""
         steps, self._dispatching = self._dispatching, None
         if steps is not None and self._pacer is not None:
             await self._pacer.run(steps)
@@ -278,12 +278,12 @@ class Reflector(Generic[T]):
                 self._following_since = self._clock.monotonic()
                 self._caught_up.set()
         elif not (isinstance(state, Watching) and self._following_since is not None):
-            # A watch that ended in good order and is opened again at once leaves no gap.
+            # A watch that ended normally and is reopened immediately leaves no gap.
             self._following_since = None
             self._caught_up.clear()
 
     def _answered(self) -> None:
-        """Take note of a good answer: others need not wait any more."""
+        """Record a successful response, and wake the other sources."""
         self._last_contact = self._clock.monotonic()
         self._reachability.answered(self.name)
         if self._backing_off_since is not None:
@@ -326,7 +326,7 @@ class Reflector(Generic[T]):
 
     async def _wait(self, wait: Wait) -> None:
         if wait.pace == "reconnect":
-            # A list that was cut off is dear to the server: it rests for as long as that took.
+            # An interrupted list was expensive for the server: wait for as long as it took.
             rest_seconds = min(self._list_seconds, _LONGEST_LIST_REST_SECONDS)
             await self._reachability.wait_turn(
                 self.name, wait.why, at_least_seconds=max(wait.at_least_seconds, rest_seconds)
@@ -337,7 +337,7 @@ class Reflector(Generic[T]):
             self._backing_off_since = self._clock.monotonic()
         backoff_seconds = self._settings.backoff.delay_seconds(wait.failures, self._rng)
         delay_seconds = max(backoff_seconds, wait.at_least_seconds)
-        # Loud at first; who looks later finds the cause in the statistics.
+        # A warning at first; later the statistics have the cause.
         level = logging.WARNING if wait.failures < 2 else logging.INFO
         log.log(
             level,
@@ -353,7 +353,8 @@ class Reflector(Generic[T]):
         self._last_error = text
         self._last_error_at = self._clock.monotonic()
 
-    # --------------------------------------------------------------------------------------------- listing
+    # -------------------------------------------------------------------------------------------------
+    # listing
 
     async def _list(self, action: ListPage) -> Input:
         if not action.continue_token:
@@ -374,7 +375,7 @@ class Reflector(Generic[T]):
             if isinstance(error, ResponseTruncatedError):
                 self._list_seconds = self._clock.monotonic() - began
             if whole is not None and not isinstance(error, ApiError | ConnectionFailedError):
-                self._in_pages = True  # something cuts off what takes long: small answers may pass
+                self._in_pages = True  # a proxy may limit long responses: small ones may pass
             fault = self._too_slow("a page of the list") if watchdog.expired() else classify(error)
             return Failed(fault, self._summary(None))
         self._list_seconds = 0.0
@@ -400,19 +401,20 @@ class Reflector(Generic[T]):
             async for items in stream:
                 for item in items:
                     self._gathered[key_of(item)] = item
-                await self._clock.sleep(0)  # what has arrived is read without suspending
+                await self._clock.sleep(0)  # buffered data is read without suspending
         return PageReceived(stream.resource_version, stream.continue_token)
 
     def _too_slow(self, what: str, *, opening: bool = False) -> Fault:
         settings = self._settings
         opening = opening and isinstance(self._state, Watching)
         seconds = settings.open_seconds if opening else settings.request_seconds
-        return Fault(FaultKind.UNREACHABLE, f"{what} did not come within {seconds:g} s")
+        return Fault(FaultKind.UNREACHABLE, f"{what} did not arrive within {seconds:g} s")
 
-    # -------------------------------------------------------------------------------------------- watching
+    # -------------------------------------------------------------------------------------------------
+    # watching
 
     async def _watch(self, action: OpenWatch) -> None:
-        """Open a watch, and read it until the machine wants something else."""
+        """Open a watch, and read it until the machine chooses another action."""
         settings = self._settings
         self._reachability.attempting(self.name)
         timeout_seconds = self._rng.randint(settings.shortest_watch_seconds, settings.longest_watch_seconds)
@@ -421,7 +423,7 @@ class Reflector(Generic[T]):
             timeout_seconds = max(timeout_seconds, math.ceil(settings.longest_stream_seconds))
         watch: WatchRecord | None = None
         over: Input | None = None
-        decided = False  # by what came on the watch; then closing it may fail as it likes
+        decided = False  # by the watch's content; then errors of closing it do not matter
         try:
             async with (
                 asyncio.timeout(
@@ -461,7 +463,7 @@ class Reflector(Generic[T]):
     async def _read(
         self, batches: AsyncIterator[Batch[T]], watch: WatchRecord, watchdog: asyncio.Timeout
     ) -> Input | None:
-        """Read until the watch is over; None where the machine has been told already."""
+        """Read until the end of the watch; return None if the machine has been informed already."""
         while True:
             streaming = isinstance(self._state, Streaming)
             watchdog.reschedule(watch.deadline(self._settings, streaming=streaming))
@@ -500,16 +502,14 @@ class Reflector(Generic[T]):
                     return StoreInconsistent(self._summary(watch))
             if isinstance(failure, WatchError):
                 return Failed(classify_status(failure.status), self._summary(watch))
-            if (
-                self._events_since_yield >= _EVENTS_BETWEEN_YIELDS
-            ):  # what has arrived is read without suspending
+            if self._events_since_yield >= _EVENTS_BETWEEN_YIELDS:  # buffered data is read without suspending
                 self._events_since_yield = 0
                 await self._clock.sleep(0)
 
     def _gather(
         self, changes: list[WatchEvent[T] | Bookmark], watch: WatchRecord
     ) -> InitialEventsEnded | None:
-        """Take initial events out of ``changes``, and leave what comes after their end, if that is among them."""
+        """Move initial events out of ``changes``, and keep the changes after their end, if it is included."""
         before = len(self._gathered)
         for index, change in enumerate(changes):
             if isinstance(change, Bookmark):
@@ -526,32 +526,33 @@ class Reflector(Generic[T]):
         return None
 
     def _unreadable(self, error: UndecodableEventError, watch: WatchRecord) -> Failed | EventUnreadable:
-        """Isolate an event that cannot be decoded: all others go on."""
+        """Isolate an event that cannot be decoded, so that the watch continues."""
         self._undecodable_events += 1
         self._note_error(str(error))
-        log.error("event not readable: resource=%s error=%s", self.name, error)
+        log.error("event cannot be decoded: resource=%s error=%s", self.name, error)
         if isinstance(self._state, Streaming):
             if error.key is None:
                 return Failed(classify(error), self._summary(watch))
             stored = self._store.get(error.key)
-            if stored is not None:  # it exists: better as it was than gone
+            if stored is not None:  # it exists: an old state is better than none
                 self._gathered.setdefault(error.key, stored)
         return EventUnreadable(self._summary(watch))
 
     def _out_of_time(self, watch: WatchRecord | None) -> Input:
         if watch is not None and watch.with_state and isinstance(self._state, Watching):
-            # It had the time that initial events may take; the next one ends by itself soon enough to prove life.
+            # It had the time limit of initial events; the next watch ends soon enough to show that the server
+            # is alive.
             return WatchEnded(self._summary(watch))
         if isinstance(self._source, PoolsConnections):
             self._source.distrust_connections()
         if watch is None:
-            return Failed(self._too_slow("the answer to a watch", opening=True), self._summary(None))
+            return Failed(self._too_slow("the response to a watch", opening=True), self._summary(None))
         if isinstance(self._state, Streaming):
             return InitialEventsStalled()
         return WatchTimedOut(self._summary(watch))
 
     def _is_behind(self, bookmark: Bookmark) -> bool:
-        """Take in a bookmark; return whether the server has been behind us for too long, over several watches."""
+        """Record a bookmark; return whether the server has been behind us for too long, over several watches."""
         older = version_number(bookmark.resource_version) < version_number(self._store.resource_version)
         self._behind = self._behind + 1 if older else 0
         if self._behind < BOOKMARKS_BEHIND:
@@ -566,7 +567,7 @@ class Reflector(Generic[T]):
         if summary.mute:
             self._mute_watches += 1
             if self._mute_watches >= self._settings.rules.silences:
-                self._sends_bookmarks = False  # it may be another server now: learn it again
+                self._sends_bookmarks = False  # it may be another server now: detect it again
         else:
             self._mute_watches = 0
         return summary

@@ -1,4 +1,4 @@
-"""How a reflector can be set, what it says of itself, and the error that carries the cause."""
+"""Settings and statistics of a reflector, and the error for a cache that has not synced."""
 
 from typing import Literal, TypeAlias
 
@@ -12,78 +12,78 @@ Phase: TypeAlias = Literal["stopped", "listing", "streaming", "connecting", "wat
 
 
 class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to watch. The defaults are for kube-apiserver, and for not wearying it."""
+    """Settings of a reflector. The defaults suit kube-apiserver and limit its load."""
 
     initial: Literal["watch-list", "list"] = "watch-list"
-    """Where the state comes from: the initial events of a watch (on by default from kube-apiserver 1.34 on; where they
-    do not work it is listed, without being told), or a list: in one answer where the source
-    :class:`~aiokube.runtime.source.StreamsLists`, in pages elsewhere and after one was cut off. A list takes a server
-    half the time and CPU; initial events are kinder to the memory of servers before 1.33."""
+    """How the initial state is read: as the initial events of a watch (enabled by default since
+    kube-apiserver 1.34; without support the reflector falls back to a list), or as a list: in one response if
+    the source :class:`~aiokube.runtime.source.StreamsLists`, otherwise and after a broken response in pages.
+    A list takes a server half the time and CPU; initial events need less memory on servers before 1.33."""
     backoff: ExponentialBackoff = ExponentialBackoff(base_seconds=0.8, cap_seconds=30.0, jitter=0.5)
-    """Between tries after failures that are not the network's: 0.8 to 30 s as in client-go. How soon a server that
-    cannot be reached is asked again is the business of :mod:`aiokube.runtime.reachability`."""
+    """For failures other than an unreachable server: 0.8 to 30 s as in client-go.
+    :mod:`aiokube.runtime.reachability` paces the retries of an unreachable server."""
     shortest_watch_seconds: int = 28
     longest_watch_seconds: int = 34
-    """A watch is asked to end after a random time in between. The next one uses the same connection and costs the
-    server one cheap request. A server sends a bookmark before the end, so a quiet watch proves twice a minute that it
-    is alive, where bookmarks otherwise come once a minute."""
+    """The server ends a watch after a random time in this range. The next watch uses the same connection and
+    costs the server one cheap request. A server sends a bookmark before the end, so a quiet watch shows twice
+    a minute that it is alive; otherwise bookmarks come once a minute."""
     silence_seconds: float = 42.0
-    """A watch that says nothing for so long, not even that it has ended, is dead."""
+    """A watch without any data for this long, not even its end, is dead."""
     paced_silence_seconds: float = 15.0
-    """The same where the server sends bookmarks three times as often."""
+    """The same limit for a server that sends bookmarks three times as often."""
     stall_seconds: float = 30.0
-    """Initial events that brought no further object for so long will not end any more."""
+    """Initial events that bring no new object for this long are considered stuck."""
     longest_stream_seconds: float = 300.0
-    """Nor will those that have not ended after so long."""
+    """So are initial events that have not ended after this long."""
     request_seconds: float = 90.0
-    """How long one answer may take: a page of a list, or the 200 of a watch with initial events."""
+    """The limit for one response: a page of a list, or the status of a watch with initial events."""
     open_seconds: float = 20.0
-    """How long the 200 of any other watch may take."""
+    """The limit for the status of any other watch."""
     rules: WatchRules = WatchRules()
 
 
 class ReflectorStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a reflector is, at one moment. Times are of the clock's monotonic kind; counters run from its making."""
+    """A snapshot of a reflector. Times are monotonic; counters count from its creation."""
 
     name: str
     phase: Phase
     since: float
-    """When the phase began."""
+    """The start of the phase."""
     last_contact: float | None
-    """When the server last said anything good: the last proof of life. None where it never did."""
+    """The time of the last successful response; None before the first."""
     resource_version: str
     synced: bool
     failures: int
-    """In a row, since the last healthy watch."""
+    """Consecutive failures since the last healthy watch."""
     last_error: str
-    """What went wrong last, ``""`` where nothing did. It stays when all is well again; compare the times."""
+    """The last error, ``""`` before the first. It stays after a recovery; compare the times."""
     last_error_at: float | None
     errors: int
     lists: int
-    """States taken, by list or by initial events: all but the first one are relists, done or tried."""
+    """Lists and initial events, including failed ones; all except the first are relists."""
     watches: int
-    """Watches that the server answered with 200."""
+    """Watches that the server accepted with 200."""
     undecodable_events: int
     followed: bool = True
-    """Whether a watch was ever answered: what was only listed goes stale."""
+    """Whether a watch was ever open; a list alone goes stale."""
     following_since: float | None = None
-    """Since when changes have been followed without a gap; None while no watch is open. A watch that ended in good
-    order and was opened again at once leaves no gap."""
+    """Since when changes have been watched without a gap; None if no watch is open. A watch that ended
+    normally and was reopened immediately leaves no gap."""
 
 
 class NotSyncedError(Exception):
-    """A store was not complete in time; the text says why, ``statistics`` says the rest.
+    """A store did not sync in time; the message has the cause, ``statistics`` the details.
 
-    ``waited_seconds`` None: it did not wait, because retrying cannot help.
+    ``waited_seconds`` is None if it did not wait, because retrying cannot help.
     """
 
     def __init__(self, statistics: ReflectorStatistics, waited_seconds: float | None) -> None:
         if waited_seconds is None:
             text = f"{statistics.name}: cannot be read: {with_hint(statistics.last_error)}"
         else:
-            cause = statistics.last_error or "nothing went wrong, the server is only slow"
+            cause = statistics.last_error or "no error, the server is just slow"
             text = (
-                f"{statistics.name}: not complete after {waited_seconds:g} s, now {statistics.phase}: {cause}"
+                f"{statistics.name}: not synced after {waited_seconds:g} s, now {statistics.phase}: {cause}"
             )
         super().__init__(text)
         self.statistics = statistics

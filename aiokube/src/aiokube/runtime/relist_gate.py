@@ -1,4 +1,4 @@
-"""Nothing is decided on half a relist: a gate that is closed while handlers are being told of one."""
+"""A gate that is closed during a relist, so that no decision is based on half of it."""
 
 from typing import Any
 
@@ -6,10 +6,11 @@ from aiokube.runtime.store import Store
 
 
 class RelistGate:
-    """Open while all changes that its stores hold have been told to their handlers.
+    """Open while the handlers of its stores have received all stored changes.
 
-    A relist is told in steps, so that no loop turn takes long. State that is kept by handlers is incomplete meanwhile:
-    pods that are gone may have been told, and those that replace them not. So a controller makes no plan then.
+    A relist is dispatched in steps, so that no loop turn takes long. State maintained by handlers is
+    incomplete during that time: deleted pods may have been reported, and their replacements not yet. A
+    controller makes no plan then.
     """
 
     __slots__ = ("_stores",)
@@ -18,12 +19,12 @@ class RelistGate:
         self._stores: list[Store[Any]] = []
 
     def add(self, store: Store[Any]) -> None:
-        """Close the gate while this store's handlers are being told of a relist."""
+        """Close the gate while this store's handlers are receiving a relist."""
         self._stores.append(store)
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing remains to be told."""
+        """Whether all stored changes have been dispatched."""
         return not any(store.is_dispatching for store in self._stores)
 
     async def wait_open(self) -> None:

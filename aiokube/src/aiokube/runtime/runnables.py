@@ -9,7 +9,7 @@ from aiokube.runtime.permissions import with_hint
 
 @runtime_checkable
 class Runnable(Protocol):
-    """Something that runs as long as the program does.
+    """A component that runs as long as the program does.
 
     Optional abilities are further methods: :class:`WaitsForReady`, :class:`ExplainsNotReady`, :class:`Stoppable`.
     """
@@ -29,7 +29,7 @@ class WaitsForReady(Protocol):
     """A runnable that later ones wait for: a cache until it has synced, an election until it is won."""
 
     async def wait_ready(self) -> None:
-        """Return when ready; wait for ever if that never happens. Raises what retrying cannot fix.
+        """Return when ready; wait indefinitely if that never happens. Raises errors that retrying cannot fix.
 
         May be cancelled and called again at any time.
         """
@@ -38,7 +38,7 @@ class WaitsForReady(Protocol):
 
 @runtime_checkable
 class WaitsForCurrent(Protocol):
-    """A cache that can tell whether it has missed something, and catch up."""
+    """A cache that can detect gaps in its watch, and catch up."""
 
     async def wait_current(self) -> None:
         """Return once the cache is as new as this call. May be cancelled and called again at any time."""
@@ -74,7 +74,7 @@ class Stoppable(Protocol):
 
 
 class InformerRunnable:
-    """An informer as a runnable: ready once its store has synced and is watched. The manager wraps informers itself."""
+    """Adapts an informer to a runnable, ready once it has synced and is watched. Used by the manager."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer
@@ -89,12 +89,12 @@ class InformerRunnable:
         await self._informer.run()
 
     async def wait_ready(self) -> None:
-        """Return once the store is complete, and a watch keeps it so: what is only listed would go stale."""
+        """Return once the store has synced and a watch keeps it current; a list alone would go stale."""
         await self._informer.wait_synced()
         await self._informer.wait_following()
 
     async def wait_current(self) -> None:
-        """Return once nothing that happened before this call is missing."""
+        """Return once the cache contains everything that happened before this call."""
         await self._informer.wait_current()
 
     def why_not_ready(self) -> str:
@@ -102,7 +102,7 @@ class InformerRunnable:
         statistics = self._informer.statistics().reflector
         cause = statistics.last_error
         if not cause:
-            return f"nothing went wrong, it is {statistics.phase}"
+            return f"no errors so far, it is {statistics.phase}"
         return with_hint(cause)
 
 

@@ -1,4 +1,4 @@
-"""From a signal to a clean end."""
+"""Graceful shutdown on signals."""
 
 import asyncio
 import logging
@@ -16,11 +16,10 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def stop_on_signals(
     stop: asyncio.Event, signals: tuple[signal.Signals, ...] = STOP_SIGNALS
 ) -> Iterator[None]:
-    """Set ``stop`` at the first of the signals; at the second, end the process at once.
+    """Set ``stop`` on the first signal; a second signal terminates the process immediately.
 
-    At once means what the signal does to a program that knows nothing of it: no cleaning up, and the parent
-    sees which signal it was. Needs a running loop on the main thread (POSIX). On leaving, the signals do again
-    what they do by default.
+    The second signal has its default effect: no cleanup, and the parent sees which signal it was. Requires a
+    running loop on the main thread (POSIX). On exit the default signal handlers are restored.
     """
     loop = asyncio.get_running_loop()
 
@@ -30,7 +29,7 @@ def stop_on_signals(
             signal.signal(received, signal.SIG_DFL)
             os.kill(os.getpid(), received)
             return
-        logger.info("stopping, a second signal ends the process at once: signal=%s", received.name)
+        logger.info("stopping, a second signal terminates the process immediately: signal=%s", received.name)
         stop.set()
 
     for wanted in signals:

@@ -1,4 +1,4 @@
-"""Where a reflector reads from."""
+"""The source that a reflector reads from."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -11,14 +11,14 @@ T = TypeVar("T", bound=KubernetesObject)
 T_co = TypeVar("T_co", bound=KubernetesObject, covariant=True)
 
 Batch = list[WatchEvent[T] | Bookmark | WatchError]
-"""What arrived at once on a watch, in its order; never empty."""
+"""The events that arrived together on a watch, in order; never empty."""
 
 
 class Source(Protocol[T]):
-    """One resource of one server (or a part of it): a client bound to it, or a fake that lies.
+    """A resource of a server, optionally restricted: a client bound to it, or a misbehaving fake.
 
-    Both methods raise the errors of :mod:`aiokube.client.errors`, and nothing is retried where a retry would hide
-    a fact from the reflector.
+    Both methods raise the errors of :mod:`aiokube.client.errors`. Implementations must not retry where that
+    would hide a fact from the reflector.
     """
 
     async def list_page(
@@ -29,7 +29,7 @@ class Source(Protocol[T]):
         resource_version: str | None = None,
         resource_version_match: str | None = None,
     ) -> Page[T]:
-        """Return one page of a list; all pages of a list are of the version of the first."""
+        """Return one page of a list; all pages have the version of the first."""
         ...
 
     def watch(
@@ -39,23 +39,23 @@ class Source(Protocol[T]):
         send_initial_events: bool = False,
         timeout_seconds: int | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch[T]]]:
-        """Return a watch, with bookmarks; entering it sends the request, leaving it closes the connection.
+        """Return a watch with bookmarks; entering it sends the request, leaving it closes the connection.
 
-        With ``send_initial_events`` it begins with the state at ``resource_version`` or later (the newest where
-        none is given), which a bookmark closes. It ends where the server ends it. A failure that the server tells
-        within the watch is a WatchError, the last of its batch. ``UndecodableEventError`` stands for one event, and
-        iterating may go on.
+        With ``send_initial_events`` it starts with the state at ``resource_version`` or later (by default
+        the newest), which a bookmark ends. It ends when the server ends it. A failure that the server
+        reports within the watch is a WatchError, the last item of its batch. ``UndecodableEventError``
+        concerns one event; iteration may continue.
         """
         ...
 
 
 class ItemStream(Protocol[T_co]):
-    """A list under way: items as they come, and in the end the version of all of them."""
+    """A list in progress: items as they arrive, and at the end their version."""
 
     resource_version: str
-    """``""`` until all items have been given."""
+    """``""`` until all items have been yielded."""
     continue_token: str
-    """Where the list goes on, if this was not all of it; ``""`` until all items have been given."""
+    """The token of the next page, ``""`` on the last page; valid after all items have been yielded."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -69,19 +69,20 @@ class PoolsConnections(Protocol):
     """A source that keeps connections open between requests."""
 
     def distrust_connections(self) -> None:
-        """Send later requests on new connections: one was dead without a word, and others may be."""
+        """Send later requests on new connections: one has silently died, and others may have."""
         ...
 
 
 @runtime_checkable
 class StreamsLists(Protocol[T_co]):
-    """A source that can give a whole list in one answer that is decoded as it comes, at the cost of none of its size."""
+    """A source that can stream a whole list in one response with constant memory."""
 
     def list_stream(
         self, *, resource_version: str | None = None, resource_version_match: str | None = None
     ) -> ItemStream[T_co]:
         """Return a list; entering it sends the request, leaving it early closes the connection.
 
-        It raises what :meth:`Source.list_page` raises. What was given before an error is no list.
+        It raises the errors of :meth:`Source.list_page`. Items yielded before an error are not a complete
+        list.
         """
         ...

@@ -1,8 +1,8 @@
-"""What we know of one resource: a cache that never goes back in time and knows our own writes at once.
+"""The cache of one resource: it never goes back in time, and contains our own writes immediately.
 
-Kubernetes gives each write to a resource a larger version (a decimal number) than all writes before it, and a
-watch tells of writes in that order. Everything here rests on those two facts. Where versions are no numbers, an
-event counts as new, and our own writes are seen when the watch tells of them.
+Kubernetes gives each write to a resource a larger version (a decimal number) than all writes before it, and
+a watch reports writes in that order. The store relies on these two facts. If versions are not numbers, every
+event counts as new, and our own writes appear when the watch reports them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How a store is, at one moment; the counters run from its start."""
+    """A snapshot of a store; the counters count from its creation."""
 
     name: str
     objects: int
@@ -34,45 +34,51 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str
     synced: bool
     changes: int
-    """Calls of handlers there were, counted once however many handlers."""
+    """Changes dispatched to handlers, each counted once for any number of handlers."""
     outdated: int
-    """Events, writes and deletions that told nothing new, and were dropped."""
+    """Events, writes and deletions that were dropped because they were not news."""
     replaces: int
     handler_errors: int
     pending_writes: int
-    """Objects that hold our own write, which the watch has not told of yet."""
+    """Objects with an own write that the watch has not reported yet."""
     tombstones: int
-    """Keys remembered as deleted, so that nothing older brings them back."""
+    """Keys remembered as deleted, so that older events cannot restore them."""
 
 
 class Store(Generic[T]):
     """The objects of one resource (or of a part of it), for any number of readers on one event loop.
 
-    Readers are promised:
+    Guarantees to readers:
 
-    * **Whole batches.** What :meth:`apply` and :meth:`replace_steps` are given is stored in one loop turn: no reader
-      ever sees a part of a batch, or a half-done relist. Between two awaits nothing changes but by one's own call.
-    * **Never back in time.** What is stored under a key has a version at least as large as all that was there
-      before, however events are doubled or out of order. There is one exception: a server that lost history (its
-      database was restored), see :meth:`replace`.
-    * **Own writes at once.** After :meth:`record_write` and :meth:`record_delete` readers see what was written,
-      until the watch has come as far and decides. Neither can keep a wrong state for good: the watch passing the
-      version, and each relist, settle it.
-    * **Staleness.** Otherwise what is stored is as old as the watch is behind. Objects are frozen; share them freely.
+    * **Whole batches.** :meth:`apply` and :meth:`replace_steps` store their input in one loop turn: no
+      reader ever sees a part of a batch, or a half-done relist. Between two awaits, only the caller's own
+      writes change the store.
+    * **Never back in time.** The version stored under a key never decreases, even if events are duplicated
+      or reordered. There is one exception: a server that lost history (its database was restored), see
+      :meth:`replace`.
+    * **Read your own writes.** After :meth:`record_write` and :meth:`record_delete` readers see the result,
+      until the watch reaches that version and decides. Neither can make the store permanently wrong: the
+      watch passing the version, and each relist, correct it.
+    * **Staleness.** Otherwise the store is as old as the watch lags behind. Objects are frozen and can be
+      shared freely.
 
-    Handlers are promised:
+    Guarantees to handlers:
 
-    * They are called in the loop turn of the change, before the call that brought it returns (or, where that call
-      came from within a handler, right after the changes told before it), change by change, in order, each
-      handler in the order of subscription. A relist may be told in several turns (:meth:`replace_steps`); a change that
-      comes meanwhile is told at once, after what is still to be told of the same object.
-    * The store holds at least what they are told: the change itself, or a newer one of the same batch.
-    * Replaying what a handler is told gives exactly what is stored: for each key first (None, a), then (a, b),
-      (b, c), ... and perhaps (c, None). Nothing is told twice, and nothing that has the same resource version.
-    * A name that another object (another uid) took over is told as two changes, (old, None) and (None, new).
+    * They are called in the loop turn of the change, before the call that caused it returns (if a handler
+      made that call, right after the changes dispatched before it), change by change, in order, each handler
+      in the order of subscription. A relist may be dispatched over several turns (:meth:`replace_steps`); a
+      change that arrives during that time is dispatched immediately, after the remaining changes of the same
+      object.
+    * The store is at least as new as the change: it contains the change itself, or a newer one of the same
+      batch.
+    * Replaying the changes gives exactly the content of the store: for each key first (None, a), then (a,
+      b), (b, c), ... and perhaps (c, None). No change is dispatched twice, and none between objects with the
+      same resource version.
+    * If another object (with another uid) takes over a name, that is two changes: (old, None) and (None,
+      new).
 
-    Handlers must be quick and must not raise: an exception is logged with the key and counted, the other handlers
-    are still told, and the store stays as it is.
+    Handlers must be fast and must not raise: an exception is logged with the key and counted; the other
+    handlers are still called, and the store is unaffected.
     """
 
     __slots__ = (
@@ -95,17 +101,17 @@ class Store(Generic[T]):
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        # Two levels instead of one with whole keys: the names are the objects' own strings, and the namespace
-        # index comes for nothing. No namespace is kept empty.
+        # Two levels instead of one with ObjectKeys: the names are the objects' own strings, and the namespace
+        # index costs nothing. Empty namespaces are removed.
         self._namespaces: dict[str, dict[str, T]] = {}
         self._count = 0
-        # What the watch has told us of: everything up to here, and nothing later than here but `_pending`.
+        # All changes up to this version are stored, and no later ones except `_pending`.
         self._resource_version = ""
         self._version = 0
         self._pending = PendingWrites()
         self._needs_relist = False
         self._lost_history = False
-        self._tombstones = Tombstones()  # of keys that are not stored, and only of those
+        self._tombstones = Tombstones()  # only of keys that are not stored
         self._indexes: dict[str, StoreIndex[T]] = {}
         self._handlers: HandlerRegistry[T] = HandlerRegistry(name)
         self._synced = asyncio.Event()
@@ -114,27 +120,28 @@ class Store(Generic[T]):
         self._outdated = 0
         self._replaces = 0
 
-    # --------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------------------
+    # reading
 
     def get(self, key: ObjectKey) -> T | None:
-        """Return one object, None where there is none."""
+        """Return an object, None if it does not exist."""
         objects = self._namespaces.get(key[0])
         return objects.get(key[1]) if objects is not None else None
 
     def __len__(self) -> int:
-        """Return how many objects there are."""
+        """Return the number of objects."""
         return self._count
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Return whether there is an object of this key."""
+        """Return whether an object with this key exists."""
         return self.get(key) is not None
 
     def values(self) -> list[T]:
-        """Return all objects, in a list of the caller's own; in no order to rely on."""
+        """Return all objects in a new list, in no particular order."""
         return [item for objects in self._namespaces.values() for item in objects.values()]
 
     def in_namespace(self, namespace: str) -> list[T]:
-        """Return the objects of a namespace, in a list of the caller's own. Costs O(what is in it)."""
+        """Return the objects of a namespace in a new list. Costs O(their number)."""
         return list(self._namespaces.get(namespace, {}).values())
 
     def keys(self) -> list[ObjectKey]:
@@ -144,7 +151,7 @@ class Store(Generic[T]):
         ]
 
     def by_index(self, name: str, key: Hashable) -> list[T]:
-        """Return the objects that have this key in an index, in a list of the caller's own. Costs O(their number).
+        """Return the objects with this key in an index, in a new list. Costs O(their number).
 
         Raises ``KeyError`` if there is no index of this name.
         """
@@ -160,39 +167,39 @@ class Store(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """How far the watch has come: everything up to this version is stored. ``""`` before the first list."""
+        """The version that the watch has reached; all changes up to it are stored. ``""`` before the first list."""
         return self._resource_version
 
     @property
     def synced(self) -> bool:
-        """Whether the whole resource has been stored once. It never becomes false again."""
+        """Whether the initial state has been stored. Never becomes false again."""
         return self._synced.is_set()
 
     @property
     def needs_relist(self) -> bool:
-        """Whether the watch contradicted what we know, so that only a relist can tell. It ends with :meth:`replace`."""
+        """Whether the watch contradicted our state, so that a relist must decide. Reset by :meth:`replace`."""
         return self._needs_relist
 
     @property
     def lost_history(self) -> bool:
-        """Whether handlers are being told of a list from a server that lost history: versions begin anew."""
+        """Whether handlers are receiving a list from a server that lost history: versions start again."""
         return self._lost_history
 
     @property
     def is_dispatching(self) -> bool:
-        """Whether handlers are still being told of a relist, in steps: some of it is stored and not yet told."""
+        """Whether handlers are still receiving a relist in steps: some stored changes are not dispatched yet."""
         return not self._dispatched.is_set()
 
     async def wait_dispatched(self) -> None:
-        """Return once handlers have been told of every change that is stored."""
+        """Wait until every stored change has been dispatched."""
         await self._dispatched.wait()
 
     async def wait_synced(self) -> None:
-        """Return once :attr:`synced` is true. For a deadline and the cause, ask the reflector."""
+        """Wait until :attr:`synced` is true. The reflector has a variant with a deadline and the cause."""
         await self._synced.wait()
 
     def statistics(self) -> StoreStatistics:
-        """Return how the store is."""
+        """Return a snapshot of the store."""
         return StoreStatistics(
             name=self.name,
             objects=self._count,
@@ -210,13 +217,13 @@ class Store(Generic[T]):
     # ------------------------------------------------------------------------------------------- indexing
 
     def add_index(self, name: str, keys_of: KeysOf[T]) -> None:
-        """Keep an index from now on: :meth:`by_index` then returns the objects for which ``keys_of`` returns a key.
+        """Maintain an index: :meth:`by_index` returns the objects for which ``keys_of`` returns a key.
 
-        An index always agrees with what is stored, pending writes included: handlers and readers never see one without
-        the other. A change costs O(its index keys). Adding an index costs O(objects stored), so add it before the first
-        list. Adding the same function under the same name again changes nothing.
+        An index always matches the stored objects, including pending writes: handlers and readers never see
+        them differ. A change costs O(its index keys). Adding an index costs O(objects), so add it before the
+        first list. Adding the same function under the same name again has no effect.
 
-        Raises ``ValueError`` if the name belongs to another function.
+        Raises ``ValueError`` if the name is taken by another function.
         """
         existing = self._indexes.get(name)
         if existing is not None:
@@ -234,21 +241,23 @@ class Store(Generic[T]):
             raise KeyError(f"the store of {self.name} has no index {name!r}; add it with add_index()")
         return found
 
-    # ------------------------------------------------------------------------------------------ listening
+    # ------------------------------------------------------------------------------------------------
+    # handlers
 
     def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
-        """Call ``handler(old, new)`` for every change from now on; what is stored already is not told.
+        """Call ``handler(old, new)`` for every later change; stored objects are not replayed.
 
-        Returns a function that ends it. Both take effect with the next batch.
+        Returns a function that unsubscribes it. Both take effect with the next batch.
         """
         return self._handlers.add(handler)
 
-    # ---------------------------------------------------------------------------------- what a watch tells
+    # --------------------------------------------------------------------------------------- watches and
+    # lists
 
     def apply(self, batch: Iterable[WatchEvent[T] | Bookmark]) -> None:
-        """Store what a watch told, in its order; then tell the handlers.
+        """Store the events of a watch in order, then call the handlers.
 
-        What is not newer than what is stored of its key is dropped.
+        Events that are not newer than the stored object are dropped.
         """
         changes: list[Change[T]] = []
         for event in batch:
@@ -266,21 +275,22 @@ class Store(Generic[T]):
         self._publish(changes)
 
     def replace(self, items: Iterable[T], resource_version: str) -> None:
-        """Do all of :meth:`replace_steps` at once."""
+        """Run :meth:`replace_steps` to its end."""
         run_at_once(self.replace_steps(items, resource_version))
 
     def replace_steps(self, items: Iterable[T], resource_version: str) -> Steps[None]:
-        """Store a whole list, made at ``resource_version``, in the place of everything; then tell the difference.
+        """Replace the content by a list made at ``resource_version``, then dispatch the differences in steps.
 
-        The list decides on every key, with one exception: what we wrote or deleted ourselves at a version that
-        the list has not reached stays. Handlers are told first what went, then the rest in the list's order.
+        The list decides about every key, with one exception: our own writes and deletions at versions that
+        the list has not reached are kept. Handlers receive the deletions first, then the other changes in
+        the list's order.
 
-        A list older than what the watch had told means that the server lost history: then the list is the truth
-        alone, and objects are compared by value, for versions have come to mean something else (so they are in doubt,
-        and where we wrote what the watch has not confirmed).
+        A list older than the watch's version means that the server lost history. Then only the list counts,
+        and objects are compared by value if their versions are ambiguous (after lost history, and for our
+        own unconfirmed writes).
 
-        Readers see the whole list after the first step. Handlers are told in steps: the watch may go on only after the
-        last one, and what rests on handlers alone must not be acted on before (:attr:`is_dispatching`).
+        Readers see the whole list after the first step. The watch may continue only after the last step, and
+        decisions based on handlers alone must wait for it (:attr:`is_dispatching`).
         """
         version = version_number(resource_version)
         lost_history = 0 < version < self._version
@@ -311,7 +321,7 @@ class Store(Generic[T]):
                         if by_value
                         else old.metadata.resource_version == new.metadata.resource_version
                     ):
-                        objects[name] = old  # so that what readers share stays shared
+                        objects[name] = old  # keep the object that readers share
                     else:
                         changes.append((old, new))
             count += len(objects)
@@ -341,15 +351,15 @@ class Store(Generic[T]):
             self._lost_history = False
             self._dispatched.set()
 
-    # ------------------------------------------------------------------------------- what we did ourselves
+    # ---------------------------------------------------------------------------------------------- own
+    # writes
 
     def record_write(self, item: T) -> None:
-        """Store the server's answer to our create or update, as if the watch had told of it, and tell the handlers.
+        """Store the server's response to our create or update as if the watch had reported it.
 
-        Nothing happens where the watch has come as far already, or where something newer is stored: then all that
-        is known of the object is there. If the watch passes a create without telling of it, the object is not in
-        what this store watches (a selector leaves it out), and it is dropped again; if it passes an update,
-        :attr:`needs_relist` becomes true.
+        No effect if the watch has reached this version already, or if a newer version is stored. If the
+        watch passes a create without reporting it, the object does not match the watch's selector, and is
+        dropped again; if it passes an update, :attr:`needs_relist` becomes true.
         """
         version = version_number(item.metadata.resource_version)
         if version <= self._version:
@@ -363,11 +373,12 @@ class Store(Generic[T]):
         self._publish(changes)
 
     def record_read(self, item: T) -> None:
-        """Store what a read of one object just returned, as :meth:`record_write` does, and tell the handlers.
+        """Store the result of a read of one object, like :meth:`record_write`.
 
-        The answer also overrides our own deletion of the object, which may have been reported wrongly. If the watch
-        has passed the object's version by then, it will not report the object again: :attr:`needs_relist`
-        becomes true, and a relist decides. A deletion that the watch reported itself is not overridden.
+        A read also overrides our own deletion of the object, which may have been reported wrongly. If the
+        watch has passed the object's version by then, it will not report the object again:
+        :attr:`needs_relist` becomes true, and a relist decides. A deletion that the watch reported is not
+        overridden.
         """
         was_deleted = self._tombstones.forget_own_delete(key_of(item))
         version = version_number(item.metadata.resource_version)
@@ -380,10 +391,11 @@ class Store(Generic[T]):
         self._publish(changes)
 
     def record_delete(self, key: ObjectKey, uid: str) -> None:
-        """Take in that the server accepted our deletion (or that the object was gone), and tell the handlers.
+        """Record that the server accepted our deletion (or that the object no longer existed).
 
-        The object of that ``uid`` is gone for readers at once. Where finalizers keep it, it comes back, terminating,
-        when the watch says so. One that is known to be terminating stays: the watch will say when it is gone.
+        The object with that ``uid`` disappears for readers immediately. If finalizers keep it, it reappears,
+        terminating, when the watch reports it. An object that is known to be terminating stays until the
+        watch reports its deletion.
         """
         stored = self.get(key)
         if stored is None:
@@ -396,10 +408,11 @@ class Store(Generic[T]):
         self._tombstones.add(key, Tombstone(uid, version_number(stored.metadata.resource_version), own=True))
         self._publish([(stored, None)])
 
-    # ----------------------------------------------------------------------------------------- the insides
+    # -------------------------------------------------------------------------------------------------
+    # internals
 
     def _publish(self, changes: list[Change[T]]) -> None:
-        """Bring the indexes up to what is stored, then tell the handlers."""
+        """Update the indexes, then call the handlers."""
         if not changes:
             return
         for index in self._indexes.values():
@@ -407,7 +420,7 @@ class Store(Generic[T]):
         self._handlers.dispatch(changes)
 
     def _put(self, item: T, own: bool, changes: list[Change[T]]) -> bool:
-        """Store an object unless it is old news; tell whether it was stored."""
+        """Store an object unless it is outdated; return whether it was stored."""
         metadata = item.metadata
         objects = self._namespaces.get(metadata.namespace)
         old = objects.get(metadata.name) if objects is not None else None
@@ -415,7 +428,8 @@ class Store(Generic[T]):
             version = version_number(metadata.resource_version)
             written = bool(self._pending) and not own and self._pending.confirm(key_of(item), version)
             stored_version = version_number(old.metadata.resource_version)
-            # One version is one state of one object, but for a server that lost our write and counted anew.
+            # One version is one state of one object, except on a server that lost our write and reused the
+            # version.
             is_other = written and version == stored_version and old != item
             if version and version <= stored_version and not is_other:
                 self._outdated += 1
@@ -434,14 +448,14 @@ class Store(Generic[T]):
         return True
 
     def _apply_delete(self, item: T, changes: list[Change[T]]) -> None:
-        """Take in a deletion, whose version is the deletion's own."""
+        """Apply a deletion event, whose version is that of the deletion."""
         metadata = item.metadata
         key = ObjectKey(metadata.namespace, metadata.name)
         version = version_number(metadata.resource_version)
         stored = self.get(key)
         if stored is not None:
             if version and version < version_number(stored.metadata.resource_version):
-                # of an object before this one, or of a time before it came back into view
+                # a deletion of an earlier object, or from before the object matched the selector again
                 self._outdated += 1
                 self._pending.heard_of(key)
                 return
@@ -467,13 +481,13 @@ class Store(Generic[T]):
             self._resource_version = resource_version
 
     def _settle(self, version: int, changes: list[Change[T]]) -> None:
-        """Let go of what waited for the watch to come to this version."""
+        """Drop pending writes and tombstones that the watch has passed at this version."""
         for key, was_heard_of in self._pending.passed_by(version):
             if was_heard_of:
-                text = "the watch has passed a write of ours without telling of it: resource=%s key=%s"
+                text = "the watch passed our own write without reporting it: resource=%s key=%s"
                 self._needs_relist = True
             else:
-                text = "a write of ours is not part of what is watched here, dropped: resource=%s key=%s"
+                text = "our own write does not match the watch, dropped: resource=%s key=%s"
                 changes.append((self._remove(key), None))
             log.warning(text, self.name, key)
         if not self._tombstones.advance_to(version):
@@ -492,7 +506,7 @@ class Store(Generic[T]):
         return namespaces
 
     def _corrected(self, items: Iterable[T], version: int) -> Iterable[T]:
-        """Return the items of a list with our own writes since then, and forget the writes that it settles."""
+        """Return the items of a list with our later writes, and drop the pending writes that it settles."""
         self._pending.relisted_at(version)
         self._tombstones.relisted_at(version)
         kept = {key: item for key in self._pending.pending() if (item := self.get(key)) is not None}

@@ -1,4 +1,4 @@
-"""An index of a store: the objects that share a key computed from each of them, kept as the objects change."""
+"""An index of a store: the objects that share a computed key, updated as the objects change."""
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=KubernetesObject)
 KeysOf = Callable[[T], Sequence[Hashable]]
 """Returns the index keys of an object: none, one or several.
 
-It must be a pure function of the object. One that raises is logged, and the object is left out of the index.
+It must be a pure function of the object. If it raises, the error is logged and the object omitted.
 """
 
 _FAILED = "the function of index %s failed: key=%s"
@@ -27,7 +27,7 @@ class StoreIndex(Generic[T]):
     def __init__(self, name: str, keys_of: KeysOf[T]) -> None:
         self._name = name
         self.keys_of = keys_of
-        # Dictionaries instead of sets, for their order. No bucket is kept empty.
+        # Dictionaries instead of sets, for their order. Empty buckets are removed.
         self._buckets: dict[Hashable, dict[ObjectKey, None]] = {}
 
     def update(self, changes: Iterable[tuple[T | None, T | None]]) -> None:
@@ -68,5 +68,5 @@ class StoreIndex(Generic[T]):
         return list(self._buckets)
 
     def get(self, index_key: Hashable) -> Iterable[ObjectKey]:
-        """Return the keys of the objects that have this index key, in the order in which they came to it."""
+        """Return the keys of the objects with this index key, in the order in which they acquired it."""
         return self._buckets.get(index_key, ())

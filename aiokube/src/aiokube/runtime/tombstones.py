@@ -12,7 +12,7 @@ PATIENCE_BOOKMARKS = 3
 class Tombstone(NamedTuple):
     """A deleted object: nothing under its key that is as old as ``version`` may be stored again.
 
-    ``own`` marks our own deletion that the watch has not reported yet. Its version is unknown then: ``version`` is that
+    An ``own`` tombstone is our deletion that the watch has not reported yet. Its version is unknown: ``version`` is that
     of the object, and a later version of the same ``uid`` may be stored only if it is terminating (a finalizer holds
     it), because anything else was written before our deletion.
     """
@@ -23,7 +23,7 @@ class Tombstone(NamedTuple):
 
 
 class Tombstones:
-    """The tombstones of keys that a store does not hold; at most :data:`MAX_TOMBSTONES`, the oldest are dropped first.
+    """The tombstones of keys that are not in the store; beyond the limit, the oldest are dropped.
 
     A tombstone is removed when a newer object is stored under its key, when the watch has passed a deletion that it
     reported itself, and by a newer relist. So they cover about a minute of deletions: servers send bookmarks that often.
@@ -34,14 +34,14 @@ class Tombstones:
     def __init__(self) -> None:
         self._tombstones: dict[ObjectKey, Tombstone] = {}
         self._contradicted: set[ObjectKey] = set()
-        self._awaited: dict[ObjectKey, int] = {}  # own deletions of what was stored -> bookmarks since
+        self._awaited: dict[ObjectKey, int] = {}  # own deletions of stored objects -> bookmarks since
 
     def __len__(self) -> int:
         """Return the number of tombstones."""
         return len(self._tombstones)
 
     def clear(self) -> None:
-        """Forget all: history has been lost."""
+        """Remove all tombstones after the server lost history."""
         self._tombstones.clear()
         self._contradicted.clear()
         self._awaited.clear()
@@ -73,7 +73,7 @@ class Tombstones:
         return True
 
     def may_store(self, item: KubernetesObject) -> bool:
-        """Return whether an object may be stored although its key was deleted; if so, the tombstone is removed."""
+        """Return whether an object may be stored despite a deletion; if so, remove its tombstone."""
         key = key_of(item)
         tombstone = self._tombstones.get(key)
         if tombstone is None:
@@ -121,7 +121,7 @@ class Tombstones:
         return fits
 
     def relisted_at(self, version: int) -> None:
-        """Remove all but our deletions of objects newer than the list, which cannot reflect them."""
+        """Keep only our deletions of objects newer than the list, which cannot reflect them."""
         self._tombstones = {
             key: tombstone
             for key, tombstone in self._tombstones.items()
@@ -132,7 +132,7 @@ class Tombstones:
 
 
 def is_terminating(item: KubernetesObject) -> bool:
-    """Return whether an object is terminating, as far as its type has that information."""
+    """Return whether an object is terminating, if its type has that information."""
     return bool(getattr(item.metadata, "deletion_timestamp", None) or getattr(item, "terminating", False))
 
 

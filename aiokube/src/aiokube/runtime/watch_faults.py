@@ -1,7 +1,7 @@
-"""What can go wrong with a list or a watch, sorted by what has to be done about it.
+"""Classification of list and watch failures by the required reaction.
 
-Nothing here acts; :mod:`aiokube.runtime.watch_machine` knows what follows from each kind. The table is tested row
-by row in ``aiokube/tests/unit/runtime/watch/test_watch_faults.py``.
+:mod:`aiokube.runtime.watch_machine` implements the reaction to each kind. Every row of the table has a test
+in ``aiokube/tests/unit/runtime/watch/test_watch_faults.py``.
 """
 
 from enum import Enum
@@ -29,42 +29,42 @@ from aiokube.client.errors import (
 )
 
 SURVIVABLE = (ClientError, OSError, TimeoutError)
-"""What a source may raise without being broken itself; all else is a bug, and is not caught."""
+"""Errors that a working source may raise; any other exception is a bug, and propagates."""
 
 
 class FaultKind(Enum):
-    """What has to be done."""
+    """The required reaction."""
 
     EXPIRED = "expired"
-    """The version is no longer kept: list again."""
+    """The version is no longer available: relist."""
     TOO_LARGE = "too large resource version"
-    """The server has not come to the version: wait for it; perhaps it lost history."""
+    """The server has not reached the version: wait; it may have lost history."""
     BUSY = "busy"
-    """The server, or a proxy before it, cannot serve us now (429, 502, 503, 504): try again, and change nothing else."""
+    """The server, or a proxy in front of it, is overloaded (429, 502, 503, 504): retry unchanged."""
     DENIED = "denied"
-    """We may not, are not known, or the resource is not there: somebody has to act, so ask seldom."""
+    """Forbidden, unauthenticated, or no such resource; people must act, so retry slowly."""
     REFUSED = "refused"
-    """The server does not understand the question: ask in an older way."""
+    """The server does not support the request: use an older form."""
     UNREACHABLE = "unreachable"
-    """No answer, or a broken one: try again."""
+    """No response, or a broken one: retry."""
     BROKEN = "broken"
-    """The server failed: try again, less and less often."""
+    """A failure within the server: retry with growing backoff."""
     UNREADABLE = "unreadable"
-    """The answer came, and is not what the resource promises: one bad object may do that."""
+    """The response cannot be decoded; one bad object can cause that."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong, once: for the machine the kind, for people the text."""
+    """One failure: its kind for the machine, its text for people."""
 
     kind: FaultKind
     text: str
     retry_after_seconds: float = 0.0
     permanent: bool = False
-    """Whether retrying cannot help until somebody grants a right or fixes the configuration: 401, 403, ConfigError."""
+    """Whether retrying cannot help until a permission or the configuration is fixed: 401, 403, ConfigError."""
 
 
 def classify(error: Exception) -> Fault:
-    """Return what kind of fault an error is. It is one of :data:`SURVIVABLE`."""
+    """Classify an error, which must be one of :data:`SURVIVABLE`."""
     text = _words(error)
     if isinstance(error, ApiError):
         kind = _kind_of_answer(error)
@@ -80,12 +80,12 @@ def classify(error: Exception) -> Fault:
 
 
 def classify_status(status: Status) -> Fault:
-    """Return what kind of fault a watch reported by an ERROR event."""
+    """Classify the status of an ERROR event."""
     return classify(api_error(status))
 
 
 def _kind_of_answer(error: ApiError) -> FaultKind:
-    # 410 is what counts, whatever reason stands beside it: aggregated servers invent their own.
+    # The code 410 decides, for any reason: aggregated servers invent their own reasons.
     if isinstance(error, ExpiredError) or error.status.code == 410:
         return FaultKind.EXPIRED
     if error.is_too_large_resource_version:

@@ -1,16 +1,17 @@
-"""The watch machine: what a reflector does next, as a pure function.
+"""The watch machine: the next action of a reflector, as a pure function.
 
-``step(state, input)`` gives the next state, effects and one action; the driver (:mod:`aiokube.runtime.reflector`)
-has all of the input and output, the clock and chance. What it brings about:
+``step(state, input)`` returns the next state, effects and one action; the driver
+(:mod:`aiokube.runtime.reflector`) does all I/O, timing and randomness. Its rules:
 
-* The state comes from a watch's initial events where the server can do that, else from a list in pages. Both ask for
-  the newest at first, and later for no older than what was stored: never back in time.
-* A watch goes on where the last one ended. Few things lead to a relist: the version has expired, the server lost
-  it, watches keep failing or saying nothing, an event could not be read, or the store knows better.
-* A server that cannot be reached, or cannot serve us now, is asked again each second, in turns with the other sources
-  of the client. Other failures are tried again after a backoff that grows until a watch has been healthy. Nothing is
-  given up.
-* There is no loop without a wait in it: what ends at once, having told nothing new, waits.
+* The initial state comes from a watch's initial events if the server supports them, else from a paged list.
+  Both request the newest version at first, and later no older one than is stored: never back in time.
+* A watch resumes where the last one ended. Only a few causes require a relist: the version has expired, the
+  server lost it, watches keep failing or staying silent, an event could not be decoded, or the store is
+  inconsistent.
+* A server that is unreachable or overloaded is retried every second, in turns with the client's other
+  sources. Other failures are retried with a backoff that grows until a watch has been healthy. Retries never
+  stop.
+* No loop is without a wait: a watch that ends immediately without news is followed by a wait.
 """
 
 from typing import TypeVar, assert_never
@@ -61,19 +62,19 @@ StreamOrWatch = TypeVar("StreamOrWatch", Streaming, Watching)
 
 
 class UnexpectedInputError(Exception):
-    """The driver told a machine what cannot happen in its state."""
+    """The driver passed an event that cannot happen in the machine's state."""
 
     def __init__(self, state: State, event: Input) -> None:
         super().__init__(f"{type(event).__name__} cannot happen while {type(state).__name__}")
 
 
 def begin(context: WatchContext, rules: WatchRules) -> Transition:
-    """Return the first transition: take the state, no older than ``context.seen``."""
+    """Return the first transition: read the state, no older than ``context.seen``."""
     return _take_state(context, context.seen, rules)
 
 
 def step(state: State, event: Input, rules: WatchRules) -> Transition:
-    """Return what follows. Raises :class:`UnexpectedInputError` where the event cannot happen in the state."""
+    """Return the next transition. Raises :class:`UnexpectedInputError` for an impossible event."""
     match state:
         case Listing():
             return _while_listing(state, event, rules)
@@ -112,7 +113,7 @@ def _page_received(state: Listing, page: PageReceived, rules: WatchRules) -> Tra
     if page.continue_token:
         empty_pages = state.empty_pages + 1 if page.is_empty else 0
         if page.continue_token == state.continue_token or empty_pages >= rules.empty_pages:
-            fault = Fault(FaultKind.BROKEN, "the list does not end: its pages bring nothing new")
+            fault = Fault(FaultKind.BROKEN, "the list does not end: its pages contain no new objects")
             return _again(state.context, Listing(state.context, state.resource_version, paged=False), fault)
         return _enter(replace(state, continue_token=page.continue_token, empty_pages=empty_pages), rules)
     context, effects = _accept(state.context, page.resource_version)
@@ -124,8 +125,8 @@ def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
     context = state.context
     match fault.kind:
         case FaultKind.EXPIRED if state.continue_token:
-            # The server offers a token to go on with, at a newer version. A list of two versions is no snapshot,
-            # and in pages the same might happen again: take it whole.
+            # The server offers a token to continue at a newer version. A list of two versions is not a
+            # snapshot, and paging could fail in the same way again: read it in one response.
             return _enter(Listing(context, "", paged=False), rules)
         case FaultKind.EXPIRED:
             return _again(context, Listing(context, "", paged=state.paged), fault)
@@ -142,7 +143,7 @@ def _list_failed(state: Listing, fault: Fault, rules: WatchRules) -> Transition:
         case FaultKind.REFUSED:
             return _again(context, _restarted(state), fault, rules.slow_retry_seconds)
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
-            return _reconnect(context, state, fault)  # the same page: what is gathered stays
+            return _reconnect(context, state, fault)  # the same page: the items so far stay
         case FaultKind.BROKEN:
             return _again(context, state, fault)
         case _:
@@ -174,12 +175,12 @@ def _while_streaming(state: Streaming, event: Input, rules: WatchRules) -> Trans
                 rules,
                 LogMessage(
                     "warning",
-                    "the initial events of the watch did not end: something between here and the server drops "
-                    "bookmarks, so that the state is listed from now on",
+                    "the initial events of the watch did not end: a proxy between here and the server drops "
+                    "bookmarks, so the state is listed from now on",
                 ),
             )
         case WatchEnded():
-            fault = Fault(FaultKind.UNREACHABLE, "the watch ended before its initial events did")
+            fault = Fault(FaultKind.UNREACHABLE, "the watch ended within its initial events")
             return _stream_failed(state, fault, rules)
         case Failed():
             return _stream_failed(state, event.fault, rules)
@@ -197,7 +198,7 @@ def _stream_failed(state: Streaming, fault: Fault, rules: WatchRules) -> Transit
                 state.resource_version,
                 rules,
                 LogMessage(
-                    "info", f"the server sends no initial events, so that the state is listed: {fault.text}"
+                    "info", f"the server sends no initial events, so the state is listed: {fault.text}"
                 ),
             )
         case FaultKind.EXPIRED:
@@ -211,7 +212,8 @@ def _stream_failed(state: Streaming, fault: Fault, rules: WatchRules) -> Transit
         case FaultKind.UNREACHABLE if not state.opened:
             return _reconnect(context, again, fault)
         case FaultKind.UNREACHABLE | FaultKind.BROKEN | FaultKind.UNREADABLE:
-            # A server that lists may still be unable to stream, or a proxy cut what takes long: list, this time.
+            # A server that can list may still be unable to stream, or a proxy limits the duration: list this
+            # time.
             context = replace(context, interruptions=context.interruptions + 1)
             retry = _reconnect if fault.kind is FaultKind.UNREACHABLE else _again
             if state.opened and context.interruptions < rules.interruptions:
@@ -242,7 +244,7 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
         case WatchTimedOut():
             context = _learn(state.context, event.summary, rules)
             context = replace(context, silences=context.silences + 1 if not event.summary.heard else 0)
-            fault = Fault(FaultKind.UNREACHABLE, "the watch has fallen silent")
+            fault = Fault(FaultKind.UNREACHABLE, "the watch is silent")
             if context.silences >= rules.silences:
                 return _relist(context, rules, fault)
             return _reconnect(context, Watching(context), fault)
@@ -254,9 +256,7 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
             return _relist(context, rules, fault)
         case StoreInconsistent():
             context = _learn(state.context, event.summary, rules)
-            return _relist(
-                context, rules, Fault(FaultKind.BROKEN, "the watch left out something that we know of")
-            )
+            return _relist(context, rules, Fault(FaultKind.BROKEN, "the watch omitted a known change"))
         case EventUnreadable():
             return _event_unreadable(state, event.summary, rules)
         case _:
@@ -273,8 +273,8 @@ def _watch_ended(context: WatchContext, summary: WatchSummary, rules: WatchRules
     if summary.lived_seconds >= rules.min_watch_seconds:
         return _enter(Watching(context), rules)
     if summary.progressed:
-        return _reconnect(context, Watching(context), Fault(FaultKind.BROKEN, "the watch ended at once"))
-    fault = Fault(FaultKind.BROKEN, "the watch ended at once, and told nothing")
+        return _reconnect(context, Watching(context), Fault(FaultKind.BROKEN, "the watch ended immediately"))
+    fault = Fault(FaultKind.BROKEN, "the watch ended immediately without an event")
     return _again(context, Watching(context), fault)
 
 
@@ -285,11 +285,11 @@ def _watch_failed(context: WatchContext, failed: Failed, rules: WatchRules) -> T
     match fault.kind:
         case FaultKind.EXPIRED:
             context = replace(context, expiries=context.expiries + 1)
-            if context.expiries > 1:  # what we just listed has expired again: wait, and ask for the newest
+            if context.expiries > 1:  # the new list has expired too: wait, and request the newest
                 return _relist(context, rules, fault, newest=True)
             return _take_state(context, context.seen, rules)
         case FaultKind.TOO_LARGE:
-            return _relist(context, rules, fault)  # the list finds out whether the server only lags
+            return _relist(context, rules, fault)  # the list shows whether the server just lags
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
             return _reconnect(context, Watching(context), fault)
         case FaultKind.DENIED:
@@ -308,7 +308,7 @@ def _event_unreadable(state: Watching, summary: WatchSummary, rules: WatchRules)
     context = state.context
     if summary.at_seconds >= context.repair_not_before:
         return _repair(_learn(context, summary, rules), summary.at_seconds, rules)
-    # One object that cannot be read must not keep all others from being watched.
+    # One undecodable object must not keep all others from being watched.
     return Transition(_owing_repair(state), (), ReadWatch())
 
 
@@ -317,7 +317,7 @@ def _owing_repair(state: StreamOrWatch) -> StreamOrWatch:
 
 
 def _repair(context: WatchContext, at_seconds: float, rules: WatchRules) -> Transition:
-    """List again, for what an event did not tell; if the object is still unreadable, not soon again."""
+    """Relist because of an undecodable event; with growing intervals while it stays undecodable."""
     quiet = at_seconds - context.repair_not_before > rules.repair_seconds * 2**_MAX_REPAIR_DOUBLINGS
     repairs = 0 if quiet else context.repairs
     wait_seconds = rules.repair_seconds * 2 ** min(repairs, _MAX_REPAIR_DOUBLINGS)
@@ -328,13 +328,13 @@ def _repair(context: WatchContext, at_seconds: float, rules: WatchRules) -> Tran
 
 
 def _learn(context: WatchContext, summary: WatchSummary, rules: WatchRules) -> WatchContext:
-    """Take in what a watch that is over has shown."""
+    """Update the context from a watch that has ended."""
     context = replace(context, seen=summary.seen)
     if summary.heard:
         context = replace(context, silences=0, denials=0)
     if summary.progressed:
         context = replace(context, failed_watches=0)
-        # One event before the next "expired" is no sign of health: relists in a row have to back off.
+        # One event before the next "expired" is no sign of health: consecutive relists must back off.
         if summary.lived_seconds >= rules.settled_seconds:
             context = replace(context, expiries=0)
     if summary.lived_seconds >= rules.healthy_seconds and summary.heard:
@@ -361,7 +361,7 @@ def _relist(context: WatchContext, rules: WatchRules, fault: Fault, *, newest: b
 
 
 def _not_there_yet(state: Listing | Streaming, fault: Fault, rules: WatchRules) -> Transition:
-    """Wait for a server that is behind our version: a replica that lags will get there, one that lost history never."""
+    """Wait for a server that is behind our version: a lagging replica will catch up."""
     context = replace(state.context, refusals=state.context.refusals + 1)
     if context.refusals < rules.refusals or not state.resource_version:
         state = (
@@ -374,12 +374,12 @@ def _not_there_yet(state: Listing | Streaming, fault: Fault, rules: WatchRules) 
 
 
 def _accept(context: WatchContext, resource_version: str) -> tuple[WatchContext, tuple[Effect, ...]]:
-    """Take what was gathered as the state."""
+    """Accept the received objects as the state."""
     effects: tuple[Effect, ...] = (ReplaceStore(resource_version), DropGathered())
     if _is_older(resource_version, context.seen):
         text = (
-            f"the server has lost history: it is at version {resource_version}, and version {context.seen} was seen "
-            "before; its state is taken as the truth"
+            f"the server has lost history: it is at version {resource_version}, but version {context.seen} was seen "
+            "before; its state replaces the stored one"
         )
         effects = (LogMessage("error", text), *effects)
     return replace(
@@ -408,7 +408,7 @@ def _denied(
 
 
 def _reconnect(context: WatchContext, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
-    """Try again in turn with the other sources of the server."""
+    """Retry in turn with the other sources of the server."""
     counted = replace(context, reconnects=context.reconnects + 1)
     wait = Wait(context.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
     return Transition(Waiting(counted, replace(then, context=counted)), (), wait)
@@ -418,7 +418,7 @@ def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transiti
     begins = isinstance(state, Streaming) or (isinstance(state, Listing) and not state.continue_token)
     if not begins:
         return Transition(state, (), _action_of(state, rules))
-    state = replace(state, context=replace(state.context, repair_owed=False))  # it is being repaired
+    state = replace(state, context=replace(state.context, repair_owed=False))  # this relist is the repair
     return Transition(state, (DropGathered(),), _action_of(state, rules))
 
 
@@ -446,5 +446,5 @@ def _is_older(resource_version: str, than: str) -> bool:
 
 
 def _stale(resource_version: str, seen: str) -> Fault:
-    text = f"the server answered with version {resource_version}, and no older than {seen} was asked for"
+    text = f"the server returned version {resource_version}, older than the requested {seen}"
     return Fault(FaultKind.TOO_LARGE, text)

@@ -1,4 +1,4 @@
-"""What one open watch has shown so far, and how long it may still be silent."""
+"""The history of one open watch, and its deadline for silence."""
 
 from aiokube.runtime.reflector_settings import ReflectorSettings
 from aiokube.runtime.watch_states import WatchSummary
@@ -8,7 +8,7 @@ _END_SLACK_SECONDS = 1.0
 
 
 class WatchRecord:
-    """The life of one watch since the server's 200; times are of the clock's monotonic kind, in seconds."""
+    """Records one watch since the server's 200; times are monotonic, in seconds."""
 
     __slots__ = (
         "_bookmark_at",
@@ -32,20 +32,20 @@ class WatchRecord:
         self._bookmark_gap: float | None = None
         self.last_heard = opened_at
         self.last_growth = opened_at
-        """When the initial events last brought a further object."""
+        """When the initial events last brought a new object."""
         self.with_state = with_state
-        """Whether it began with the initial events."""
+        """Whether it started with initial events."""
         self.heard = False
-        """Whether anything was told at all, failures aside."""
+        """Whether it reported anything except failures."""
 
     def note_bookmark(self, at: float) -> None:
-        """Take in when a bookmark came: the server's pace decides how soon silence is noticed."""
+        """Record a bookmark: the server's interval determines how soon silence is detected."""
         if self._bookmark_at is not None:
             self._bookmark_gap = max(self._bookmark_gap or 0.0, at - self._bookmark_at)
         self._bookmark_at = at
 
     def deadline(self, settings: ReflectorSettings, *, streaming: bool) -> float:
-        """Return when the watch is to be given up if nothing more comes."""
+        """Return when to give up the watch if it stays silent."""
         if streaming:
             return min(
                 self._opened_at + settings.longest_stream_seconds, self.last_growth + settings.stall_seconds
@@ -57,7 +57,7 @@ class WatchRecord:
         return self.last_heard + silence_seconds
 
     def summary(self, seen: str, now: float, *, sends_bookmarks: bool = False) -> WatchSummary:
-        """Return what the watch was, now that it is over."""
+        """Return the summary of the watch at its end."""
         lived_seconds = now - self._opened_at
         had_its_time = lived_seconds >= self._timeout_seconds - _END_SLACK_SECONDS
         return WatchSummary(

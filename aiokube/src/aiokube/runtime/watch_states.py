@@ -1,4 +1,4 @@
-"""The vocabulary of the watch machine: its states, what happens to it, and what it asks for.
+"""The types of the watch machine: states, inputs, effects and actions.
 
 All are frozen values without behaviour. Times are seconds of the driver's monotonic clock.
 """
@@ -11,50 +11,50 @@ from aiokube.runtime.watch_faults import Fault
 
 
 class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers that decide."""
+    """The thresholds of the watch machine."""
 
     page_size: int = 500
     healthy_seconds: float = 20.0
-    """A watch that lived so long ends a series of failures."""
+    """The lifetime after which a watch ends a series of failures."""
     settled_seconds: float = 5.0
-    """A watch that lived so long did not fail because of the list before it."""
+    """The lifetime after which the failure of a watch is unrelated to the list before it."""
     min_watch_seconds: float = 1.0
-    """A watch that ended sooner is not opened again at once; if it told nothing new, it counts as failed."""
+    """A shorter watch is not reopened immediately; without news it counts as failed."""
     slow_retry_seconds: float = 5.0
-    """The shortest wait after what only people can mend: rights, credentials, a missing resource."""
+    """The minimum wait after problems that people must fix: permissions, credentials, a missing resource."""
     refusals: int = 4
-    """So often in a row the server may say that it has not come to our version, before it is believed to have lost it."""
+    """Consecutive reports that the server has not reached our version, before it counts as lost."""
     interruptions: int = 3
-    """So often the initial events may be cut off before they are listed instead."""
+    """Interrupted initial events before the state is listed instead."""
     failed_watches: int = 5
-    """So many watches in a row may fail on the server's side, telling nothing new, before it is listed again."""
+    """Consecutive watches that fail on the server's side without news, before a relist."""
     silences: int = 2
-    """So many watches in a row may say nothing at all before it is listed again."""
+    """Consecutive watches without any data, before a relist."""
     repair_seconds: float = 60.0
-    """How long after a relist for an undecodable event the next one may come; doubled each time, up to 32 times."""
+    """The minimum between relists for undecodable events; doubled each time, up to 32 times."""
     quick_denials: int = 3
-    """So often in a row a synced resource may be denied before it is asked for slowly: a server that has just started
-    denies everything until it has read its roles."""
+    """Consecutive denials of a synced resource before retries slow down: a server that has just started
+    denies everything until it has loaded its roles."""
     empty_pages: int = 10
-    """So many pages of a list in a row may bring no new object before the list is taken for endless."""
+    """Consecutive list pages without a new object before the list counts as endless."""
 
 
 class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine carries from state to state."""
+    """The data that a machine carries from state to state."""
 
     seen: str = ""
-    """The newest version that was stored: nothing older is ever accepted from a server that has not lost history."""
+    """The newest stored version: older state is accepted only from a server that has lost history."""
     synced: bool = False
     watch_list: bool = True
-    """Whether to take the state from a watch's initial events; false for good once that has failed."""
+    """Whether to read the state from initial events; permanently false after that has failed."""
     failures: int = 0
-    """Since the last healthy watch; what the backoff grows with."""
+    """Failures since the last healthy watch; they determine the backoff."""
     reconnects: int = 0
-    """Failures to reach the server since the last healthy watch; their pace does not grow."""
+    """Failures to reach the server since the last healthy watch; retried at a constant pace."""
     refusals: int = 0
     interruptions: int = 0
     expiries: int = 0
-    """Watches in a row that were told at once that their version is too old."""
+    """Consecutive watches that were immediately refused because their version had expired."""
     failed_watches: int = 0
     denials: int = 0
     silences: int = 0
@@ -67,14 +67,14 @@ class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A list is being read, page by page; ``resource_version`` is ``""`` where the newest was asked for."""
+    """A list is being read page by page; ``resource_version`` is ``""`` if the newest was requested."""
 
     context: WatchContext
     resource_version: str
     continue_token: str = ""
     paged: bool = True
     empty_pages: int = 0
-    """Pages in a row that brought no new object."""
+    """Consecutive pages without a new object."""
 
 
 class Streaming(msgspec.Struct, frozen=True):
@@ -86,14 +86,14 @@ class Streaming(msgspec.Struct, frozen=True):
 
 
 class Watching(msgspec.Struct, frozen=True):
-    """A watch from ``context.seen`` on is being opened or read."""
+    """A watch from ``context.seen`` is being opened or read."""
 
     context: WatchContext
     opened: bool = False
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Time passes before ``then``."""
+    """A wait before ``then``."""
 
     context: WatchContext
     then: Listing | Streaming | Watching
@@ -106,42 +106,42 @@ State: TypeAlias = Listing | Streaming | Watching | Waiting
 
 
 class WatchSummary(msgspec.Struct, frozen=True):
-    """What a watch was, seen from its end."""
+    """A watch in retrospect."""
 
     seen: str
-    """The newest version stored by now."""
+    """The newest stored version."""
     at_seconds: float
     lived_seconds: float = 0.0
-    """Since the server's 200; 0 where there was none."""
+    """The time since the server's 200; 0 without one."""
     progressed: bool = False
-    """Whether it told of a newer version."""
+    """Whether it reported a newer version."""
     heard: bool = False
-    """Whether it told anything."""
+    """Whether it reported anything."""
     mute: bool = False
-    """Whether it lived to its end without the bookmark that this server otherwise sends before it."""
+    """Whether it reached its end without the bookmark that this server normally sends before it."""
 
 
 class PageReceived(msgspec.Struct, frozen=True):
-    """A page of the list is there."""
+    """A page of the list was received."""
 
     resource_version: str
     continue_token: str
     is_empty: bool = False
-    """Whether it brought no object that earlier pages had not."""
+    """Whether it had no object beyond those of earlier pages."""
 
 
 class WatchOpened(msgspec.Struct, frozen=True):
-    """The server has answered 200."""
+    """The server responded with 200."""
 
 
 class InitialEventsEnded(msgspec.Struct, frozen=True):
-    """The bookmark that closes the initial events has come."""
+    """The bookmark that ends the initial events was received."""
 
     resource_version: str
 
 
 class WatchEnded(msgspec.Struct, frozen=True):
-    """The server ended the watch in good order."""
+    """The server ended the watch normally."""
 
     summary: WatchSummary
 
@@ -154,41 +154,41 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class WatchTimedOut(msgspec.Struct, frozen=True):
-    """Nothing came for longer than a living connection is silent."""
+    """No data arrived within the limit for a live connection."""
 
     summary: WatchSummary
 
 
 class FellBehind(msgspec.Struct, frozen=True):
-    """The server's bookmarks keep naming versions older than ours."""
+    """The server's bookmarks repeatedly have versions older than ours."""
 
     summary: WatchSummary
 
 
 class StoreInconsistent(msgspec.Struct, frozen=True):
-    """What the watch told, and did not tell, contradicts what we know: the store needs a relist."""
+    """The watch contradicts our own writes: the store needs a relist."""
 
     summary: WatchSummary
 
 
 class RelistWanted(msgspec.Struct, frozen=True):
-    """Somebody needs the state as it is now, and the watch has not been followed without a gap."""
+    """A caller needs the current state, and the watch has had a gap."""
 
     summary: WatchSummary
 
 
 class InitialEventsStalled(msgspec.Struct, frozen=True):
-    """The initial events did not end in time: the bookmark that closes them must have been dropped on its way."""
+    """The initial events did not end in time: their final bookmark was probably lost on the way."""
 
 
 class EventUnreadable(msgspec.Struct, frozen=True):
-    """One event of the open watch could not be decoded; the rest goes on."""
+    """One event of the open watch could not be decoded; the watch continues."""
 
     summary: WatchSummary
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """The time has passed."""
+    """The wait has ended."""
 
 
 Input: TypeAlias = (
@@ -211,17 +211,17 @@ Input: TypeAlias = (
 
 
 class DropGathered(msgspec.Struct, frozen=True):
-    """Forget the objects gathered so far: a list begins anew."""
+    """Discard the objects received so far: a new list starts."""
 
 
 class ReplaceStore(msgspec.Struct, frozen=True):
-    """Store the gathered objects in the place of everything."""
+    """Replace the store's content with the received objects."""
 
     resource_version: str
 
 
 class LogMessage(msgspec.Struct, frozen=True):
-    """Tell people."""
+    """Log a message."""
 
     level: Literal["info", "warning", "error"]
     text: str
@@ -231,7 +231,7 @@ Effect: TypeAlias = DropGathered | ReplaceStore | LogMessage
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """Ask for a page, gather what it holds, and give :class:`PageReceived` or :class:`Failed`."""
+    """Request a page, collect its items, and return :class:`PageReceived` or :class:`Failed`."""
 
     resource_version: str | None
     resource_version_match: str | None
@@ -240,21 +240,21 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class OpenWatch(msgspec.Struct, frozen=True):
-    """Open a watch and give :class:`WatchOpened`, or :class:`Failed`."""
+    """Open a watch and return :class:`WatchOpened` or :class:`Failed`."""
 
     resource_version: str | None
     initial_events: bool
 
 
 class ReadWatch(msgspec.Struct, frozen=True):
-    """Read on the open watch; any other action closes it."""
+    """Continue to read the open watch; any other action closes it."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let time pass, but no less than asked, and give :class:`Waited`.
+    """Wait at least the given time, and return :class:`Waited`.
 
-    A backoff grows with ``failures``. A reconnect is paced together with the other sources of the server, and ends
-    early once one of them is answered (:mod:`aiokube.runtime.reconnect`).
+    A backoff grows with ``failures``. A reconnect is scheduled together with the other sources of the
+    server, and ends early if one of them succeeds (:mod:`aiokube.runtime.reconnect`).
     """
 
     failures: int
@@ -267,7 +267,7 @@ Action: TypeAlias = ListPage | OpenWatch | ReadWatch | Wait
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """Where the machine is now, what is to be done at once, and what is to be done then."""
+    """The machine's new state, its immediate effects, and the action that follows them."""
 
     state: State
     effects: tuple[Effect, ...]

@@ -1,4 +1,4 @@
-"""What a controller writes through: the client itself, or whatever stands before it."""
+"""The write interface of controllers: the client itself, or a wrapper around it."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class Writer(Protocol):
-    """The part of :class:`aiokube.client.rest.Client` that controllers write through."""
+    """The part of :class:`aiokube.client.rest.Client` that controllers use for writes."""
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
         """Read one object from the server."""
@@ -36,5 +36,5 @@ class Writer(Protocol):
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object, if it is still the one with this uid."""
+        """Delete an object if it has this uid."""
         ...

@@ -1,6 +1,6 @@
-"""Tests without a cluster and without waiting: virtual time, and servers in memory that fail when told to.
+"""Tests without a cluster and without waiting: virtual time, and in-memory servers with fault injection.
 
-What this module does not list is private. Nothing here is needed at run time.
+Names that this module does not list are private. Nothing here is needed at run time.
 """
 
 from aiokube.testing.fake_client import FakeClient
@@ -17,14 +17,14 @@ from aiokube.testing.virtual_time import (
 )
 
 __all__ = [
-    # Hours in no time.
+    # Virtual time: hours pass instantly.
     "run_virtual",
     "FakeClock",
     "settle",
     "VirtualTimeLoop",
     "DeadlockError",
     "LeftoverTasksError",
-    # Servers in memory: for whole controllers, for one informer, for the writer of slices.
+    # In-memory servers: for whole controllers, for one informer, for slice writers.
     "FakeClient",
     "running",
     "FakeSource",

@@ -1,4 +1,4 @@
-"""Errors of an API server, as the client raises them."""
+"""API errors as the client raises them, for tests."""
 
 from aiokube.api.meta import ListMeta
 from aiokube.api.status import RESOURCE_VERSION_TOO_LARGE, Status, StatusCause, StatusDetails

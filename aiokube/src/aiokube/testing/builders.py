@@ -1,7 +1,8 @@
-"""Short ways to make pods, services, nodes, endpoints and slices for tests, with defaults that are in order.
+"""Builders of pods, services, nodes, endpoints and slices for tests, with valid defaults.
 
-Everything made here is in namespace ``default`` and valid to the controllers as it is: a pod is Running and ready
-on ``node-1`` with one IPv4 address, a service selects ``app=web`` on port 80. Say only what a test is about.
+All objects are in namespace ``default`` and valid to the controllers: a pod is Running and ready on
+``node-1`` with one IPv4 address, a service selects ``app=web`` on port 80. Pass only what matters to the
+test.
 """
 
 import msgspec
@@ -23,7 +24,7 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_SELECTOR: Labels = {"app": "web"}
 DEFAULT_TIME = "2026-01-01T00:00:00Z"
 HTTP = EndpointPort(name="", protocol="TCP", port=8080)
-"""What port 80 of :func:`make_service` is on every pod, as it stands in a slice."""
+"""Port 80 of :func:`make_service` as it appears in a slice, for every pod."""
 
 
 def make_service_port(
@@ -34,7 +35,7 @@ def make_service_port(
     protocol: str = "TCP",
     app_protocol: str | None = None,
 ) -> ServicePort:
-    """Return a port of a service; its target is the port itself where None is given, as the server defaults it."""
+    """Return a port of a service; a target of None defaults to the port, as on the server."""
     return ServicePort(
         name=name,
         protocol=protocol,
@@ -62,7 +63,7 @@ def make_service(
     traffic_distribution: str | None = None,
     topology_mode: str | None = None,
 ) -> Service:
-    """Return a service that selects ``app=web``; its uid is ``<name>-uid``, its one port leads to 8080."""
+    """Return a service that selects ``app=web``; its uid is ``<name>-uid``, its one port targets 8080."""
     return Service(
         metadata=NarrowMeta(
             name=name,
@@ -100,9 +101,9 @@ def make_pod(
     subdomain: str = "",
     named_ports: tuple[NamedPort, ...] = (),
 ) -> Pod:
-    """Return a pod labelled ``app=web``; its uid is ``<name>-uid``, its address 10.0.0.1 where none is given.
+    """Return a pod labelled ``app=web`` with uid ``<name>-uid`` and, by default, address 10.0.0.1.
 
-    A pod without any address is made by giving ``""``.
+    The address ``""`` makes a pod without any address.
     """
     addresses = tuple(ip for ip in ips if ip) if ips else ("10.0.0.1",)
     return Pod(
@@ -127,7 +128,7 @@ def make_pod(
 
 
 def make_pods(count: int, *, start: int = 1, node_name: str = "node-1", ready: bool = True) -> list[Pod]:
-    """Return pods ``pod-00001`` onwards, each with an address of its own in 10.0.0.0/8: at most 65,000."""
+    """Return pods ``pod-00001`` onwards with distinct addresses in 10.0.0.0/8: at most 65,000."""
     return [
         make_pod(f"pod-{number:05d}", address_number(number), node_name=node_name, ready=ready)
         for number in range(start, start + count)
@@ -149,7 +150,7 @@ def make_node(
     allocatable_cpu_milli: int = 1000,
     resource_version: str = "1",
 ) -> Node:
-    """Return a ready node of one core in ``zone-a``; ``""`` is no zone."""
+    """Return a ready node with one core in ``zone-a``; ``""`` is no zone."""
     return Node(
         metadata=NarrowMeta(name=name, uid=f"{name}-uid", resource_version=resource_version),
         zone=zone,
@@ -168,9 +169,9 @@ def make_endpoint(
     terminating: bool | None = None,
     hostname: str | None = None,
 ) -> Endpoint:
-    """Return what a slice should hold for a pod on a node of ``zone-a``; what is given here stands instead.
+    """Return the slice entry for a pod on a node of ``zone-a``; arguments override its fields.
 
-    The addresses are all of the pod's where none are given.
+    Without ``addresses`` it has all addresses of the pod.
     """
     return Endpoint(
         addresses=addresses or pod.pod_ips,
@@ -189,7 +190,7 @@ def make_endpoint(
 
 
 def make_owner(service: Service) -> OwnerReference:
-    """Return the reference that makes a slice the service's (S-61)."""
+    """Return the owner reference of a slice that belongs to the service (S-61)."""
     return OwnerReference(
         api_version="v1",
         kind="Service",
@@ -218,9 +219,9 @@ def make_slice(
     finalizers: tuple[str, ...] | None = None,
     deletion_timestamp: str | None = None,
 ) -> EndpointSlice:
-    """Return a slice as the server would answer it: labelled and owned by the service, empty lists as None.
+    """Return a slice as the server would return it: labelled and owned by the service, empty lists as None.
 
-    ``labels`` replaces all labels, ``extra_labels`` adds to the right ones.
+    ``labels`` replaces all labels, ``extra_labels`` adds to the default ones.
     """
     if labels is None:
         labels = {
@@ -254,7 +255,7 @@ def make_slice(
 
 
 def edited(endpoint_slice: EndpointSlice, **fields: object) -> EndpointSlice:
-    """Return a slice with some fields another value; those of the metadata are meant where it has them."""
+    """Return a copy of a slice with changed fields, of the metadata if it has them, else of the slice."""
     of_metadata = {name: value for name, value in fields.items() if name in ObjectMeta.__struct_fields__}
     of_slice = {name: value for name, value in fields.items() if name not in of_metadata}
     metadata = msgspec.structs.replace(endpoint_slice.metadata, **of_metadata)

@@ -1,6 +1,6 @@
-"""A client of a server in memory: enough of the API to run a whole controller, in virtual time, without a network.
+"""A client of an in-memory server: runs a whole controller in virtual time, without a network.
 
-For the rules of a real API server (validation, defaults, merging of lists) test against tinykube.
+It has no validation, defaulting or list merging; test against tinykube for these.
 """
 
 import copy
@@ -27,19 +27,20 @@ _CREATED_AT = "2026-01-01T00:00:00Z"
 
 
 class FakeClient(Client):
-    """A :class:`aiokube.client.rest.Client` whose server is in memory, and fails when told to.
+    """A :class:`aiokube.client.rest.Client` with an in-memory server and fault injection.
 
-    It has get, create, update, apply, merge patch, delete and :meth:`source`, by which informers list and watch. What is
-    read back went through JSON, as from a server. A write has the usual outcomes: NotFoundError, AlreadyExistsError,
-    ConflictError for a stale version or another uid, ApplyConflictError. Lists are replaced whole, even by apply;
-    fields that were set by update or patch have no manager. Objects of a kind are of one type: the first used.
+    It supports get, create, update, apply, merge patch, delete, and :meth:`source`, from which informers
+    list and watch. Returned objects have been encoded and decoded, as from a server. Writes fail as usual:
+    NotFoundError, AlreadyExistsError, ConflictError for a stale version or another uid, ApplyConflictError.
+    Lists are atomic, even in apply; fields set by update or patch have no manager. All objects of a kind
+    have the type that was used first.
 
-    The test and the controller may use the same client: a write by the test is one by somebody else.
+    The test and the controller may share a client: the test's writes then act as another client's.
     """
 
     def __init__(self, *objects: tuple[Resource[Any], msgspec.Struct]) -> None:
         self.writes: list[tuple[str, str]] = []
-        """Verb and object (``apply``, ``configmaps shop/welcome``) of every write so far, refused or not."""
+        """Verb and object (``apply``, ``configmaps shop/welcome``) of every write, refused or not."""
         self._fake_sources: dict[str, FakeSource[Any]] = {}
         self._resources: dict[str, Resource[Any]] = {}
         self._applied: dict[tuple[str, ObjectKey], dict[str, dict[Path, Any]]] = {}
@@ -49,34 +50,36 @@ class FakeClient(Client):
         for resource, item in objects:
             self._create(resource, item)
 
-    # ------------------------------------------------------------------------------------------- for the test
+    # ------------------------------------------------------------------------------------------- test
+    # interface
 
     def objects(self, resource: Resource[T]) -> dict[ObjectKey, T]:
-        """Return all objects of a resource, by key."""
+        """Return all objects of a resource by key."""
         return self.fake_source(resource).objects
 
     def fake_source(self, resource: Resource[T]) -> FakeSource[T]:
-        """Return what informers of this resource read, to make lists and watches fail, hang or lie."""
+        """Return the informers' source of this resource, to make lists and watches fail, hang or misbehave."""
         known = self._resources.setdefault(resource.full_name, resource)
         if known.wire is not resource.wire:
-            raise TypeError(f"{resource.full_name}: this fake server has them as another type already")
+            raise TypeError(f"{resource.full_name}: this fake server already has them as another type")
         return self._fake_sources.setdefault(resource.full_name, FakeSource())
 
     def fail_next(self, error: Exception, *, times: int = 1) -> None:
         """Refuse the next writes with this error."""
         self._faults += [error] * times
 
-    # ---------------------------------------------------------------------------------------------- the verbs
+    # ---------------------------------------------------------------------------------------------------
+    # verbs
 
     def guarded(self, guard: Guard) -> "FakeClient":
-        """Return a client of the same server whose writes ask ``guard`` first."""
+        """Return a client of the same server that calls ``guard`` before each write."""
         client = copy.copy(self)
-        client._guard = guard  # noqa: SLF001 - of its own class
+        client._guard = guard  # noqa: SLF001 - same class
         return client
 
     @property
     def server(self) -> str:
-        """What messages call it."""
+        """The server's name in messages."""
         return "fake://"
 
     async def __aenter__(self) -> Self:
@@ -96,7 +99,7 @@ class FakeClient(Client):
         label_selector: str = "",
         field_selector: str = "",
     ) -> Any:
-        """Return what a reflector reads; field selectors other than ``metadata.name`` are not known here."""
+        """Return a source for a reflector; the only supported field selector is ``metadata.name``."""
         selected = _selection(namespace, label_selector, field_selector)
         source = self.fake_source(resource)
         return source if selected is None else _SelectedSource(source, selected)
@@ -107,7 +110,7 @@ class FakeClient(Client):
         return self._find(resource, key)
 
     async def list_page(self, resource: Resource[T], *, namespace: str = "", **options: Any) -> Page[T]:
-        """Return all objects, or those that the selectors choose, in one page."""
+        """Return all objects, or those that match the selectors, in one page."""
         options = {name: value for name, value in options.items() if name.endswith("selector")}
         page: Page[T] = await self.source(resource, namespace=namespace, **options).list_page()
         return page
@@ -128,7 +131,7 @@ class FakeClient(Client):
         key: ObjectKey | None = None,
         subresource: str = "",
     ) -> T:
-        """Replace an object, at the version that it carries, if any."""
+        """Replace an object, at its resource version if it has one."""
         resource.require_complete()
         key = key or _meta(body).key
         self._begin("update", resource, key)
@@ -192,10 +195,10 @@ class FakeClient(Client):
         field_manager: str = "",
         force: bool = False,
     ) -> T:
-        """Change a part of an object by a merge patch; a strategic one is taken as such, a JSON patch is not known."""
+        """Apply a merge patch; strategic merge patches are treated as such, JSON patches are unsupported."""
         if patch_type == JSON_PATCH:
             raise NotImplementedError(
-                "FakeClient knows no JSON patch: use a merge patch, or test against tinykube"
+                "FakeClient has no JSON patch: use a merge patch, or test against tinykube"
             )
         self._begin("patch", resource, key)
         old = self._find(resource, key)
@@ -212,30 +215,31 @@ class FakeClient(Client):
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object; one with finalizers only begins to terminate."""
+        """Delete an object; one with finalizers becomes terminating."""
         self._begin("delete", resource, key)
         meta = self._find(resource, key).metadata
         if uid not in (None, meta.uid) or resource_version not in (None, meta.resource_version):
-            raise _error(409, "Conflict", resource, key, "the precondition does not hold")
+            raise _error(409, "Conflict", resource, key, "a precondition failed")
         self.fake_source(resource).delete(key)
         if key not in self.objects(resource):
             self._applied.pop((resource.full_name, key), None)
 
     async def request(self, method: str, path: str, **options: Any) -> NoReturn:
-        """Raise: there is no HTTP here."""
+        """Raise NotImplementedError: there is no HTTP here."""
         raise NotImplementedError(
-            f"{method} {path}: FakeClient has the typed verbs alone; test against tinykube"
+            f"{method} {path}: FakeClient has only the typed verbs; test against tinykube"
         )
 
     def watch(self, resource: Resource[T], **options: Any) -> NoReturn:
-        """Raise: watch through an informer, with :meth:`source`."""
+        """Raise NotImplementedError: watch through an informer with :meth:`source`."""
         raise NotImplementedError("FakeClient is watched through an Informer of its source()")
 
     def list_stream(self, resource: Resource[T], **options: Any) -> NoReturn:
-        """Raise: list through an informer, with :meth:`source`, or with :meth:`list_page`."""
+        """Raise NotImplementedError: use :meth:`list_page`, or an informer with :meth:`source`."""
         raise NotImplementedError("FakeClient is listed with list_page()")
 
-    # ----------------------------------------------------------------------------------------------- insides
+    # -----------------------------------------------------------------------------------------------
+    # internals
 
     def _begin(self, verb: str, resource: Resource[Any], key: ObjectKey) -> None:
         if self._guard is not None:
@@ -273,7 +277,7 @@ class FakeClient(Client):
         return self.fake_source(resource).create(resource.decode(resource.encode(body)))
 
     def _replace(self, resource: Resource[T], key: ObjectKey, old: T, document: Json) -> T:
-        """Store a document in the place of an object, unless it says the same; raise the generation with the spec."""
+        """Replace an object unless it is equal; increase the generation if the spec changes."""
         before = msgspec.to_builtins(old)
         fixed = (
             "name",
@@ -303,7 +307,7 @@ class FakeClient(Client):
 
 
 class _SelectedSource:
-    """The part of a source that selectors choose; an object that no longer matches is told as deleted."""
+    """A source restricted by selectors; an object that stops matching is reported as deleted."""
 
     def __init__(self, source: FakeSource[Any], selected: Callable[[Any], bool]) -> None:
         self._source = source
@@ -336,7 +340,7 @@ def _selection(namespace: str, label_selector: str, field_selector: str) -> Call
     field, _, name = field_selector.partition("=")
     if field not in ("", "metadata.name"):
         raise NotImplementedError(
-            f"FakeClient knows no field selector {field_selector!r}; test against tinykube"
+            f"FakeClient has no field selector {field_selector!r}; test against tinykube"
         )
     if not (namespace or label_selector or name):
         return None
@@ -357,7 +361,7 @@ def _meta(body: Any) -> ObjectMeta:
 
 
 def _leaves(document: Json, prefix: Path = ()) -> list[tuple[Path, Any]]:
-    """Return the fields that a manager can own: everything but what identifies the object; lists are one field."""
+    """Return the fields that a manager can own: all except those that identify the object; lists are atomic."""
     found: list[tuple[Path, Any]] = []
     for name, value in document.items():
         path = (*prefix, name)

@@ -1,4 +1,4 @@
-"""The history of one resource of a fake server: what is there, in which version, and what led to it."""
+"""The objects, versions and events of one resource of a fake server."""
 
 import bisect
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -17,7 +17,7 @@ DELETED_AT = "2026-01-01T00:00:00Z"
 
 
 class Backup(Generic[T]):
-    """The whole state of a source at one moment, as an administrator saves it."""
+    """A backup of a source's whole state at one moment."""
 
     def __init__(self, objects: dict[ObjectKey, T], version: int) -> None:
         self.objects = objects
@@ -25,9 +25,9 @@ class Backup(Generic[T]):
 
 
 class FakeHistory(Generic[T]):
-    """Objects, and the events that made them; versions count up by one with every write.
+    """Objects and their events; versions increase by one with every write.
 
-    Finalizers hold what is deleted, as on a server. Subclasses are told of changes by :meth:`changed`.
+    Finalizers delay deletion, as on a server. Subclasses are notified of changes by :meth:`changed`.
     """
 
     def __init__(self, *, first_version: int = FIRST_VERSION) -> None:
@@ -46,40 +46,41 @@ class FakeHistory(Generic[T]):
 
     @property
     def compacted(self) -> int:
-        """The version before which history is forgotten."""
+        """The version below which history is compacted."""
         return self._compacted
 
     @property
     def objects(self) -> dict[ObjectKey, T]:
-        """What is there now."""
+        """The current objects."""
         return dict(self._objects)
 
     def changed(self) -> None:
-        """Hear that there may be more to tell to those who watch."""
+        """React to a change: watches may have new events."""
 
     @property
     def view_version(self) -> int:
-        """The version that those see who do not ask for the newest: the present one, unless held back."""
+        """The version of reads that do not request the newest: the current one, unless held back."""
         return self._held.version if self._held is not None else self._version
 
     def view(self) -> Backup[T]:
-        """Return what those see who do not ask for the newest: the present, or the moment of :meth:`hold`."""
+        """Return the state for reads that do not request the newest: current, or as of :meth:`hold`."""
         return self._held if self._held is not None else self.backup()
 
     def events_after(self, version: int) -> tuple[list[WatchEvent[T]], int]:
-        """Return the events later than a version, as far as :meth:`view` goes, and the version of the last."""
+        """Return the events after a version, up to :meth:`view`, and the version of the last one."""
         first = bisect.bisect_right(self._versions, version)
         last = bisect.bisect_right(self._versions, self.view_version)
         if last <= first:
             return [], version
         return self._events[first:last], self._versions[last - 1]
 
-    # ---------------------------------------------------------------------------------------------- writing
+    # --------------------------------------------------------------------------------------------------
+    # writes
 
     def create(self, item: T, *, silently: bool = False) -> T:
-        """Store a new object and return it with its version, and a uid if it has none.
+        """Store a new object and return it with its version, and a generated uid by default.
 
-        Raises AlreadyExistsError. ``silently`` forgets to tell the watches, here and below.
+        Raises AlreadyExistsError. ``silently`` omits the event from watches, here and below.
         """
         key = key_of(item)
         if key in self._objects:
@@ -88,12 +89,12 @@ class FakeHistory(Generic[T]):
         return self._write("ADDED", item, item.metadata.uid or f"uid-{self._uids}", silently)
 
     def modify(self, item: T, *, silently: bool = False) -> T:
-        """Put an object in the place of the one of its key; the uid stays. Raises NotFoundError."""
+        """Replace the object with this key, keeping its uid. Raises NotFoundError."""
         stored = self._find(key_of(item))
         return self._write("MODIFIED", item, stored.metadata.uid, silently)
 
     def delete(self, key: ObjectKey, *, silently: bool = False) -> T:
-        """Delete an object and return its last state; one with finalizers only begins to terminate.
+        """Delete an object and return its last state; one with finalizers becomes terminating.
 
         Raises NotFoundError.
         """
@@ -108,28 +109,29 @@ class FakeHistory(Generic[T]):
         return self._write("DELETED", stored, metadata.uid, silently)
 
     def finish(self, key: ObjectKey) -> T:
-        """Take the finalizers off: an object that terminates is gone then."""
+        """Remove the finalizers, which deletes a terminating object."""
         stored = self._find(key)
         metadata: Any = stored.metadata
         kind: Literal["MODIFIED", "DELETED"] = "DELETED" if metadata.deletion_timestamp else "MODIFIED"
         return self._write(kind, _with(stored, finalizers=None), metadata.uid, silently=False)
 
     def pass_versions(self, count: int) -> None:
-        """Let other resources of the server be written so many times."""
+        """Advance the version, as writes to other resources do."""
         self._version += count
 
-    # ---------------------------------------------------------------------------------------- playing with time
+    # -------------------------------------------------------------------------------------------------
+    # history
 
     def compact(self) -> None:
-        """Forget history: no watch can begin, and no list go on, from a version before now."""
+        """Compact the history: no watch can start, and no list continue, from an earlier version."""
         self._compacted = self._version
 
     def hold(self) -> None:
-        """Fall behind: watches, and lists that do not ask for the newest, show nothing later than now."""
+        """Start to lag: watches, and lists that do not request the newest, stay at the current version."""
         self._held = self.backup()
 
     def release(self) -> None:
-        """Catch up."""
+        """Stop lagging."""
         self._held = None
         self.changed()
 
@@ -138,7 +140,7 @@ class FakeHistory(Generic[T]):
         return Backup(dict(self._objects), self._version)
 
     def restore(self, backup: Backup[T]) -> None:
-        """Go back in time, as a database does that is restored: what came after never was."""
+        """Restore a backup, as of a database: later writes are lost."""
         self._objects = dict(backup.objects)
         self._version = backup.version
         keep = bisect.bisect_right(self._versions, backup.version)
@@ -147,7 +149,8 @@ class FakeHistory(Generic[T]):
         self._held = None
         self.changed()
 
-    # ---------------------------------------------------------------------------------------------- insides
+    # -----------------------------------------------------------------------------------------------
+    # internals
 
     def _find(self, key: ObjectKey) -> T:
         if key not in self._objects:
@@ -169,7 +172,7 @@ class FakeHistory(Generic[T]):
 
 
 def _with(item: T, **metadata: object) -> T:
-    """Return the object with other metadata, as far as its kind has such fields."""
+    """Return the object with changed metadata; fields that its type does not have are ignored."""
     value: Any = item
     fields = {name: field for name, field in metadata.items() if name in value.metadata.__struct_fields__}
     return cast(

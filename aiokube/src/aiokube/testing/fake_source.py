@@ -1,7 +1,7 @@
-"""A fake upstream that drops, doubles, delays and lies: for everything that reads lists and watches.
+"""A misbehaving fake source, for tests of everything that lists and watches.
 
-It behaves as kube-apiserver does (versions, pages, bookmarks, compaction, 410 in its forms) until it is told not
-to. Deterministic: there is no chance in it, and its only time is the running loop's, so run it in virtual time.
+By default it behaves like kube-apiserver (versions, pages, bookmarks, compaction, all forms of 410). It is
+deterministic, without randomness, and uses only the running loop's time, so run it in virtual time.
 """
 
 import asyncio
@@ -22,15 +22,16 @@ from aiokube.testing.fake_history import FIRST_VERSION, Backup, FakeHistory
 T = TypeVar("T", bound=KubernetesObject)
 
 Batch = list[WatchEvent[T] | Bookmark | WatchError]
-Door = Literal["list", "watch", "any"]
+RequestKind = Literal["list", "watch", "any"]
 
 _TIMER_SLACK_SECONDS = 1e-9
-"""asyncio may run a timer this much early. In virtual time no time passes then, and waiting again would never end."""
+"""asyncio may run a timer this much early. Virtual time does not advance then, so waiting again would never
+end."""
 _LAST_BOOKMARK_SECONDS = 2.0
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One question that was asked of the source, in the order in which they came."""
+    """One request that the source received, in order."""
 
     kind: Literal["list", "watch"]
     at_seconds: float
@@ -43,10 +44,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FakeSource(FakeHistory[T]):
-    """One resource of a fake server; fulfils :class:`aiokube.runtime.source.Source`.
+    """One resource of a fake server; implements :class:`aiokube.runtime.source.Source`.
 
-    Writing is synchronous (:meth:`create`, :meth:`modify`, :meth:`delete`) and gives versions that count up by one;
-    open watches hear of it when they are next read. Everything else says in its name what goes wrong.
+    Writes are synchronous (:meth:`create`, :meth:`modify`, :meth:`delete`), with versions that increase by
+    one; open watches see them at their next read. All other methods inject the fault in their name.
     """
 
     def __init__(
@@ -58,50 +59,54 @@ class FakeSource(FakeHistory[T]):
     ) -> None:
         super().__init__(first_version=first_version)
         self._lists: dict[str, tuple[list[T], int]] = {}  # by continue token
-        self._faults: deque[tuple[Door, BaseException | None]] = deque()
+        self._faults: deque[tuple[RequestKind, BaseException | None]] = deque()
         self._watches: list[_FakeWatch[T]] = []
         self.requests: list[Request] = []
-        """Everything that was asked."""
+        """All requests so far."""
         self.bookmark_seconds = bookmark_seconds
-        """How often a watch sends a bookmark, apart from the one before its end; None for a server that never does."""
+        """The interval of bookmarks, apart from the one before a watch ends; None for a server without
+        bookmarks."""
         self.knows_watch_list = True
-        """Whether ``sendInitialEvents`` is known (kube-apiserver 1.27 and later); else it is refused with 422."""
+        """Whether ``sendInitialEvents`` is supported (kube-apiserver 1.27 and later); if not, it is refused
+        with 422."""
         self.ignores_watch_list = False
-        """Whether ``sendInitialEvents`` is overlooked, as by a server that has never heard of it."""
+        """Whether ``sendInitialEvents`` is ignored, as by an older server."""
         self.sends_initial_events_end = True
-        """Whether the bookmark that closes the initial events gets through (k9s#4186)."""
+        """Whether the bookmark that ends the initial events is delivered (k9s#4186)."""
         self.says_expired_in_stream = True
-        """Whether a watch from a compacted version is answered 200 and an ERROR event, or at once with 410."""
+        """Whether a watch from a compacted version gets 200 and an ERROR event, or a 410 response."""
         self.page_delay_seconds = 0.0
-        """How long each page of a list takes."""
+        """The duration of each list page."""
         self.mangle: Callable[[Batch[T]], Batch[T]] | None = None
-        """What becomes of each batch on its way; it may drop, double, reorder. Empty batches are not sent."""
+        """Transforms each batch on its way: it may drop, duplicate or reorder events. Empty batches are not
+        sent."""
         self._silent = False
         for item in items:
             self.create(item)
 
-    # ----------------------------------------------------------------------------------------- what was asked
+    # ------------------------------------------------------------------------------------------------
+    # requests
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return len(self._watches)
 
     @property
     def lists(self) -> list[Request]:
-        """The lists that were asked for, page by page."""
+        """The received list requests, page by page."""
         return [request for request in self.requests if request.kind == "list"]
 
     @property
     def watches(self) -> list[Request]:
-        """The watches that were asked for."""
+        """The received watch requests."""
         return [request for request in self.requests if request.kind == "watch"]
 
-    # ------------------------------------------------------------------------------------------ what goes wrong
+    # ------------------------------------------------------------------------------------------------- faults
 
     @property
     def silent(self) -> bool:
-        """Whether open watches say nothing more, like a connection whose other end is gone. Can be set."""
+        """Whether open watches send nothing, like connections to a dead peer. Can be set."""
         return self._silent
 
     @silent.setter
@@ -111,38 +116,38 @@ class FakeSource(FakeHistory[T]):
 
     @property
     def pending_faults(self) -> int:
-        """How many of the faults of :meth:`fail_next` and :meth:`hang_next` no request has met yet."""
+        """The number of faults from :meth:`fail_next` and :meth:`hang_next` that have not occurred yet."""
         return len(self._faults)
 
-    def fail_next(self, *errors: BaseException, on: Door = "any") -> None:
-        """Answer the next requests with these errors, one each."""
+    def fail_next(self, *errors: BaseException, on: RequestKind = "any") -> None:
+        """Fail the next requests with these errors, one each."""
         self._faults.extend((on, error) for error in errors)
 
-    def hang_next(self, count: int = 1, *, on: Door = "any") -> None:
-        """Never answer the next requests."""
+    def hang_next(self, count: int = 1, *, on: RequestKind = "any") -> None:
+        """Never respond to the next requests."""
         self._faults.extend([(on, None)] * count)
 
     def clear_faults(self) -> None:
-        """Answer requests well from now on."""
+        """Cancel the pending faults."""
         self._faults.clear()
 
     def break_watches(self, error: BaseException | None = None) -> None:
-        """Break the connection of all open watches, by default as if the server had died."""
+        """Break the connections of all open watches, by default as if the server had died."""
         for watch in self._watches:
             watch.fail(error if error is not None else ResponseTruncatedError("the connection was reset"))
 
     def abandon_watches(self) -> None:
-        """Leave all open watches hanging: connections whose other end is gone without a word."""
+        """Make all open watches hang, like connections to a peer that silently disappeared."""
         for watch in self._watches:
             watch.abandon()
 
     def end_watches(self) -> None:
-        """End all open watches in good order."""
+        """End all open watches normally."""
         for watch in self._watches:
             watch.end()
 
     def inject(self, *events: WatchEvent[T] | Bookmark | WatchError | BaseException) -> None:
-        """Put these on all open watches in one batch each, true or not; an exception is raised after it."""
+        """Send arbitrary events on all open watches, in one batch each; an exception is raised after it."""
         for watch in self._watches:
             watch.inject(events)
 
@@ -151,17 +156,18 @@ class FakeSource(FakeHistory[T]):
         self.inject(Bookmark(str(self.view_version)))
 
     def compact(self) -> None:
-        """Forget history: no watch can begin, and no list go on, from a version before now."""
+        """Compact the history: no watch can start, and no list continue, from an earlier version."""
         super().compact()
         self._lists.clear()
 
     def restore(self, backup: Backup[T]) -> None:
-        """Go back in time, as a database does that is restored: what came after never was; open watches break."""
+        """Restore a backup, as of a database: later writes are lost, and open watches break."""
         super().restore(backup)
         self._lists.clear()
         self.break_watches(ConnectionFailedError("localhost:6443: connection refused"))
 
-    # ------------------------------------------------------------------------------------------- what is asked
+    # ------------------------------------------------------------------------------------------- source
+    # protocol
 
     async def list_page(
         self,
@@ -171,7 +177,7 @@ class FakeSource(FakeHistory[T]):
         resource_version: str | None = None,
         resource_version_match: str | None = None,
     ) -> Page[T]:
-        """Return one page, ordered by key; see :class:`aiokube.runtime.source.Source`."""
+        """Return one page in the order of keys; see :class:`aiokube.runtime.source.Source`."""
         self.requests.append(
             Request(
                 kind="list",
@@ -214,28 +220,29 @@ class FakeSource(FakeHistory[T]):
         """Return a watch; see :class:`aiokube.runtime.source.Source`."""
         return _FakeWatch(self, resource_version or "", send_initial_events, timeout_seconds)
 
-    # ------------------------------------------------------------------------------- for the watches themselves
+    # ---------------------------------------------------------------------------------------- used by the
+    # watches
 
     def changed(self) -> None:
-        """Wake the watches: there may be something to tell."""
+        """Wake the watches: they may have new events."""
         for watch in self._watches:
             watch.wake()
 
-    async def meet_fault(self, door: Literal["list", "watch"]) -> None:
-        """Fail or hang if that is what is next at this door."""
+    async def meet_fault(self, kind: Literal["list", "watch"]) -> None:
+        """Fail or hang if the next fault is for this kind of request."""
         for index, (on, fault) in enumerate(self._faults):
-            if on in (door, "any"):
+            if on in (kind, "any"):
                 del self._faults[index]
                 if fault is not None:
                     raise fault
                 await asyncio.get_running_loop().create_future()
 
     def opened(self, watch: "_FakeWatch[T]") -> None:
-        """Take in a watch that was answered 200."""
+        """Register a watch whose request succeeded."""
         self._watches.append(watch)
 
     def closed(self, watch: "_FakeWatch[T]") -> None:
-        """Take in that the client has left."""
+        """Unregister a watch that the client has closed."""
         self._watches.remove(watch)
 
 
@@ -378,7 +385,7 @@ class _FakeWatch(Generic[T]):
         return source.mangle(batch) if source.mangle is not None and batch else batch
 
     def _next_bookmark(self, now: float, seconds: float) -> float:
-        """One comes right before the end, as from kube-apiserver."""
+        """Return the time of the next bookmark; the last one is just before the end, as from kube-apiserver."""
         before_the_end = self._ends_at - _LAST_BOOKMARK_SECONDS
         return min(now + seconds, before_the_end) if before_the_end > now else now + seconds
 

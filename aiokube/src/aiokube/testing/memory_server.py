@@ -1,8 +1,7 @@
-"""An API server in memory, as far as writing Endpoints and EndpointSlices goes, that can be told to fail.
+"""An in-memory API server for writers of Endpoints and EndpointSlices, with fault injection.
 
-What it keeps and answers went through JSON once, as on a real server; so what a test reads back is what a client
-would. It has no watch: :meth:`MemoryServer.feed` hands its changes to a store when the test says so, which is how
-a late watch is made.
+Stored and returned objects have been encoded and decoded, as on a real server. It has no watch: a test calls
+:meth:`MemoryServer.feed` to pass changes to a store, which can simulate a lagging watch.
 """
 
 import random
@@ -28,7 +27,7 @@ _TIME = "2026-01-01T00:00:00Z"
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request as it came in. ``key`` names the base (``web-``) where the server makes up the name."""
+    """One received request. ``key`` has the name prefix (``web-``) if the server generates the name."""
 
     verb: Verb
     plural: str
@@ -44,45 +43,46 @@ class _Fault(msgspec.Struct):
 
 
 class Appliable(Protocol):
-    """A store that takes batches of watch events."""
+    """A store that accepts batches of watch events."""
 
     def apply(self, events: list[WatchEvent[Any]], /) -> Any:
-        """Take in a batch."""
+        """Apply a batch."""
         ...
 
 
 class MemoryServer:
-    """Satisfies :class:`aiokube.runtime.writer.Writer` for complete types (Endpoints, EndpointSlice).
+    """Implements :class:`aiokube.runtime.writer.Writer` for complete types (Endpoints, EndpointSlice).
 
-    As an API server it gives names, uids, growing resource versions and generations (0.8); refuses what is stale
-    (409), not there (404), there already (409 AlreadyExists), of another uid (409), of another address type (422), has
-    an address that no endpoint may have (422), or new in a namespace that is going (403 with its cause); keeps what has finalizers, as terminating, until the last is
-    taken away; and takes an update that changes nothing without a new version. Requests are recorded in :attr:`calls`.
+    Like an API server it generates names, uids, increasing resource versions and generations (0.8). It
+    refuses stale writes (409), missing objects (404), existing names (409 AlreadyExists), another uid (409),
+    another address type (422), invalid endpoint addresses (422), and creates in a terminating namespace (403
+    with its cause). It keeps objects with finalizers as terminating until the last finalizer is removed, and
+    accepts an update without changes without a new version. Requests are recorded in :attr:`calls`.
 
-    :meth:`create_foreign`, :meth:`update_foreign` and :meth:`delete_foreign` are what somebody else does: the same,
-    at once, unrecorded, and without the faults.
+    :meth:`create_foreign`, :meth:`update_foreign` and :meth:`delete_foreign` act as another client:
+    immediately, unrecorded, and without faults.
     """
 
     metadata_only: bool = True
-    """Whether a write is answered as ``endpointd run`` asks for it: what was sent, under the metadata as stored.
+    """Whether writes return the sent object with the stored metadata, as ``endpointd run`` requests it.
 
-    Otherwise it is answered with the whole object as stored. The tests of the controllers run in both modes.
+    Otherwise they return the stored object. The tests of the controllers run in both modes.
     """
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self.admission: Callable[[Any], Any] | None = None
-        """A mutating webhook: what it returns is stored in the place of what a request carried."""
+        """A mutating webhook: its result is stored instead of the request's object."""
         self.calls: list[Call] = []
         self.terminating_namespaces: set[str] = set()
         self.rejected_range: Callable[[str], str | None] | None = rejected_range
-        """Says in which range an address is that makes the whole object invalid (422), None where it is valid.
+        """Returns the range that makes an address invalid (422), None if it is valid.
 
-        Where it is None itself, addresses are not looked at.
+        If this attribute is None, addresses are not validated.
         """
         self.before_each: Callable[[Call], Awaitable[None]] | None = None
-        """Awaited before each request acts: a test may hold it there, or change the world under it."""
+        """Awaited before each request takes effect: a test may block it, or change the server's state."""
         self.after_each: Callable[[Call], Awaitable[None]] | None = None
-        """Awaited after each request acted and before its caller is told."""
+        """Awaited after each request has taken effect, before its caller gets the response."""
         self._chance = chance or random.Random(0)  # noqa: S311 - names in tests, not secrets
         self._version = 1000
         self._uids = 0
@@ -90,38 +90,39 @@ class MemoryServer:
         self._events: dict[str, list[WatchEvent[Any]]] = {}
         self._faults: list[_Fault] = []
 
-    # ------------------------------------------------------------------------------------- for the test
+    # ------------------------------------------------------------------------------------------- test
+    # interface
 
     def fail_next(
         self, error: Exception, *, verb: Verb | None = None, acts: bool = False, times: int = 1
     ) -> None:
-        """Have the next requests (of one verb) fail; with ``acts`` they take effect first, and the answer is lost."""
+        """Make the next requests (of one verb) fail; with ``acts`` they take effect, and the response is lost."""
         self._faults.append(_Fault(error, verb, acts, times))
 
     def heal(self) -> None:
-        """Forget the failures that have not happened yet."""
+        """Cancel the pending faults."""
         self._faults.clear()
 
     @property
     def writes(self) -> list[Call]:
-        """The requests that were no reads."""
+        """The write requests."""
         return [call for call in self.calls if call.verb != "get"]
 
     def objects(self, resource: Resource[T]) -> dict[ObjectKey, T]:
-        """Return what there is of a resource now."""
+        """Return the current objects of a resource."""
         return dict(self._objects.get(resource.plural, {}))
 
     @property
     def resource_version(self) -> str:
-        """The version of the last write: what a list carries."""
+        """The version of the last write, as in a list."""
         return str(self._version)
 
     def pending_events(self, resource: Resource[T]) -> int:
-        """Return how many changes no :meth:`feed` has handed on yet."""
+        """Return the number of changes that :meth:`feed` has not delivered yet."""
         return len(self._events.get(resource.plural, ()))
 
     def feed(self, resource: Resource[T], store: Appliable, count: int | None = None) -> int:
-        """Hand the oldest ``count`` changes (all, where None) to a store in one batch; return how many there were."""
+        """Apply the oldest ``count`` changes (all by default) to a store in one batch; return their number."""
         events = self._events.get(resource.plural, [])
         batch = events[:count]
         del events[: len(batch)]
@@ -130,25 +131,26 @@ class MemoryServer:
         return len(batch)
 
     def rewind(self, resource: Resource[T], events: list[WatchEvent[T]]) -> None:
-        """Have changes that were handed on already come again first: the next watch is that many behind."""
+        """Deliver changes again before the others, like a watch that resumes from an older version."""
         self._events.setdefault(resource.plural, [])[:0] = events
 
     def create_foreign(self, resource: Resource[T], body: msgspec.Struct) -> T:
-        """Create an object as somebody else."""
+        """Create an object as another client."""
         created: T = self._create(resource, body, _meta(body).namespace)
         return created
 
     def update_foreign(self, resource: Resource[T], body: msgspec.Struct) -> T:
-        """Replace an object as somebody else, whatever version it has."""
+        """Replace an object as another client, at any version."""
         meta = msgspec.structs.replace(_meta(body), resource_version="")
         updated: T = self._update(resource, msgspec.structs.replace(body, metadata=meta), meta.key)
         return updated
 
     def delete_foreign(self, resource: Resource[Any], key: ObjectKey) -> None:
-        """Delete an object as somebody else."""
+        """Delete an object as another client."""
         self._delete(resource, key, None, None)
 
-    # -------------------------------------------------------------------------------------- the writer
+    # ------------------------------------------------------------------------------------------ writer
+    # protocol
 
     async def get(self, resource: Resource[T], key: ObjectKey) -> T:
         """Read one object. Raises ``NotFoundError``."""
@@ -218,7 +220,8 @@ class MemoryServer:
                 return fault
         return None
 
-    # ------------------------------------------------------------------------------------- the registry
+    # -----------------------------------------------------------------------------------------------
+    # internals
 
     def _existing(self, resource: Resource[Any], key: ObjectKey) -> Any:
         found = self._objects.get(resource.plural, {}).get(key)
@@ -348,7 +351,7 @@ class MemoryServer:
         return gone
 
     def _validate(self, resource: Resource[Any], body: Any) -> None:
-        """Raise ``InvalidError`` where an address is in a range that no endpoint may be in."""
+        """Raise ``InvalidError`` if an address is in a forbidden range."""
         if self.rejected_range is None:
             return
         causes = tuple(
@@ -375,7 +378,7 @@ class MemoryServer:
 
 
 def _addresses(body: Any) -> Iterator[tuple[str, str]]:
-    """Return the addresses of an object, each with its field."""
+    """Yield the addresses of an object with their field paths."""
     if isinstance(body, EndpointSlice):
         for number, endpoint in enumerate(body.endpoints or ()):
             for place, address in enumerate(endpoint.addresses):
@@ -394,7 +397,7 @@ def _meta(body: Any) -> ObjectMeta:
 
 
 def _through_json(resource: Resource[Any], body: Any, meta: ObjectMeta) -> Any:
-    """Return an object as it reads back: every empty list and map of the outer levels is null (S-53)."""
+    """Encode and decode an object: every empty list and map of the outer levels becomes null (S-53)."""
     meta = msgspec.structs.replace(
         meta,
         labels=meta.labels or None,
@@ -409,7 +412,7 @@ def _through_json(resource: Resource[Any], body: Any, meta: ObjectMeta) -> Any:
 
 
 def _content(item: EndpointSlice) -> tuple[Any, ...]:
-    """Return what raises the generation when it changes (0.8)."""
+    """Return the fields whose changes increase the generation (0.8)."""
     return item.metadata.labels, item.address_type, item.endpoints, item.ports
 
 

@@ -1,4 +1,4 @@
-"""Controllers that run while a test looks on."""
+"""Running controllers within a test."""
 
 import asyncio
 import random
@@ -12,9 +12,9 @@ from aiokube.testing.virtual_time import FakeClock
 
 @asynccontextmanager
 async def running(client: Client, *definitions: ControllerDefinition, seed: int = 0) -> AsyncIterator[None]:
-    """Run controllers inside the ``async with``, in virtual time (:func:`run_virtual`), and stop them at its end.
+    """Run controllers within ``async with``, in virtual time (:func:`run_virtual`), and stop them at its end.
 
-    They have read everything once the test has slept for a second. What ends them early is raised.
+    Their caches have synced after one second of sleep. An error that ends them early is raised.
     """
     stop = asyncio.Event()
     rng = random.Random(seed)  # noqa: S311 - jitter, not secrets

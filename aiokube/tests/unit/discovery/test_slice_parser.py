@@ -112,7 +112,7 @@ def test_the_first_address_counts_and_an_endpoint_without_one_is_skipped_and_tol
 def test_an_address_that_is_none_is_skipped_and_told() -> None:
     found = read_slice(endpoint_slice(endpoints=[endpoint("web.example.com"), endpoint("10.0.0.1")]))
     assert list(found.ports[PortKey("http")]) == ["10.0.0.1:80"]
-    assert found.problems == ("endpoints[0] has 'web.example.com' for an address",)
+    assert found.problems == ("endpoints[0] has 'web.example.com' as its address",)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ async def test_a_list_is_restricted_as_a_source_is() -> None:
 
 async def test_what_it_cannot_do_it_says() -> None:
     client = FakeClient((PODS, PODS.decode(b'{"metadata":{"name":"p","namespace":"shop"}}')))
-    with pytest.raises(TypeError, match="another type already"):
+    with pytest.raises(TypeError, match="already has them as another type"):
         await client.get(NARROW_PODS, ObjectKey("shop", "p"))
     with pytest.raises(NotImplementedError, match="merge patch"):
         await client.patch(PODS, ObjectKey("shop", "p"), b"[]", patch_type=JSON_PATCH)

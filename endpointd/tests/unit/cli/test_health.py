@@ -64,7 +64,7 @@ def reflector(
 
 def test_a_reflector_lives_by_answers_failures_and_new_phases() -> None:
     assert watch_alive(reflector(since=0.0), 100.0, 100.0) == ""
-    assert "watching for 101 s without an answer" in watch_alive(reflector(since=0.0), 101.0, 100.0)
+    assert "watching for 101 s without a response" in watch_alive(reflector(since=0.0), 101.0, 100.0)
     assert watch_alive(reflector(since=0.0, last_contact=50.0), 140.0, 100.0) == ""
     assert watch_alive(reflector(since=0.0, last_error_at=50.0), 140.0, 100.0) == ""
     assert watch_alive(reflector(since=60.0), 140.0, 100.0) == ""
@@ -87,23 +87,23 @@ def test_a_cache_that_is_not_complete_tells_why_and_what_to_grant() -> None:
     told = watch_ready(
         reflector("waiting", synced=False, failures=3, last_error=FORBIDDEN, last_error_at=1.0), 2.0
     )
-    assert told.startswith("not complete, waiting: pods is forbidden")
+    assert told.startswith("not synced, waiting: pods is forbidden")
     assert told.endswith(
         "(grant list and watch on pods to system:serviceaccount:kube-system:endpointd: a role, and a "
         "binding to that user)"
     )
-    assert watch_ready(reflector("listing", synced=False), 2.0).endswith("nothing went wrong so far")
+    assert watch_ready(reflector("listing", synced=False), 2.0).endswith("no errors so far")
 
 
 def test_a_cache_that_is_only_listed_is_not_ready() -> None:
     listed = msgspec.structs.replace(reflector("waiting", failures=1, last_error="refused"), followed=False)
-    assert watch_ready(listed, 2.0) == "listed and not yet watched, waiting: refused"
+    assert watch_ready(listed, 2.0) == "listed but not yet watched, waiting: refused"
 
 
 def test_a_complete_cache_is_ready_through_short_interruptions_and_not_through_long_ones() -> None:
     cut = reflector("waiting", failures=2, last_contact=10.0, last_error="connection refused")
     assert watch_ready(cut, 60.0) == ""
-    assert watch_ready(cut, 80.0) == "nothing heard for 70 s, waiting: connection refused"
+    assert watch_ready(cut, 80.0) == "no response for 70 s, waiting: connection refused"
     well = reflector(last_contact=10.0, last_error="connection refused")
     assert watch_ready(well, 200.0) == ""
 
@@ -119,7 +119,7 @@ def test_the_heartbeat_tells_when_the_loop_did_not_turn() -> None:
             await asyncio.sleep(100)
             assert heart.check() == ""
             loop.jump(40)
-            assert heart.check().startswith("the event loop has not turned for 4")
+            assert heart.check().startswith("the event loop has been blocked for 4")
             await asyncio.sleep(1)
             assert heart.check() == ""
             beating.cancel()
@@ -155,7 +155,7 @@ def test_workers_that_are_stuck_are_found_out_and_those_that_are_busy_or_idle_ar
             await asyncio.sleep(59)
             assert pulse.alive() == ""
             await asyncio.sleep(10)
-            assert pulse.alive() == "no reconcile has ended for 69 s, with 1 keys due and 1 held"
+            assert pulse.alive() == "no reconcile has ended for 69 s, with 1 keys due and 1 in progress"
             stuck.set()
             await asyncio.sleep(1)
             assert pulse.alive() == ""

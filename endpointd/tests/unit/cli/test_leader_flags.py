@@ -63,7 +63,7 @@ def test_every_flag_arrives(settings_of: Ran) -> None:
             "--leader-elect-renew-deadline=2.4s",
             "'--leader-elect-renew-deadline': 2.4s is not greater than 1.2 times the retry period of 2s",
         ),
-        ("--leader-elect-retry-period=0s", "'--leader-elect-retry-period': it has to be greater than zero"),
+        ("--leader-elect-retry-period=0s", "'--leader-elect-retry-period': it must be greater than zero"),
         ("--leader-elect-resource-lock=configmaps", "'configmaps' is not a supported lock type"),
         ("--leader-elect-resource-name=A/B", "'A/B' is not a valid object name"),
         ("--leader-elect-resource-namespace=", "'' is not a valid object name"),

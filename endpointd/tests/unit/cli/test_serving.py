@@ -346,7 +346,7 @@ def test_a_check_that_fails_itself_is_a_failed_check() -> None:
 
     checks.add("odd", broken)
     (result,) = checks.results()
-    assert result.cause == "the check itself failed: ValueError: oh"
+    assert result.cause == "the check raised: ValueError: oh"
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", ":8080"])

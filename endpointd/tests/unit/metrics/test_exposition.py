@@ -38,7 +38,7 @@ def test_a_value_can_be_counted_several_times_at_once() -> None:
 
 @pytest.mark.parametrize("bounds", [(), (2, 1), (1, 1)])
 def test_bounds_that_do_not_rise_are_refused(bounds: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="the bounds of a histogram must rise"):
+    with pytest.raises(ValueError, match="a histogram needs ascending bounds"):
         Histogram(bounds)
 
 

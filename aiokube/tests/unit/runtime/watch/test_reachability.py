@@ -168,8 +168,8 @@ async def test_one_line_begins_an_outage_one_ends_it_and_reminders_grow_rarer(
         task.cancel()
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("reachability")]
     assert len(lines) == 17, "the beginning, 10 s, 30 s, 70 s, 150 s, 310 s, then each 5 min; and the end"
-    assert all(line.startswith("no answer from the API server") for line in lines[:-1])
-    assert lines[-1].startswith("the API server answers again: server=https://one after_seconds=3600")
+    assert all(line.startswith("the API server is unreachable") for line in lines[:-1])
+    assert lines[-1].startswith("the API server is reachable again: server=https://one after_seconds=3600")
     assert [line for line in caplog.messages if "watch interrupted" in line] == []
 
 

@@ -142,7 +142,7 @@ async def test_a_watch_that_is_never_answered_is_given_up_after_20_seconds(sourc
         await asyncio.sleep(20.5)
         assert len(source.watches) == 2
         await asyncio.sleep(2)
-        assert "did not come within 20 s" in it.reflector.statistics().last_error
+        assert "did not arrive within 20 s" in it.reflector.statistics().last_error
         it.assert_alike()
 
 
@@ -153,7 +153,7 @@ async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[T
             await asyncio.sleep(89)
             assert not it.store.synced
             await asyncio.sleep(3)
-            assert "did not come within 90 s" in it.reflector.statistics().last_error
+            assert "did not arrive within 90 s" in it.reflector.statistics().last_error
             it.assert_alike()
 
 

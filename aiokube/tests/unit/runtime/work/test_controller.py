@@ -348,7 +348,7 @@ def test_what_was_cut_off_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         run()
     (record,) = caplog.records
     assert record.getMessage() == (
-        "controller stopped with work cut off: "
+        "controller stopped, reconciles were cancelled: "
         "controller=things grace_seconds=2 finished=0 abandoned=a waiting=0"
     )
 

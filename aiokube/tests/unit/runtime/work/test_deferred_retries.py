@@ -160,9 +160,9 @@ async def test_an_outage_is_one_line_however_many_keys_fail_and_a_recovery_is_lo
             await asyncio.sleep(3.0)
             told = [line for line in caplog.messages if "controller stopped" not in line]
     assert len(told) == 3
-    assert told[0].startswith("reconcile failed, tried again when the API server answers")
-    assert told[1].startswith("no answer from the API server")
-    assert told[2].startswith("the API server answers again")
+    assert told[0].startswith("reconcile failed, will be retried when the API server responds")
+    assert told[1].startswith("the API server is unreachable")
+    assert told[2].startswith("the API server is reachable again")
 
 
 @virtually

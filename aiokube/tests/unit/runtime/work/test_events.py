@@ -281,7 +281,7 @@ def test_what_could_not_be_written_within_the_grace_period_is_counted(
 
     run()
     (record,) = caplog.records
-    assert record.getMessage() == "events left unwritten at the end: count=3"
+    assert record.getMessage() == "events not written before the end: count=3"
 
 
 @virtually
@@ -319,7 +319,7 @@ def test_what_cannot_be_written_at_all_does_not_end_the_writer(caplog: pytest.Lo
 
     run()
     (record,) = caplog.records
-    assert record.getMessage() == "event dropped, it cannot be written: reason=Broken"
+    assert record.getMessage() == "event dropped, writing it failed: reason=Broken"
 
 
 def test_a_type_that_does_not_exist_is_dropped_and_told(caplog: pytest.LogCaptureFixture) -> None:

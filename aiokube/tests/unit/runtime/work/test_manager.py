@@ -225,9 +225,7 @@ def test_waiting_for_an_election_is_no_reason_to_warn(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.INFO):
         run()
     assert {record.levelno for record in caplog.records} == {logging.INFO}
-    assert caplog.records[0].getMessage() == (
-        "waiting: for=election since_seconds=2 cause=it does not say why"
-    )
+    assert caplog.records[0].getMessage() == ("waiting: for=election since_seconds=2 cause=no cause reported")
 
 
 @virtually
@@ -279,7 +277,7 @@ async def test_a_part_that_can_never_be_ready_ends_everything() -> None:
 @pytest.mark.parametrize(
     ("ends", "text"),
     [
-        ("returns", "metrics ended, though it was to run until stopped"),
+        ("returns", "metrics ended without being stopped"),
         (OSError("port 8080 is taken"), "metrics failed: OSError: port 8080 is taken"),
         (
             ExceptionGroup("two", [ReconcileError("one"), ReconcileError("two")]),
@@ -528,7 +526,7 @@ async def test_an_informer_that_may_not_read_says_so_and_what_to_do() -> None:
     source.fail_next(*[api_error(status)] * 100)
     informer: Informer[Endpoints] = Informer(source, name="endpoints", clock=clock, rng=random.Random(1))
     part = InformerRunnable(informer)
-    assert part.why_not_ready() == "nothing went wrong, it is stopped"
+    assert part.why_not_ready() == "no errors so far, it is stopped"
     manager = Manager(clock=clock, informers=[informer], sync_timeout_seconds=60.0)
     with pytest.raises(NotReadyError) as caught:
         await run_for(1e6, manager)

@@ -112,7 +112,7 @@ async def test_who_could_do_nothing_does_not_stand_for_election() -> None:
 
 
 def test_a_controller_that_needs_what_is_not_there_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="x needs nodes: there is no such informer"):
+    with pytest.raises(ValueError, match="x needs nodes: no such informer"):
         Manager(clock=SystemClock(), controllers=[Reader("x", [], "nodes")])
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_stop_in_time_is_cancelled_and_told_with_what_it_was_doing
         run()
     (record,) = caplog.records
     assert record.getMessage().startswith(
-        "not stopped in time and cancelled: part=mule grace_seconds=3 at=Stubborn._wait_for_godot (test_manager_needs"
+        "did not stop in time and was cancelled: part=mule grace_seconds=3 at=Stubborn._wait_for_godot (test_manager_needs"
     )
     assert record.exc_info is None
 
@@ -187,7 +187,7 @@ async def test_after_the_election_each_controller_waits_for_its_own_caches_to_be
         (20.0, "slice-controller"),
     ]
     assert "for=nodes" in caplog.text
-    assert "it has lost its watch and is listed again: connection refused" in caplog.text
+    assert "it lost its watch and is relisting: connection refused" in caplog.text
 
 
 @virtually

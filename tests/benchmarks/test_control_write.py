@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from aiokube.testing.virtual_time import FakeClock
-from benchmarks.own_slice import OwnSlice, own_slice_body
+from benchmarks.control_write import ControlWrite, control_slice_body
 from benchmarks.published import MAX_ENDPOINTS_PER_SLICE, OBSERVED_SLICES, Judge
 
 
@@ -36,24 +36,24 @@ class Server:
 
 async def test_it_is_written_twice_a_second_as_long_as_the_scenario_lasts_and_then_removed() -> None:
     server, clock = Server(), FakeClock()
-    own_slice = OwnSlice(server, clock)
-    async with own_slice.written_meanwhile():
+    control_write = ControlWrite(server, clock)
+    async with control_write.running():
         await clock.sleep(1.2)
     assert [method for method, _, _ in server.asked] == ["POST", "PUT", "PUT", "PUT", "DELETE"]
-    values = {name: round(value, 6) for name, value in own_slice.values().items()}
+    values = {name: round(value, 6) for name, value in control_write.values().items()}
     assert values == {"own_slice_write_p50_ms": 20.0, "own_slice_write_p99_ms": 30.0}
 
 
 async def test_every_write_changes_something() -> None:
     server, clock = Server(), FakeClock()
-    async with OwnSlice(server, clock).written_meanwhile():
+    async with ControlWrite(server, clock).running():
         await clock.sleep(1.2)
     bodies = [body for method, _, body in server.asked if method in ("POST", "PUT")]
     assert all(before != after for before, after in pairwise(bodies))
 
 
 async def fail_within(server: Server) -> None:
-    async with OwnSlice(server, FakeClock()).written_meanwhile():
+    async with ControlWrite(server, FakeClock()).running():
         raise RuntimeError("the scenario failed")
 
 
@@ -65,11 +65,11 @@ async def test_it_is_removed_where_the_scenario_fails() -> None:
 
 
 def test_without_a_write_there_is_nothing_to_tell() -> None:
-    assert OwnSlice(Server(), FakeClock()).values() == {}
+    assert ControlWrite(Server(), FakeClock()).values() == {}
 
 
 def test_it_is_as_large_as_a_full_slice_and_belongs_to_no_service() -> None:
-    document = json.loads(own_slice_body(ready=False))
+    document = json.loads(control_slice_body(ready=False))
     assert len(document["endpoints"]) == MAX_ENDPOINTS_PER_SLICE
     assert "labels" not in document["metadata"]
     assert [each["conditions"]["ready"] for each in document["endpoints"]].count(False) == 1
@@ -79,5 +79,5 @@ def test_it_is_as_large_as_a_full_slice_and_belongs_to_no_service() -> None:
 
 def test_the_judge_does_not_look_at_it() -> None:
     judge = Judge()
-    assert list(judge.slice_event("ADDED", OBSERVED_SLICES.decode(own_slice_body(ready=True)))) == []
+    assert list(judge.slice_event("ADDED", OBSERVED_SLICES.decode(control_slice_body(ready=True)))) == []
     assert (judge.slice_writes, judge.is_empty()) == (0, True)

@@ -22,7 +22,7 @@ class ObserverError(RuntimeError):
     """A watch of the benchmark itself cannot be maintained; the measurements of that time are invalid."""
 
 
-class OwnWatch(Generic[T]):
+class ControlWatch(Generic[T]):
     """Deliver every event of a resource, in order, starting with a list.
 
     kube-apiserver disconnects slow watchers. The watch then resumes after the last version seen in an event or

@@ -17,7 +17,7 @@ _NAME = "benchmark-own"
 _PAUSE_SECONDS = 0.5
 
 
-class OwnSlice:
+class ControlWrite:
     """One slice of 100 endpoints without a service, which no controller reconciles.
 
     It has the size of a controller's full slice and changes in the same way: readiness of one endpoint.
@@ -29,12 +29,14 @@ class OwnSlice:
         self._took_ms: list[float] = []
 
     @asynccontextmanager
-    async def written_meanwhile(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """Create the slice, write it twice a second until the block ends, and delete it.
 
         Raises client errors in an exception group.
         """
-        await self._client.request("POST", OBSERVED_SLICES.path(_NAMESPACE), body=own_slice_body(ready=True))
+        await self._client.request(
+            "POST", OBSERVED_SLICES.path(_NAMESPACE), body=control_slice_body(ready=True)
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._write(), name="own slice")
@@ -57,14 +59,14 @@ class OwnSlice:
         ready = True
         while True:
             ready = not ready  # the API server does not store a write without changes
-            body = own_slice_body(ready=ready)
+            body = control_slice_body(ready=ready)
             sent = self._clock.monotonic()
             await self._client.request("PUT", path, body=body)
             self._took_ms.append((self._clock.monotonic() - sent) * 1000.0)
             await self._clock.sleep(_PAUSE_SECONDS)
 
 
-def own_slice_body(*, ready: bool) -> bytes:
+def control_slice_body(*, ready: bool) -> bytes:
     """Return the slice; ``ready`` is the readiness of its first endpoint."""
     endpoints = [
         {

@@ -12,7 +12,7 @@ from aiokube.api.status import Status
 from aiokube.client.errors import ForbiddenError, ResponseTruncatedError
 from aiokube.testing.fake_source import FakeSource
 from aiokube.testing.virtual_time import FakeClock, settle
-from benchmarks.own_watch import ObserverError, OwnWatch
+from benchmarks.control_watch import ControlWatch, ObserverError
 from benchmarks.published import ObservedEndpoints
 
 
@@ -31,7 +31,7 @@ class World:
         self.clock = FakeClock()
         self.source: FakeSource[ObservedEndpoints] = FakeSource()
         self.told: list[tuple[float, str, str]] = []
-        self.watch = OwnWatch(self.source, "Endpoints", self._take, self.clock)
+        self.watch = ControlWatch(self.source, "Endpoints", self._take, self.clock)
 
     def _take(self, events: Sequence[WatchEvent[ObservedEndpoints]], now: float) -> None:
         self.told += [(now, event.type, event.item.metadata.name) for event in events]
