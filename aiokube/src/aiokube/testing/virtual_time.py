@@ -1,9 +1,8 @@
-"""Virtual time: a loop whose clock jumps to the next timer as soon as nothing else is left to do.
+"""Virtual time: a loop whose clock jumps to the next timer as soon as no task is ready.
 
-An hour of backoff takes a millisecond, and a test that waits for what can never happen fails at once instead of
-hanging. In a test::
+An hour of backoff takes a millisecond, and a test that would hang fails immediately. In a test::
 
-    def test_it_comes_back_within_a_minute() -> None:
+    def test_it_retries_within_a_minute() -> None:
         run_virtual(scenario())
 
 or, for all async tests of a folder, in its ``conftest.py`` (pytest-asyncio 1.4 or later)::
@@ -11,7 +10,7 @@ or, for all async tests of a folder, in its ``conftest.py`` (pytest-asyncio 1.4 
     def pytest_asyncio_loop_factories(config, item):
         return {"virtual": VirtualTimeLoop}
 
-For code that keeps to itself: a socket that waits for another process or thread loses against the next timer.
+Only for code without external I/O: the loop jumps to the next timer instead of waiting for a socket.
 """
 
 import asyncio
@@ -26,18 +25,18 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class DeadlockError(RuntimeError):
-    """Every task waits for something that nothing is left to bring about; the text says where each one waits."""
+    """Every task is blocked and no timer or I/O can wake any; the message shows where each task waits."""
 
 
 class LeftoverTasksError(AssertionError):
-    """Tasks were still there when the main one had ended; the text names them."""
+    """Tasks were left when the main one had ended; the message names them."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose :meth:`time` begins at 0 and moves only when nothing is ready to run.
+    """An event loop whose :meth:`time` starts at 0 and advances only when no task is ready.
 
-    It promises that timers run in the order of their deadlines, each at exactly its time, and that no real time
-    passes between them. Where nothing is ready, no timer is set and no executor is in use, ``run_forever`` (and so
+    Timers run in the order of their deadlines, each at exactly its time, and no real time passes between
+    them. If no task is ready, no timer is set and no executor is in use, ``run_forever`` (and
     ``run_until_complete``) raises :class:`DeadlockError`.
     """
 
@@ -50,13 +49,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def jump(self, seconds: float) -> None:
-        """Let time pass with nothing running meanwhile, as if the process had been stopped."""
+        """Advance the time without running anything, as if the process had been stopped."""
         if seconds < 0:
             raise ValueError(f"time does not go back: asked for {seconds} s")
         self._now += seconds
 
     def nothing_ready(self, timeout: float | None) -> bool:
-        """Move to the next timer; tell whether to wait for real, for a thread of an executor."""
+        """Advance to the next timer; return whether to really wait, for an executor's thread."""
         if timeout is not None:
             self._now += max(timeout, 0.0)
             return False
@@ -80,9 +79,9 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class FakeClock:
-    """The clock of the running virtual loop; its time of day goes along, and can be set wrong.
+    """The clock of the running virtual loop, with an adjustable wall clock.
 
-    Fulfils :class:`aiokube.clock.Clock`.
+    Implements :class:`aiokube.clock.Clock`.
     """
 
     def __init__(self, epoch: datetime = EPOCH) -> None:
@@ -96,11 +95,11 @@ class FakeClock:
             return 0.0
 
     def wall(self) -> datetime:
-        """Return the epoch plus the time of the loop, plus every :meth:`step_wall`."""
+        """Return the epoch plus the loop's time and all :meth:`step_wall` offsets."""
         return self._epoch + timedelta(seconds=self.monotonic())
 
     def step_wall(self, seconds: float) -> None:
-        """Set the time of day forward or back, as an administrator or NTP does; timers do not notice."""
+        """Set the wall clock forward or back, as an administrator or NTP does; timers are unaffected."""
         self._epoch += timedelta(seconds=seconds)
 
     async def sleep(self, seconds: float) -> None:
@@ -109,9 +108,9 @@ class FakeClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is advanced; sleeping advances it at once, and is recorded in ``slept``.
+    """A clock that only moves when it is advanced; sleeping advances it immediately, and is recorded in ``slept``.
 
-    For code without an event loop of its own. Fulfils :class:`aiokube.clock.Clock`.
+    For code without an event loop. Implements :class:`aiokube.clock.Clock`.
     """
 
     def __init__(self, start: float = 0.0) -> None:
@@ -120,37 +119,37 @@ class ManualClock:
         self._start = start
 
     def monotonic(self) -> float:
-        """Return the start plus the seconds advanced so far."""
+        """Return the start plus the advanced seconds."""
         return self.now
 
     def wall(self) -> datetime:
-        """Return :data:`EPOCH` plus the seconds advanced so far."""
+        """Return :data:`EPOCH` plus the advanced seconds."""
         return EPOCH + timedelta(seconds=self.now - self._start)
 
     async def sleep(self, seconds: float) -> None:
-        """Advance by so much, and yield once."""
+        """Advance the clock by ``seconds``, and yield once."""
         self.slept.append(seconds)
         self.advance(max(seconds, 0.0))
         await asyncio.sleep(0)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += seconds
 
 
 def run_virtual(main: Coroutine[Any, Any, R], *, seed: int | None = None) -> R:
-    """Run ``main`` to its end in virtual time and return what it returns.
+    """Run ``main`` to its end in virtual time and return its result.
 
-    Raises what it raises; :class:`DeadlockError` where it waits for ever; :class:`LeftoverTasksError` where it
-    leaves tasks behind (which are cancelled). A ``seed`` is put into the notes of whatever is raised, for whoever
-    wants to see the same again.
+    Raises its exceptions, :class:`DeadlockError` if it would wait forever, and :class:`LeftoverTasksError`
+    if it leaves tasks behind (which are cancelled). The ``seed`` is added to the notes of any exception, for
+    reproduction.
     """
     loop = VirtualTimeLoop()
     try:
         result = loop.run_until_complete(main)
         leftover = sorted(task.get_name() for task in asyncio.all_tasks(loop))
         if leftover:
-            raise LeftoverTasksError(f"still there after the end: {', '.join(leftover)}")
+            raise LeftoverTasksError(f"tasks left after the end: {', '.join(leftover)}")
         return result
     except BaseException as error:
         if seed is not None:
@@ -161,9 +160,9 @@ def run_virtual(main: Coroutine[Any, Any, R], *, seed: int | None = None) -> R:
 
 
 async def settle() -> None:
-    """Return once everything that can happen without time passing has happened.
+    """Return after everything that can happen without time passing has happened.
 
-    Only on a :class:`VirtualTimeLoop`: it waits for the shortest time there is.
+    Only on a :class:`VirtualTimeLoop`: it sleeps for the shortest time.
     """
     await asyncio.sleep(1e-6)
 
