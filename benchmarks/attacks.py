@@ -1,6 +1,6 @@
-"""Attacks on the programs of this repository, on loopback, with what was measured: ``python -m benchmarks.attacks NAME``.
+"""Attacks on our programs over loopback, with measurements: ``python -m benchmarks.attacks NAME``.
 
-Each starts the real program as a process of its own, attacks it, and prints one line. The limits that hold are in docs/security.md.
+Each starts the real program as a child process, attacks it, and prints one line. docs/security.md lists the limits.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def resident_mib(pid: int, field: str = "VmRSS") -> float:
 async def process(*command: str) -> AsyncIterator[subprocess.Popen[bytes]]:
     """Run a program of this installation until the block ends."""
     with tempfile.TemporaryFile() as log:
-        started = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+        started = subprocess.Popen(  # noqa: ASYNC220 - it returns immediately
             [sys.executable, "-m", *command], stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
         try:
@@ -157,7 +157,7 @@ async def bare_connections(port: int, per_second: int, burst: int) -> None:
 
 
 async def scrapes(port: int, _per_second: int, at_once: int) -> None:
-    """Ask for metrics without a pause on several connections at once."""
+    """Scrape metrics continuously on several connections."""
 
     async def scrape() -> None:
         while True:
@@ -271,7 +271,7 @@ def main() -> None:
 @click.option("--per-second", default=150)
 @click.option("--burst", default=40)
 @click.option(
-    "--own-listener/--shared-listener", default=True, help="Whether health has a listener of its own."
+    "--own-listener/--shared-listener", default=True, help="Whether health has a separate listener."
 )
 @click.option("--on-health/--on-metrics", default=True, help="Which listener is attacked.")
 def trickle(per_second: int, burst: int, own_listener: bool, on_health: bool) -> None:
@@ -286,7 +286,7 @@ def trickle(per_second: int, burst: int, own_listener: bool, on_health: bool) ->
 @main.command()
 @click.option("--at-once", default=32)
 @click.option(
-    "--own-listener/--shared-listener", default=True, help="Whether health has a listener of its own."
+    "--own-listener/--shared-listener", default=True, help="Whether health has a separate listener."
 )
 def scrape(at_once: int, own_listener: bool) -> None:
     """Probe endpointd while its metrics are asked for without a pause."""

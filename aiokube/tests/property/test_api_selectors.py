@@ -1,4 +1,4 @@
-"""Selectors: what is printed reads back as itself, and matching follows the words."""
+"""Selectors survive a round trip through text, and match according to their definition."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
-"""Whatever happens to slices, the cache says what the rules say (consumer rules C-11 to C-40, C-48, C-57 to C-63).
+"""After any changes of slices, the cache agrees with the rules (consumer rules C-11 to C-40, C-48, C-57 to C-63).
 
-What they say is worked out anew each time by the model in ``aiokube/tests/unit/discovery/model.py``.
+The model computes the expected result from scratch each time: ``aiokube/tests/unit/discovery/model.py``.
 """
 
 from typing import Any
@@ -86,7 +86,7 @@ def slice_of(name: str, version: int, what: dict[str, Any], uid: str = "") -> En
 
 
 class Histories(RuleBasedStateMachine):
-    """Slices are written, deleted, told twice; somebody looks, or only reads, now and then."""
+    """Slices are written, deleted, repeated; readers read changes or snapshots at random."""
 
     @initialize()
     def begin(self) -> None:
@@ -121,7 +121,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 2))
     def look(self, which: int) -> None:
-        """What is told, applied to what was known, gives what is; and nothing is told that is not so."""
+        """The changes, applied to the previous state, give the current one; no change is spurious."""
         if which >= len(self.cursors):
             return
         reader, known = self.cursors[which]
@@ -188,7 +188,7 @@ def test_the_result_depends_on_the_slices_not_on_the_order_in_which_they_came(
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_permuted_doubled_and_lost_events_are_healed_by_a_relist(data: st.DataObject) -> None:
-    """The store keeps the order of versions; what was lost comes with the next list. The cache follows."""
+    """The store keeps versions in order; the next list restores missed events. The cache follows."""
     store: Store[EndpointSlice] = Store("slices")
     cache = EndpointSliceCache()
     store.subscribe(cache.handle)

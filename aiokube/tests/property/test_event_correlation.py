@@ -1,4 +1,4 @@
-"""The rules for Events over any history: bounds that hold whatever is told, and when."""
+"""The rules for Events over any history: their limits hold for any occurrences at any time."""
 
 from datetime import UTC, datetime, timedelta
 

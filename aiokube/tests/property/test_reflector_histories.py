@@ -69,7 +69,8 @@ class World:
             which = (key_of(new), new.metadata.uid)
             version = version_number(new.metadata.resource_version)
             highest = self.highest.get(which, 0)
-            # What we deleted may show again in a list that does not know of it yet, as it was and no older.
+            # A list that does not reflect our deletion yet may contain the object again, but no older version
+            # of it.
             assert version > highest or (old is None and version == highest), "an object went back in time"
             self.highest[which] = version
 
@@ -157,8 +158,10 @@ class World:
         ]
 
     async def restore(self) -> None:
-        """Restore the database, and leave it alone for an hour: a server that counts on past what was seen before
-        anybody has noticed cannot be told from one that did not lose anything (so administrators bump revisions).
+        """Restore the database, and write nothing for an hour.
+
+        If versions pass the newest seen one before a client notices, the loss is undetectable, which is why
+        administrators bump revisions.
         """
         self.lost_history = True
         self.become_honest()
@@ -183,7 +186,7 @@ async def history(seed: int, watch_list: bool, restores: bool, length: int) -> N
             assert world.recorder.mirror == contents(world.store)
             assert not task.done()
         world.become_honest()
-        world.source.pass_versions(100)  # no server is quiet for ever; a bookmark will tell how far it is
+        world.source.pass_versions(100)  # no server is quiet forever; a bookmark will report its version
         await asyncio.sleep(3600)
         assert contents(world.store) == world.source.objects
         assert world.recorder.mirror == world.source.objects

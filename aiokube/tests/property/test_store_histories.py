@@ -47,9 +47,9 @@ def assert_index_is_right(store: Store[Thing]) -> None:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A server, a watch that lags by any amount and doubles what it told, and a controller that writes.
+    """A server, a watch that lags by any amount and repeats events, and a controller that writes.
 
-    What the controller wrote and was answered must be read at once; answers may come late, in any order.
+    The controller must read its confirmed writes immediately; responses may be late and in any order.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.answers: list[
             tuple[ObjectKey, Callable[[], None]]
         ] = []  # on their way to us; in order for each key
-        self.acts: dict[ObjectKey, Act] = {}  # what we last did to a key, of what was answered
+        self.acts: dict[ObjectKey, Act] = {}  # our last confirmed write of a key
         self.written: set[tuple[ObjectKey, str]] = set()  # our writes that were answered, by version
         self.deleted: dict[ObjectKey, int] = {}  # the version of our last deletion that was answered
         self.highest: dict[tuple[ObjectKey, str], int] = {}
@@ -131,11 +131,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(behind=st.integers(1, 5))
     def relist_from_a_replica_that_lags(self, behind: int) -> None:
-        """The list is of some version between what the watch has told and now: older than our writes, perhaps."""
+        """The list has some version between the watch's and the current one, perhaps older than our writes."""
         version = max(self.watched, self.server.version - behind)
         self.store.replace(self.state_at(version).values(), str(version))
         self.watched = version
-        # It may hold again what we deleted: how new a deletion is, is not in its answer.
+        # It may contain objects that we deleted: the response to a deletion has no version.
         self.acts = {key: act for key, act in self.acts.items() if not act.is_delete}
 
     # ------------------------------------------------------------------------------------------- own writes
@@ -171,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=keys)
     def we_write_what_is_there_already(self, key: ObjectKey) -> None:
-        """A write that changes nothing: the answer is what was there, in its old version (k/k#127370)."""
+        """A write that changes nothing: the response is the existing object at its old version (k/k#127370)."""
         answer = self.server.objects.get(key)
         if answer is not None:
             self.answers.append((key, partial(self.take_write, answer)))
@@ -187,7 +187,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.answers)
     @rule(which=st.integers(0, 5))
     def an_answer_comes(self, which: int) -> None:
-        """The first one of some key: nobody writes an object twice at a time."""
+        """The first pending write of a key: no client writes an object twice at the same time."""
         key, _ = self.answers[which % len(self.answers)]
         index = next(index for index, (of, _) in enumerate(self.answers) if of == key)
         self.answers.pop(index)[1]()

@@ -1,4 +1,4 @@
-"""The work queue against a model of what it promises, over any history of adds, work and time.
+"""The work queue against a model of its guarantees, over any history of adds, work and time.
 
 The model keeps, for each key, whether it is due (and since when), held, or delayed (until when), as plain sets
 and an ordered list: slow and obvious.
@@ -30,7 +30,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.delayed: dict[str, tuple[float, int]] = {}  # until when, and in which order they were asked for
         self.order = 0
         self.failures: dict[str, int] = {}
-        self.overtaken: dict[str, set[str]] = {}  # who was handed out while this key was in the line
+        self.overtaken: dict[str, set[str]] = {}  # keys that were returned while this key waited
         self.drain = False
         self.closed = False
 
@@ -70,7 +70,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, seconds=DELAYS)
     def add_after(self, key: str, seconds: float) -> None:
-        # The queue looks at its timers when it is asked for something; for the model time works at once.
+        # The queue checks its timers on access; in the model time takes effect immediately.
         len(self.queue)
         self.let_time_work()
         self.queue.add_after(key, seconds)
@@ -102,11 +102,11 @@ class QueueMachine(RuleBasedStateMachine):
                 self.queue.get_nowait()
             except QueueClosed:
                 return
-            raise AssertionError("a closed queue with nothing left must say so")
+            raise AssertionError("a closed queue that is empty must raise QueueClosed")
         key = self.queue.get_nowait()
         assert key == (self.line[0] if self.line else None)
         if key is not None:
-            assert key not in self.held, "handed out twice at once"
+            assert key not in self.held, "returned twice at the same time"
             self.line.remove(key)
             self.held.add(key)
             for seen in self.overtaken.values():
@@ -152,7 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(self.queue._timers) <= 2 * len(self.delayed) + 64 + 1
 
     def teardown(self) -> None:
-        """Whatever the history was: nothing is lost. What was asked for comes, once work and time go on."""
+        """No history loses a key: every added key is returned once work and time continue."""
         self.let_time_work()
         for key in sorted(self.held):
             self.queue.done(key)

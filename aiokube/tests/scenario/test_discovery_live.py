@@ -84,7 +84,7 @@ async def test_what_is_taken_back_before_one_looks_is_not_given() -> None:
 
         waiting = group.create_task(next_state())
         await settle()
-        world.put(web("a", "10.0.0.1", annotations={"a": "b"}))  # a write that says nothing
+        world.put(web("a", "10.0.0.1", annotations={"a": "b"}))  # a write without relevant changes
         await settle()
         assert not waiting.done()
         world.put(web("a", "10.0.0.2"))
@@ -108,7 +108,7 @@ async def test_any_number_may_follow_each_for_itself() -> None:
 
 @virtually
 async def test_leaving_ends_the_loops_of_those_who_follow() -> None:
-    """The task group above would wait for ever otherwise; the last state stays to be read."""
+    """Otherwise the task group above would wait forever; the last state stays readable."""
     world = World(service(), web("a", "10.0.0.1"))
     async with asyncio.TaskGroup() as group, world.live() as live:
         group.create_task(Follower(live).run())
@@ -394,7 +394,7 @@ async def test_it_can_be_cancelled_while_it_enters() -> None:
 
 @virtually
 async def test_a_bug_in_a_watch_ends_the_body_and_comes_out() -> None:
-    """Nobody goes on with endpoints that will never change again."""
+    """Readers must not continue with endpoints that will never change again."""
     world = World(service(), web("a", "10.0.0.1"))
 
     async def follow() -> None:

@@ -202,7 +202,7 @@ async def test_a_slice_of_nobody_is_left_out_and_logged(caplog: pytest.LogCaptur
 
 @virtually
 async def test_slices_of_a_service_that_is_left_to_another_proxy_are_held_and_joined_to_nothing() -> None:
-    """C-4; and they are at hand when it comes back."""
+    """C-4; the endpoints are available when the service returns."""
     theirs = msgspec.structs.replace(service(), proxy_name="other")
     world = World(theirs, web("a", "10.0.0.1"))
     async with world.map() as services:

@@ -109,7 +109,7 @@ async def test_requested_labels_annotations_ports_and_the_transition_are_on_the_
         cluster.pods.modify(pod("a", "10.0.0.1", labels={"model": "llama", "other": "y"}))
         before = live.current
         await settle()
-        assert live.current is before  # a label that nobody requested is no change
+        assert live.current is before  # an unrequested label is not a change
 
 
 @virtually

@@ -1,7 +1,7 @@
 """Any history of several candidates: slow and lossy requests, pauses, clocks that run wrong. Never two that may write.
 
-The candidates are the pure machine; the world around it is simulated event by event, each candidate with a clock of
-its own. What is checked is the time in which a candidate's fence lets writes through, as it would whatever else the
+The candidates are the pure machine; the environment is simulated event by event, each candidate with its
+own clock. The test checks the times in which a candidate's fence allows writes, whatever the
 process is doing: until its own clock reaches the deadline.
 """
 
@@ -25,7 +25,8 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 FAULTS_END = 150.0
 END = 230.0
 TIMEOUT = 5.0
-# 10 s on the slowest clock are over before 12 s on the fastest, by a quarter of a second: no error hides in the margin.
+# 10 s on the slowest clock end before 12 s on the fastest, by a quarter of a second: no bug can hide in the
+# margin.
 LEASE = 12.0
 RATES = (0.92, 1.0, 1.08)
 
@@ -95,7 +96,7 @@ class World:
 
 
 class Candidate:
-    """A process with a clock of its own; what it hears late because it was stopped, it hears late."""
+    """A process with its own clock; while it is stopped, responses are delayed."""
 
     def __init__(self, world: World, name: str, rate: float) -> None:
         self.world = world
@@ -134,7 +135,7 @@ class Candidate:
         self.carry_out(step.action)
 
     def _note_term(self, until: float | None) -> None:
-        """Keep the true time for which the fence is open from now on, in place of what was known of it."""
+        """Replace the open interval of the fence by its true extent from now on."""
         begun = self.world.now
         if self.open is not None:
             begun, ends = self.open
@@ -225,7 +226,7 @@ def test_never_may_two_write_and_when_all_is_well_again_one_does(
     for (_, ends, former), (begins, _, latter) in itertools.pairwise(world.terms):
         assert ends <= begins, f"{former} and {latter} may both write between {begins} and {ends}"
     assert world.terms
-    assert world.terms[-1][1] > END - 1, "nobody leads at the end"
+    assert world.terms[-1][1] > END - 1, "no candidate leads at the end"
 
 
 def test_the_histories_are_worth_something() -> None:

@@ -18,7 +18,7 @@ NAMES = [name for name in aiokube.__all__ if not name.startswith("__")]
 
 
 def type_checking_imports() -> dict[str, str]:
-    """Return what a type checker is told: each name, and the module it comes from."""
+    """Return the type checker's view: each name and its module."""
     (block,) = [
         node
         for node in ast.parse(SOURCE).body

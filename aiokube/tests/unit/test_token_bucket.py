@@ -1,4 +1,4 @@
-"""A burst at once, then a turn at a time, and nothing lost when a caller gives up."""
+"""A burst at first, then a steady rate, and no token lost when a caller gives up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What the queue hands out, and when: without a loop, the clock turned by hand."""
+"""The order and times of keys from the queue: without a loop, with a manual clock."""
 
 import random
 
@@ -23,7 +23,7 @@ def queue(clock: ManualClock) -> WorkQueue[str]:
 
 
 def take_all(queue: WorkQueue[str]) -> list[str]:
-    """Take everything that is due, giving each key back at once."""
+    """Take all due keys, completing each one immediately."""
     taken = []
     while (key := queue.get_nowait()) is not None:
         queue.done(key)

@@ -1,4 +1,4 @@
-"""The queue and those who wait for it, in virtual time."""
+"""The queue and its waiting workers, in virtual time."""
 
 import asyncio
 

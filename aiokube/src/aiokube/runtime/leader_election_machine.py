@@ -307,7 +307,7 @@ def _as_leader(state: Leading | Renewing | Checking, event: Event, at: Moment, r
             return Step(Checking(lease, until), Read(), until)
         case Checking(), Found(there):
             if there.spec.holder != rules.identity:
-                return _lost(f"held by {there.spec.holder or 'nobody'} now")
+                return _lost(f"held by {there.spec.holder or 'no one'} now")
             renewing = Renewing(there, until, at.now, looked=True)
             return Step(renewing, Replace(_renewed(there, at, rules)), until, slow=True)
         case Checking(), Missing():

@@ -9,8 +9,8 @@ asyncio runs callbacks in the order in which they became ready, so a test sees o
     with forbid_real_time():
         loop.run_until_complete(main())
 
-Tasks belong to hosts (:meth:`SimulatedLoop.start`). Each host has a clock of its own and can be paused and killed between
-any two callbacks: a killed host runs nothing more, not even ``finally`` blocks, as after SIGKILL.
+Tasks belong to hosts (:meth:`SimulatedLoop.start`). Each host has a separate clock and can be paused and killed between
+any two callbacks: a killed host runs nothing afterwards, not even ``finally`` blocks, as after SIGKILL.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ _numbers = _Counter()
 class SimulatedLoop(asyncio.BaseEventLoop):
     """An event loop that runs one callback at a time, chosen by a :class:`Schedule`, in virtual time.
 
-    Raises :class:`DeadlockError` when nothing is ready and no timer is set, and :class:`EscapeError` for whatever would
+    Raises :class:`DeadlockError` when nothing is ready and no timer is set, and :class:`EscapeError` for anything that would
     reach outside of the simulation.
     """
 
@@ -215,17 +215,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def pause(self, host: SimulatedHost) -> None:
-        """Stop a host as SIGSTOP does: its clock goes on and nothing runs."""
+        """Pause a host like SIGSTOP does: its clock continues, and nothing runs."""
         host.is_paused = True
 
     def resume(self, host: SimulatedHost) -> None:
-        """Let a paused host go on, with everything that became ready meanwhile."""
+        """Resume a paused host, with everything that became ready during the pause."""
         host.is_paused = False
         self._ready.extend(host._parked)
         host._parked.clear()
 
     def kill(self, host: SimulatedHost) -> None:
-        """End a host for good, as SIGKILL does: nothing of it runs again."""
+        """End a host permanently, like SIGKILL does: no callback of it runs again."""
         host.is_dead = True
         host._parked.clear()
 
@@ -325,7 +325,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) ->
 
 
 def _close_quietly(coroutine: Any) -> None:
-    """Close a coroutine that will not run again. Its clean-up may do anything: the simulation is over."""
+    """Close a coroutine that will not run again. Its clean-up may do anything: the simulation has ended."""
     for _ in range(100):
         try:
             coroutine.close()
@@ -374,7 +374,7 @@ def minimize(
 ) -> list[T]:
     """Return as few of the items as possible for which ``still_fails`` holds (delta debugging).
 
-    The order is kept. ``still_fails(items)`` is taken for granted. It is called at most ``max_runs`` times.
+    The order is kept. ``still_fails(items)`` must be true. It is called at most ``max_runs`` times.
     """
     current = list(items)
     runs = 0

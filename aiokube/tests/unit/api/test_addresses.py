@@ -53,7 +53,7 @@ def test_an_address_prints_as_kubernetes_prints_it(text: str, expected: str) -> 
         "1.2.3.4/24",
         " 1.2.3.4",
         "1.2.3.4\n",
-        "1.2.3.\u0664",  # a digit, but not one of ours
+        "1.2.3.\u0664",  # a digit, but not ASCII
         ":",
         ":::",
         ":1::2",

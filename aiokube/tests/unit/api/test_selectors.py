@@ -1,4 +1,4 @@
-"""Label selectors: matching, the text form both ways, the JSON form, and what is refused."""
+"""Label selectors: matching, text and JSON forms, and errors."""
 
 import msgspec
 import pytest

@@ -28,7 +28,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 async def skip_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Make the event loop believe that these seconds have passed: its timers fire, nobody waits."""
+    """Make the event loop believe that these seconds have passed: its timers fire without a wait."""
     loop = asyncio.get_running_loop()
     real = loop.time
     skipped = 0.0

@@ -1,4 +1,4 @@
-"""What the client's tests share: a clock that is moved by hand, and a real server that does as it is told."""
+"""Shared helpers of the client tests: a manual clock, and a real server with scripted responses."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -112,7 +112,7 @@ async def running_server(context: ssl.SSLContext | None = None, port: int = 0) -
 def server_context(
     authority: trustme.CA, *names: str, clients: trustme.CA | None = None, demand: bool = False
 ) -> ssl.SSLContext:
-    """A server's context with a certificate for the names; ``clients`` signs those who may come, or have to."""
+    """Return a server's context with a certificate for the names; ``clients`` is the authority of client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
     if clients is not None:

@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 
 
 class Endless:
-    """An answer that never ends; ``sent_bytes`` is what the peer took before it hung up."""
+    """An endless response; ``sent_bytes`` counts the bytes that the peer read before it disconnected."""
 
     def __init__(self, status: int = 200, first: bytes = b"", more: bytes = b" " * 65_536) -> None:
         self.status = status

@@ -1,4 +1,4 @@
-"""Errors are sorted by who has to act."""
+"""Classification of errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Exec plugins: a real program is run, with what it is promised, as often as needed and no more."""
+"""Exec plugins: a real program is run with the documented environment, only when necessary."""
 
 import asyncio
 import json
@@ -187,7 +187,7 @@ async def test_a_plugin_is_killed_when_nobody_waits_for_it_any_more(
         pipe = await asyncio.to_thread(fifo.open)  # returns when the plugin has opened the other end
         task.cancel()
     with pipe:
-        assert await asyncio.to_thread(pipe.read) == ""  # returns when the plugin is no more
+        assert await asyncio.to_thread(pipe.read) == ""  # returns when the plugin has ended
     assert task.cancelled()
 
 

@@ -1,4 +1,4 @@
-"""A list is decoded as it comes, in whole items, whatever the chunks and whatever stands in the items."""
+"""Lists are decoded as they arrive, in complete items, for any chunks and any content of the items."""
 
 import asyncio
 import json
@@ -47,7 +47,8 @@ def split(text: bytes, sizes: list[int]) -> list[dict[str, Any]]:
     return items + (rest["items"] or [])
 
 
-# What stands between two items may stand in them, too: in lists of what has metadata, and (quoted) in texts.
+# The text between two items may occur within them: in lists of objects with metadata, and (quoted) in
+# strings.
 nested = st.lists(st.builds(lambda name: {"metadata": {"name": name}}, st.text(max_size=3)), max_size=3)
 items = st.builds(
     lambda name, templates, text: pod(name, spec={"templates": templates, "text": text}),

@@ -1,4 +1,4 @@
-"""Where the configuration comes from when nobody says: in order, and with a clear word when nothing is found."""
+"""Sources of the configuration: their order, and a clear error if all are missing."""
 
 from pathlib import Path
 

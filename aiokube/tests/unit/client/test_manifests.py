@@ -1,4 +1,4 @@
-"""Manifests are read whole before any is used, and every mistake is told with its file and line."""
+"""Manifests are read completely before use, and every mistake is reported with file and line."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Broken networks: each failure has a type that says whether the server may have acted, and words that say where."""
+"""Network failures: each type states whether the server may have acted, and each message names the peer."""
 
 import asyncio
 import errno
@@ -82,7 +82,7 @@ def hang_up(writer: asyncio.StreamWriter) -> None:
 
 async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clock: ManualClock) -> None:
     async with raw_server(lambda number, reader, writer: asyncio.sleep(0)) as url:
-        pass  # nobody listens there any more
+        pass  # the port is closed now
     async with client_at(url, clock) as client:
         with pytest.raises(
             ConnectionFailedError, match=r"cannot connect to 127\.0\.0\.1:\d+: Connection refused"

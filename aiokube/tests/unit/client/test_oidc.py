@@ -27,7 +27,7 @@ def id_token(lives_seconds: float | None, subject: str = "jane") -> str:
 
 
 class Provider:
-    """A provider that gives out tokens, and writes down how it was asked."""
+    """A provider that issues tokens and records its requests."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""Each verb asks what it says, and gives back what the server has stored."""
+"""Each verb sends the documented request, and returns the stored object."""
 
 import gzip
 import json
@@ -263,7 +263,7 @@ def a_slice(**metadata: Any) -> EndpointSlice:
 async def test_a_terse_client_is_answered_with_metadata_alone(
     server: Server, clock: ManualClock, verb: str
 ) -> None:
-    """What is returned is what was sent, as it was stored under the version that the server says."""
+    """A write returns the sent object with the stored metadata, at the server's version."""
     server.script(
         json_response(
             '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web-1",'
@@ -288,7 +288,7 @@ async def test_a_terse_client_is_answered_with_metadata_alone(
 
 
 async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: ManualClock) -> None:
-    """A server, or a proxy, that overlooks what was asked for answers with the object."""
+    """A server or proxy that ignores the requested form responds with the whole object."""
     stored = msgspec.structs.replace(a_slice(resource_version="8"), endpoints=())
     server.script(json_response(msgspec.json.encode(stored).decode()))
     async with client_of(server, clock) as client:

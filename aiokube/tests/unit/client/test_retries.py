@@ -1,4 +1,4 @@
-"""What the transport sends again by itself, and what it leaves to the caller (reliability 7c)."""
+"""The transport's own retries, and the failures that it leaves to the caller (reliability 7c)."""
 
 import asyncio
 from collections.abc import Callable

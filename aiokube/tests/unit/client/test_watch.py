@@ -196,7 +196,7 @@ async def test_leaving_a_watch_closes_its_connection(server: Server, clock: Manu
         try:
             await asyncio.Event().wait()
         finally:
-            gone.set()  # the server cancels who serves a connection that is gone
+            gone.set()  # the server cancels the handler of a closed connection
         return response
 
     server.script(endless)

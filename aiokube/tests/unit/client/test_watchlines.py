@@ -1,4 +1,4 @@
-"""Lines come out whole, whatever the chunks."""
+"""Lines are complete, for any chunks."""
 
 from itertools import pairwise
 
@@ -37,7 +37,7 @@ def test_an_incomplete_line_is_kept_until_its_end_comes() -> None:
 
 
 class CountingBytes(bytes):
-    """Bytes that count how many of them are looked through for a newline."""
+    """Bytes that count how many of them are searched for a newline."""
 
     looked_at = 0
 

@@ -1,4 +1,4 @@
-"""Writes that keep what they do not know: server-side apply, and updates of complete types alone."""
+"""Writes that keep unknown fields: server-side apply, and updates only of complete types."""
 
 import json
 from typing import Any

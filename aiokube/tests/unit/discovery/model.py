@@ -1,6 +1,6 @@
-"""What the rules say of slices and endpoints, worked out anew each time it is asked.
+"""A reference model of the rules for slices and endpoints, computed from scratch each time.
 
-Written straight from the rules, as slowly as that is. It shares no code with what it judges but the types.
+A direct and slow implementation of the rules. It shares only types with the code under test.
 """
 
 import ipaddress

@@ -118,7 +118,7 @@ def test_slices_of_one_service_may_have_different_ports() -> None:
 
 
 def test_addresses_are_in_the_order_of_their_text() -> None:
-    """C-39: 2.2.2.22:22 stands before 2.2.2.2:22."""
+    """C-39: 2.2.2.22:22 precedes 2.2.2.2:22."""
     cache = cache_of(
         endpoint_slice(
             "a", [endpoint("2.2.2.2"), endpoint("2.2.2.22"), endpoint("10.0.1.1")], [port("p", 22)]
@@ -183,7 +183,7 @@ def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store()
 
 
 def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
-    """C-85, C-11: nobody is asked who the owner or the manager is."""
+    """C-85, C-11: owners and managers do not matter."""
     label = "endpointslice.kubernetes.io/managed-by"
     cache = cache_of(
         endpoint_slice("a", [endpoint("10.0.0.1")], labels={label: "endpointslice-controller.k8s.io"}),
@@ -353,7 +353,7 @@ def test_what_is_given_is_never_changed() -> None:
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) -> None:
-    """C-16, V13: kube-proxy leaves the old entry behind; here it moves, and both services are told."""
+    """C-16, V13: kube-proxy keeps the old entry; here it moves, and both services report a change."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     cursor = cache.cursor(replay=False)
     if settled:
@@ -396,7 +396,7 @@ def test_nothing_is_left_of_what_is_gone() -> None:
 
 
 def test_a_cache_holds_endpoints_of_services_it_has_never_heard_of() -> None:
-    """C-15: services are somebody else's."""
+    """C-15: services are tracked elsewhere."""
     assert cache_of(endpoint_slice(service="not-there-yet", endpoints=[endpoint("10.0.0.1")])).services() == [
         ObjectKey("ns1", "not-there-yet")
     ]
@@ -412,10 +412,10 @@ def test_families_do_not_mix() -> None:
         cache = EndpointSliceCache(family)  # type: ignore[arg-type]
         assert [cache.update(four), cache.update(six)] == [family == "IPv4", family == "IPv6"]
         assert addresses(cache.endpoints(of())) == [address]
-        assert cache.statistics().events == 1  # C-51: what is ignored does not count
+        assert cache.statistics().events == 1  # C-51: ignored slices do not count
 
 
-# --------------------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------------------------------------------- cost
 
 
 def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
@@ -429,7 +429,7 @@ def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
 
 @pytest.mark.parametrize("others", [1, 400])
 def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int) -> None:
-    """Neither the slices of other services nor those of its own are gone through."""
+    """Neither the slices of other services nor the service's other slices are scanned."""
     cache = EndpointSliceCache()
     for index in range(others):
         cache.update(numbered(f"other{index}", 1, 10))

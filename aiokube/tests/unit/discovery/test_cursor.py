@@ -218,7 +218,7 @@ def test_a_service_gets_its_first_address() -> None:
 
 
 def test_a_ready_endpoint_that_begins_to_terminate_stays_until_it_has_gone() -> None:
-    """Also: ready to terminating may leave stale flows (C-56), and local counts drop at once (C-71a)."""
+    """Also: ready to terminating may leave stale flows (C-56), and local counts drop immediately (C-71a)."""
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("", 11, "UDP")]))
     changes = reader.changed(
         endpoint_slice("a", [draining("1.1.1.1", node=LOCAL)], [port("", 11, "UDP")], version=2)
@@ -235,7 +235,7 @@ def test_a_ready_endpoint_that_begins_to_terminate_stays_until_it_has_gone() -> 
 
 
 def test_only_ready_endpoints_of_this_node_are_counted() -> None:
-    """C-71a: terminating ones never are, even where they are all there is."""
+    """C-71a: terminating endpoints never are, even if there are no others."""
     assert Reader().counts == {}
     assert Reader(endpoint_slice("a", [endpoint("1.1.1.1", node=REMOTE)])).counts == {}
     both = [port("a", 1), port("b", 2)]
@@ -249,7 +249,7 @@ def test_only_ready_endpoints_of_this_node_are_counted() -> None:
 
 
 def test_there_and_back_is_a_written_service_without_a_difference() -> None:
-    """C-24, V11: kube-proxy says "changed"; what has changed is nothing."""
+    """C-24, V11: kube-proxy reports "changed" although nothing has changed."""
     reader = Reader(numbered("svc1", 1, 3))
     changes = reader.changed(numbered("svc1", 1, 5, version=2), numbered("svc1", 1, 3, version=3))
     assert (changes.services, dict(changes.ports)) == (frozenset({SVC1}), {})
@@ -368,7 +368,7 @@ def test_times_are_kept_in_the_order_in_which_they_came() -> None:
             endpoint_slice("c", triggered=T[2]),
         )
     ) == [3, 2, 2]
-    assert seconds(reader.changes()) == []  # C-55: handed out once
+    assert seconds(reader.changes()) == []  # C-55: returned once
 
 
 def test_each_service_has_its_own_times() -> None:

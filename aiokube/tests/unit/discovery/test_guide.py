@@ -1,4 +1,4 @@
-"""What the guide shows is what runs."""
+"""The examples of the guide run."""
 
 import asyncio
 import random
@@ -49,14 +49,14 @@ def test_what_is_exported_is_there() -> None:
 
 
 def test_the_rules_can_be_imported_without_what_talks_to_a_cluster() -> None:
-    """Who wants only the rules does not pay for a client."""
+    """Users of only the rules do not import a client."""
     program = "import sys, aiokube.discovery; sys.exit('aiohttp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @asynccontextmanager
 async def echo(word: bytes) -> AsyncIterator[int]:
-    """Answer each line with a word of one's own; gives the port."""
+    """Respond to each line with a fixed word; yields the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
@@ -95,7 +95,7 @@ async def test_the_balancer_sends_connections_to_what_is_usable_and_answers() ->
         assert await ask(port) == b"nobody"
         use(one, two)
         assert {await ask(port) for _ in range(20)} == {b"one", b"two"}
-        use(one, 1)  # nobody listens on port 1
+        use(one, 1)  # port 1 is closed
         assert {await ask(port) for _ in range(5)} == {b"one"}
         use(two, ready=False)
         assert await ask(port) == b"nobody"

@@ -73,11 +73,11 @@ def test_services_stay_go_come_and_get_another_port() -> None:
 
 
 def test_a_proxy_is_live_while_nothing_waits_too_long() -> None:
-    """Healthz, Livez: per family; the oldest that waits counts; what is just starting does not."""
+    """Healthz, Livez: per family; the oldest waiting change counts; a starting family does not."""
     proxy = ProxyHealth(timeout_seconds=10.0)
     assert proxy.is_live(0.0)
     proxy.noticed("IPv4", 0.0)
-    assert proxy.is_live(100.0)  # it has never been in force: it starts
+    assert proxy.is_live(100.0)  # it has never been applied: it is starting
     proxy.in_force("IPv4")
     proxy.in_force("IPv6")
     proxy.noticed("IPv4", 100.0)

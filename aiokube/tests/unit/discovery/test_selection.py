@@ -69,11 +69,11 @@ NODE_HINTED = [
 
 SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]] = {
     "topology is used": (HINTED, CLUSTER, HERE, ([3, 6], None, [3, 6])),
-    "eTP Local: hints are not looked at for local": (LOCAL_HINTED, EXTERNAL_LOCAL, HERE, ([3, 6], [3, 4], [3, 4, 6])),
+    "eTP Local: hints do not apply to local": (LOCAL_HINTED, EXTERNAL_LOCAL, HERE, ([3, 6], [3, 4], [3, 4, 6])),
     "iTP Local: the same": (LOCAL_HINTED, INTERNAL_LOCAL_EXTERNAL_CLUSTER, HERE, ([3, 6], [3, 4], [3, 4, 6])),
     "nothing is known of the node": ([at(1, zones="a"), at(2, zones="a")], CLUSTER, Location(), ([1, 2], None, [1, 2])),
     "the zone is empty": ([at(1, zones="a")], CLUSTER, Location("node-1"), ([1], None, [1])),
-    "nobody is hinted for the zone": (HINTED, CLUSTER, Location("node-1", "zone-d"), ([3, 4, 5, 6], None, [3, 4, 5, 6])),
+    "no endpoint is hinted for the zone": (HINTED, CLUSTER, Location("node-1", "zone-d"), ([3, 4, 5, 6], None, [3, 4, 5, 6])),
     "one of two in the zone is unready": (
         [unready(1, zones="a"), at(2, zones="a"), at(3, zones="b")], CLUSTER, HERE, ([2], None, [2])),
     "only unready ones in the zone": (
@@ -85,7 +85,7 @@ SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]]
         Location("node-1", "zone-c"), ([1, 2, 4], None, [1, 2, 4])),
     "same node": (NODE_HINTED, CLUSTER, HERE, ([1], None, [1])),
     "same node, one has no hints": ([*NODE_HINTED, at(4)], CLUSTER, HERE, ([1, 2, 3, 4], None, [1, 2, 3, 4])),
-    "nobody is hinted for the node": (NODE_HINTED, CLUSTER, Location("node-0", "zone-a"), ([1, 2], None, [1, 2])),
+    "no endpoint is hinted for the node": (NODE_HINTED, CLUSTER, Location("node-0", "zone-a"), ([1, 2], None, [1, 2])),
     "C-63a: topology and locality need merging": (
         [at(0, zones="a", local=True), at(1, zones="b", local=True), at(2, zones="a"), at(3, zones="b")],
         EXTERNAL_LOCAL, HERE, ([0, 2], [0, 1], [0, 1, 2])),
@@ -124,7 +124,7 @@ SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]]
     "C-63: no fall-back from the zone to what drains in the zone": (
         [draining(1, zones="a"), at(2, zones="b")], CLUSTER, HERE, ([2], None, [2])),
     "C-58 f: nothing is ready": ([unready(1, zones="a")], CLUSTER, HERE, ([], None, [])),
-    "C-62: local prefers what is ready": (
+    "C-62: local prefers ready endpoints": (
         [draining(1, local=True), at(2, local=True)], INTERNAL_LOCAL, HERE, (None, [2], [2])),
 }  # fmt: skip
 
@@ -221,7 +221,7 @@ def test_hints_are_not_looked_at_where_only_local_traffic_is() -> None:
 
 
 def test_it_says_which_list_is_the_fall_back() -> None:
-    """C-61, C-62: each for itself."""
+    """C-61, C-62: each list independently."""
     found = select([at(1), draining(2, local=True)], EXTERNAL_LOCAL, HERE)
     assert (found.cluster_is_draining, found.local_is_draining) == (False, True)
     found = select([draining(1)], CLUSTER, HERE)

@@ -1,4 +1,4 @@
-"""What one slice says (C-11 to C-13, C-26 to C-34, and section 3)."""
+"""Parsing of one slice (C-11 to C-13, C-26 to C-34, and section 3)."""
 
 import msgspec
 import pytest
@@ -77,7 +77,7 @@ def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
 
 @pytest.mark.parametrize("number", [None, 0])
 def test_a_port_without_a_number_is_skipped_and_told(number: int | None) -> None:
-    """C-28: it does not mean all ports. Scenario "null port number": nothing comes of it."""
+    """C-28: it does not mean all ports. Scenario "null port number": it has no effect."""
     found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", number)]))
     assert found.ports == {}
     assert found.problems == ("ports[0] ('http') has no number",)
@@ -157,7 +157,7 @@ def test_an_endpoint_is_local_where_both_nodes_are_known_and_the_same() -> None:
 
 
 def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
-    """C-42 and C-81 mended: it decides nothing; the application protocol is no part of the identity (C-29)."""
+    """C-42 and C-81 fixed: it affects nothing; the application protocol is not part of the identity (C-29)."""
     full = msgspec.structs.replace(
         endpoint("10.0.0.1", node="n1"),
         hostname="db-0",

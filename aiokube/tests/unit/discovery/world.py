@@ -63,7 +63,7 @@ def ips_of(endpoints: ServiceEndpoints) -> list[str]:
 
 
 class World:
-    """The cluster, and a client of it (as far as a client is used)."""
+    """A cluster, and a client with the methods that discovery uses."""
 
     def __init__(self, *items: ProxiedService | EndpointSlice | Node) -> None:
         self.services: FakeSource[ProxiedService] = FakeSource()

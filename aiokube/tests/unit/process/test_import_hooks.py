@@ -1,4 +1,4 @@
-"""A process of ours imports aiohttp without the system's certificate authorities, and leaves everything else as it was."""
+"""Our processes import aiohttp without the system's certificate authorities, and change nothing else."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ CLOCK = FakeClock()
 
 
 class Told:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps its Events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, str]] = []
@@ -423,7 +423,7 @@ async def test_controllers_of_a_lost_lease_get_no_grace_and_the_program_fails_in
 
 
 class Service:
-    """What runs beside, and is told how much time it has to end."""
+    """A concurrent service, which records its grace period."""
 
     name = "service"
 
@@ -450,7 +450,7 @@ async def test_a_process_whose_lease_is_lost_is_gone_soon() -> None:
         if lost:
             taken_away = Lease(metadata=ObjectMeta(name="endpointd", namespace="kube-system"))
             loop.call_later(5.0, server.update_foreign, LEASES, taken_away)
-            with pytest.raises(PartFailedError, match="held by nobody now"):
+            with pytest.raises(PartFailedError, match="held by no one now"):
                 await manager.run(stop)
         else:
             loop.call_later(5.0, stop.set)

@@ -168,7 +168,7 @@ async def test_closed_is_closed_for_good_and_at_once() -> None:
 
 @virtually
 async def test_closing_again_while_a_cut_off_write_still_unwinds_is_fine() -> None:
-    """Its timer has cut it off, and what it does on its way out takes longer than the elector takes to notice."""
+    """Its timer has cancelled it, and its clean-up takes longer than the elector needs to notice."""
     fence = fence_until(10.0)
 
     async def write() -> None:

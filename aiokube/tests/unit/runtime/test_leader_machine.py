@@ -1,4 +1,4 @@
-"""Each rule of the election, as one step: a state, what happens, what follows."""
+"""Each rule of the election as one step: state, event, result."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The client of a server in memory: the outcomes of a real one, as far as it promises them."""
+"""The in-memory client: its documented subset of a real server's behaviour."""
 
 import asyncio
 from typing import Any

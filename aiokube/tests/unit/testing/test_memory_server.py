@@ -1,4 +1,4 @@
-"""The in-memory server refuses and answers as a real API server does, as far as the controllers can tell."""
+"""The in-memory server behaves like a real API server in all ways that matter to the controllers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""All that is async here runs in virtual time."""
+"""All async tests here run in virtual time."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

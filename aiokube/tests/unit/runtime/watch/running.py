@@ -35,7 +35,7 @@ class Running:
         )
 
     def asked(self) -> list[str]:
-        """What was asked of the source since the last call."""
+        """Return the requests since the last call."""
         said = []
         for request in self.source.requests:
             version = request.resource_version or "newest"
@@ -47,7 +47,7 @@ class Running:
         return said
 
     def assert_alike(self) -> None:
-        """The store is like the source, and what handlers were told adds up to it."""
+        """Assert that the store equals the source, and that the handlers' changes add up to it."""
         assert contents(self.store) == self.source.objects
         assert self.recorder.mirror == self.source.objects
         assert len(self.store) == len(self.source.objects)
@@ -57,12 +57,12 @@ class Running:
 async def running(
     source: FakeSource[Thing], settings: ReflectorSettings | None = None, *, settled: bool = True
 ) -> AsyncIterator[Running]:
-    """Run a reflector on the source; it must still be running at the end, whatever happened."""
+    """Run a reflector on the source; it must still be running at the end."""
     it = Running(source, settings)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(it.reflector.run(), name="reflector")
         if settled:
             await settle()
         yield it
-        assert not task.done(), "a reflector never ends by itself"
+        assert not task.done(), "a reflector never ends on its own"
         task.cancel()

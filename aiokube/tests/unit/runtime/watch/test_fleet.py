@@ -49,7 +49,7 @@ class Server:
 
 
 async def client(server: Server, number: int, followed_at: list[float]) -> None:
-    """Lose all watches at once, and get each of them back."""
+    """Break all watches at the same time, and wait for each of them to return."""
     reachability = Reachability(clock=FakeClock(), rng=random.Random(number))
 
     async def source(name: str) -> None:
@@ -82,10 +82,8 @@ async def test_a_thousand_clients_spread_their_attempts_evenly_and_are_all_back_
     assert len(seconds_back) == CLIENTS * SOURCES
     assert seconds_back[-1] < 1.5
     attempts = server.count(0.0, away_seconds)
-    assert attempts < CLIENTS * 2 * away_seconds, (
-        "two a second and client, whatever the number of its watches"
-    )
-    # 180 in a tenth of a second are the mean; 5,000 at once would be a stampede.
+    assert attempts < CLIENTS * 2 * away_seconds, "two per second and client, for any number of its watches"
+    # 180 in a tenth of a second are the mean; 5,000 would be a stampede.
     assert server.most_in(0.1, 0.0, away_seconds) < 300
     assert server.most_in(0.1, away_seconds, away_seconds + 5) < 1250
 
@@ -96,4 +94,6 @@ async def test_a_server_that_can_answer_only_some_of_a_thousand_clients_gets_all
     seconds_back = await outage(server, 3.0)
     at_best = CLIENTS * SOURCES / capacity
     assert seconds_back[-1] < 2 * at_best
-    assert server.most_in(1.0, 3.0, 3.0 + at_best) < 3 * CLIENTS, "what is refused is not asked at once again"
+    assert server.most_in(1.0, 3.0, 3.0 + at_best) < 3 * CLIENTS, (
+        "refused requests are not repeated immediately"
+    )

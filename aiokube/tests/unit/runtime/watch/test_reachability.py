@@ -1,4 +1,4 @@
-"""Sources of one server after an outage: who tries when, who is woken, what is logged. In virtual time."""
+"""Sources of one server after an outage: the order of retries, wake-ups and logs. In virtual time."""
 
 import asyncio
 import logging
@@ -81,7 +81,7 @@ class Client:
 async def test_all_caches_are_right_two_seconds_after_the_server_is_back(
     error: ClientError, away_seconds: float
 ) -> None:
-    """It took 26 s after an outage of 65 s: each watch waited for the end of its own backoff."""
+    """It took 26 s after an outage of 65 s: each watch waited for its separate backoff."""
     for seed in range(3):
         client = Client(seed)
         async with asyncio.TaskGroup() as group:
@@ -252,7 +252,7 @@ async def test_an_endless_list_is_asked_for_with_growing_pauses() -> None:
 
 
 class EndlessSource(FakeSource[Thing]):
-    """A server whose list goes on for ever, with the same page under another token."""
+    """A server with an endless list: the same page under a new token."""
 
     def __init__(self, source: FakeSource[Thing]) -> None:
         super().__init__()

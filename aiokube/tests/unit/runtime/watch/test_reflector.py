@@ -231,7 +231,7 @@ async def test_a_bug_in_a_source_is_not_mistaken_for_bad_weather(source: FakeSou
 
 
 async def test_a_watch_that_never_runs_dry_lets_others_run() -> None:
-    """What has arrived is read without suspending, so reading must yield by itself."""
+    """Buffered data is read without suspending, so reading must yield explicitly."""
 
     class Torrent:
         async def list_page(self, **_: object) -> Page[Thing]:

@@ -187,7 +187,7 @@ async def test_a_server_that_knows_no_initial_events_is_listed(source: FakeSourc
 async def test_initial_events_whose_end_is_dropped_are_listed_instead(
     source: FakeSource[Thing], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """k9s#4186: the end bookmark does not get through a proxy, and nothing ever says so."""
+    """k9s#4186: a proxy drops the end bookmark, and nothing ever reports it."""
     source.sends_initial_events_end = False
     async with running(source) as it:
         await asyncio.sleep(29)
@@ -306,7 +306,7 @@ async def test_a_replica_that_lags_is_waited_for(source: FakeSource[Thing]) -> N
     async with running(source, LIST_FIRST) as it:
         source.hold()
         [newer] = [source.create(new("d"))]
-        it.store.record_write(newer)  # ours, so that the store is ahead of what the replica has
+        it.store.record_write(newer)  # ours, so that the store is ahead of the replica
         source.inject(Bookmark("104"), WatchError(expired_error().status))
         await asyncio.sleep(2)
         assert it.asked() == ["list newest", "watch 103", "list 104", "list 104"]
@@ -423,7 +423,7 @@ async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> Non
         await asyncio.sleep(6)
         statistics = it.reflector.statistics()
         assert (statistics.phase, statistics.last_error) == ("waiting", "RBAC was removed")
-        assert statistics.synced, "what was read stays"
+        assert statistics.synced, "the cached objects stay"
         assert len(it.store) == 3
         await asyncio.sleep(60)
         it.assert_alike()

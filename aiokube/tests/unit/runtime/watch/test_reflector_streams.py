@@ -1,4 +1,4 @@
-"""A list that comes in one answer, read as it comes: all of it or nothing, and in pages where that does not work."""
+"""Streamed lists: all or nothing, with a fallback to pages."""
 
 import asyncio
 import random
@@ -105,7 +105,7 @@ async def test_a_list_that_breaks_off_leaves_nothing_and_is_taken_in_pages() -> 
     source.parts_until_break = 2
     async with running(source, LIST_FIRST) as it:
         assert not it.store.synced
-        source.delete(key("thing-0"))  # it was among what had come
+        source.delete(key("thing-0"))  # it was among the received items
         await asyncio.sleep(5)
         assert source.streams == 1
         assert it.asked() == ["list newest", "list newest", f"watch {100 + SIZE + 1}"]

@@ -1,4 +1,4 @@
-"""What a store makes of our own writes, whichever of the answer and the watch comes first."""
+"""Our own writes in a store, whether the response or the watch arrives first."""
 
 import logging
 
@@ -151,7 +151,7 @@ def test_an_update_that_the_watch_skips_makes_the_store_need_a_relist(
 def test_a_create_whose_name_the_watch_knew_before_needs_a_relist(
     store: Store[Thing],
 ) -> None:
-    """A restored server lost our create, and somebody else has created the name anew, at a smaller version."""
+    """A restored server lost our create, and another client has reused the name, at a smaller version."""
     store.record_write(thing("new", 14))
     store.apply([added(thing("new", 12, uid="other")), Bookmark("14")])
     assert store.get(key("new")) is not None
@@ -311,7 +311,7 @@ def test_an_object_that_finalizers_hold_comes_back_terminating(
 
 
 def test_an_object_known_to_be_terminating_stays_until_the_watch_says_it_is_gone(store: Store[Thing]) -> None:
-    """Its deletion changes nothing more on the server, so no event would ever bring it back."""
+    """Its deletion changes nothing on the server, so no event would ever restore it."""
     store.apply([modified(thing("a", 11, terminating=True))])
     store.record_delete(key("a"), "uid-a")
     assert version_of(store.get(key("a"))) == "11"
@@ -406,7 +406,7 @@ def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_
 def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_need_a_relist(
     store: Store[Thing],
 ) -> None:
-    """A restored server lost our create and our deletion, and somebody has created the name anew since."""
+    """A restored server lost our create and our deletion, and another client has reused the name since."""
     store.record_write(thing("new", 14))
     store.record_delete(key("new"), "uid-new")
     store.apply([added(thing("new", 12, uid="other")), Bookmark("13")])

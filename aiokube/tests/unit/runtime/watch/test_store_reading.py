@@ -1,4 +1,4 @@
-"""What a store promises to readers and handlers, as long as nobody but the watch writes."""
+"""Guarantees of a store to readers and handlers while only the watch writes."""
 
 import asyncio
 import logging

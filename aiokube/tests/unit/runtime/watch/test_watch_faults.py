@@ -65,7 +65,7 @@ TABLE = [
     (RequestTimedOutError("no answer"), FaultKind.UNREACHABLE),
     (ConnectionResetError("reset by peer"), FaultKind.UNREACHABLE),
     (TimeoutError(), FaultKind.UNREACHABLE),
-    # what came
+    # invalid responses
     (UnexpectedResponseError("not JSON"), FaultKind.UNREADABLE),
     (LineTooLongError("a line of a gigabyte"), FaultKind.UNREADABLE),
     (UndecodableEventError("pods", "expected int", key=ObjectKey("ns", "a")), FaultKind.UNREADABLE),

@@ -1,4 +1,4 @@
-"""The watch machine: what follows from what, without any input or output."""
+"""The watch machine: transitions, without I/O."""
 
 from typing import assert_never
 
@@ -55,7 +55,7 @@ def failed(kind: FaultKind, summary: WatchSummary = LIFE, retry_after_seconds: f
 
 
 def go(state: State, *events: Input) -> Transition:
-    """Step through events; a wait in between passes by itself."""
+    """Step through events; waits in between end immediately."""
     transition = Transition(state, (), ReadWatch())
     for event in events:
         if isinstance(transition.state, Waiting):
@@ -137,7 +137,7 @@ def test_a_server_that_does_not_know_initial_events_is_listed_at_once_and_from_t
 
 
 def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told() -> None:
-    """k9s#4186: a proxy that drops bookmarks kept the cache empty for ever, without a word."""
+    """k9s#4186: a proxy that drops bookmarks kept the cache empty forever, without a log line."""
     transition = go(Streaming(FRESH, ""), WatchOpened(), InitialEventsStalled())
     assert words(transition.action) == "list newest"
     [say, drop] = transition.effects
@@ -244,7 +244,7 @@ def test_a_first_list_that_cannot_be_read_is_tried_again() -> None:
 def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_history(
     context: WatchContext,
 ) -> None:
-    """k/k#107133: a server that answers "too large resource version" for ever."""
+    """k/k#107133: a server that responds "too large resource version" forever."""
     state: State = begin(context, RULES).state
     said = []
     for _ in range(4):
@@ -375,7 +375,7 @@ def test_watches_that_keep_failing_on_the_servers_side_lead_to_a_relist() -> Non
 
 
 def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wait() -> None:
-    """A watch that tells of one event and then says 410 was relisted 2,800 times a second."""
+    """A watch that sent one event and then 410 was relisted 2,800 times a second."""
     state: State = Watching(SEEN)
     waits = []
     for number in range(1001, 1008):
@@ -387,7 +387,7 @@ def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wa
             waits.append(words(transition.action))
             transition = then(transition)
         state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
-    assert waits == [f"wait {number} 0" for number in range(6)], "all but the first one"
+    assert waits == [f"wait {number} 0" for number in range(6)], "all except the first one"
 
 
 def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_every_time() -> None:
@@ -516,7 +516,7 @@ def test_unreadable_events_soon_after_are_passed_over_while_the_watch_goes_on() 
         state = transition.state
     assert words(go(state, WatchEnded(later)).action) == "watch 1011", "not yet"
     due = replace(later, at_seconds=LIVED.at_seconds + 60)
-    assert words(go(state, WatchEnded(due)).action) == "stream 1011", "what is owed is made up for"
+    assert words(go(state, WatchEnded(due)).action) == "stream 1011", "the owed repair is done"
     assert words(go(state, EventUnreadable(due)).action) == "stream 1011"
 
 

@@ -61,7 +61,7 @@ def version_of(item: Thing | None) -> str | None:
 
 
 class Recorder:
-    """A handler that keeps what it is told, in words and as a mirror of the store."""
+    """A handler that records changes, in words and as a mirror of the store."""
 
     def __init__(self, store: Store[Thing] | None = None) -> None:
         self.told: list[str] = []
@@ -75,7 +75,7 @@ class Recorder:
             assert key_of(new) not in self.mirror, "told twice that it came"
             self.told.append(f"+{new.metadata.name}@{version_of(new)}")
         else:
-            assert self.mirror[key_of(old)] is old, "told of an old state that was not the last"
+            assert self.mirror[key_of(old)] is old, "received an old state that was not the last"
             if new is None:
                 self.told.append(f"-{old.metadata.name}@{version_of(old)}")
             else:

@@ -428,7 +428,7 @@ def test_a_controller_without_workers_is_refused() -> None:
 
 async def test_reconciles_that_never_wait_leave_the_loop_its_turns() -> None:
     class SlowClock(SystemClock):
-        """Makes each look at the time cost a millisecond, so that the test is not about this machine."""
+        """Makes each clock access cost a millisecond, so that the test is independent of the machine."""
 
         ticks = 0
 

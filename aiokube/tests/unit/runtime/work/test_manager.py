@@ -24,7 +24,7 @@ Story = list[tuple[float, str]]
 
 
 class Plain:
-    """A part that runs until cancelled, and notes what happens to it."""
+    """A part that runs until cancelled, and records its life cycle."""
 
     def __init__(
         self, name: str, story: Story, ends: Exception | str | None = None, after: float = 0.0
@@ -54,7 +54,7 @@ class Plain:
 
 
 class Cache(Plain):
-    """A part that is ready after a while, and says what is in the way until then."""
+    """A part that becomes ready after a while, and reports a cause until then."""
 
     def __init__(self, name: str, story: Story, ready_at: float = 0.0, cause: str = "") -> None:
         super().__init__(name, story)
@@ -69,7 +69,7 @@ class Cache(Plain):
 
 
 class Quick(Plain):
-    """A part that is ready at once."""
+    """A part that is ready immediately."""
 
     async def wait_ready(self) -> None:
         return

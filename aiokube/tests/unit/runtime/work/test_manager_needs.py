@@ -1,4 +1,4 @@
-"""One informer that cannot be filled holds up those controllers alone that need it; and what stops late is told."""
+"""An informer that cannot sync blocks only the controllers that need it; late stops are reported."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from aiokube.runtime.manager import Manager
 
 
 class Reader(Worker):
-    """A controller that says what it reads."""
+    """A controller that names its informers."""
 
     def __init__(self, name: str, story: Story, *informers: str) -> None:
         super().__init__(name, story)
@@ -117,7 +117,7 @@ def test_a_controller_that_needs_what_is_not_there_is_a_mistake() -> None:
 
 
 class Stubborn(Plain):
-    """A part that does not stop when it is told to."""
+    """A part that ignores its stop."""
 
     async def run(self) -> None:
         await self._wait_for_godot()

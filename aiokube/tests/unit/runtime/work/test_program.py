@@ -1,4 +1,4 @@
-"""Declared controllers: what wakes them, what they write, and the program around them."""
+"""Declared controllers: their triggers, their writes, and the program around them."""
 
 import asyncio
 import logging
@@ -182,7 +182,7 @@ async def test_writes_are_in_the_cache_at_once() -> None:
         assert found is not None
         await ctx.delete(CONFIG_MAPS, found)
         texts.append(cached())
-        await ctx.delete(CONFIG_MAPS, found)  # it is gone already
+        await ctx.delete(CONFIG_MAPS, found)  # it is already deleted
 
     client = FakeClient((NAMESPACES, namespace()))
     client.fake_source(CONFIG_MAPS).hold()  # the watch delivers nothing

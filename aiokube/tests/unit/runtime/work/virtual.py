@@ -23,6 +23,6 @@ def now() -> float:
 
 
 async def settle() -> None:
-    """Let happen what needs no time; unlike the kit's, this one leaves the clock where it is, to the last digit."""
+    """Run everything that needs no time; unlike the kit's, this one does not move the clock at all."""
     for _ in range(20):
         await asyncio.sleep(0)
