@@ -63,7 +63,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 _TOKEN_FILE = "token"  # noqa: S105 - the name of the file
 _TOKEN_BYTES = 32
 _START = Caller(UserInfo("system:apiserver"))
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - taken only where it was allowed explicitly
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - used only if explicitly allowed
 _SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",

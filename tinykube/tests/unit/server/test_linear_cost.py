@@ -12,7 +12,7 @@ from aiokube import yaml_reader
 from aiokube.clock import SystemClock
 from tinykube.server.custom.jsonpath import json_path
 from tinykube.server.custom.patterns import go_pattern, search_microseconds
-from tinykube.server.custom.values import JudgementBudget, value_errors
+from tinykube.server.custom.values import ValidationBudget, value_errors
 from tinykube.server.fields.compare import compare
 from tinykube.server.fields.merge import merged
 from tinykube.server.fields.nodes import field_set
@@ -155,7 +155,7 @@ CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
         {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers("b", size)}},
     ),
     "judging a list by key": lambda size: lambda: value_errors(
-        plain(size, "b"), KEYED, old=plain(size, "a"), budget=JudgementBudget(10**9)
+        plain(size, "b"), KEYED, old=plain(size, "a"), budget=ValidationBudget(10**9)
     ),
     "judging against a long enum": enum,
     "an apply's merge": lambda size: lambda: merged(NODE, plain(size, "a"), plain(size, "b")),

@@ -54,7 +54,7 @@ class CertificateAuthority:
         return self._issue(_subject(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """Return a certificate that identifies its holder to an API server as this user, in these groups."""
+        """Return a client certificate that authenticates its holder as this user in these groups."""
         return self._issue(_subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _issue(

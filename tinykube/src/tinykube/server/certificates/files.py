@@ -1,4 +1,4 @@
-"""The server's certificate, key and authority: created when missing, kept in the data directory."""
+"""The server's certificate, key and CA: created when missing, kept in the data directory."""
 
 import contextlib
 import errno
@@ -30,13 +30,13 @@ class ServingCertificate(msgspec.Struct, frozen=True):
     private_key: str
 
     def __repr__(self) -> str:
-        """Leave out the private key."""
+        """Return a text without the private key."""
         return f"ServingCertificate(hosts={self.hosts!r}, expires={self.expires.isoformat()})"
 
     def context(self) -> ssl.SSLContext:
         """Return a server's TLS context: TLS 1.2 or later."""
         context = restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-        # The ssl module loads key pairs from files only; this one is 0600 and removed at once.
+        # The ssl module loads key pairs only from files; this one has mode 0600 and is removed immediately.
         with tempfile.NamedTemporaryFile() as file:
             file.write(self.certificate.encode() + self.private_key.encode())
             file.flush()
@@ -45,7 +45,7 @@ class ServingCertificate(msgspec.Struct, frozen=True):
 
 
 def make_certificate(hosts: Sequence[str], clock: Clock) -> ServingCertificate:
-    """Return a certificate for a year, signed by a new authority whose key is discarded."""
+    """Return a certificate valid for a year, signed by a new CA whose key is discarded."""
     from tinykube.server.certificates.authority import CertificateAuthority
 
     authority = CertificateAuthority(_AUTHORITY, clock=clock, lifetime=_LIFETIME)
@@ -60,10 +60,10 @@ def make_certificate(hosts: Sequence[str], clock: Clock) -> ServingCertificate:
 
 
 def kept_certificate(data_dir: Path, hosts: Sequence[str], clock: Clock) -> ServingCertificate:
-    """Return the certificate stored in a directory; replace it if it cannot be used.
+    """Return the certificate stored in a directory; replace it if it is unusable.
 
-    It is replaced if it is missing or damaged, names other hosts, is not valid yet or expires within 30 days. The file
-    is 0600, because it holds the key.
+    It is replaced if it is missing or damaged, names other hosts, is not valid yet or expires within 30 days.
+    The file has mode 0600, because it contains the key.
     """
     path = data_dir / _FILE
     try:
@@ -89,10 +89,11 @@ def _is_usable(kept: ServingCertificate, clock: Clock) -> bool:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file atomically, readable by its owner alone.
+    """Write a file atomically, readable only by its owner.
 
-    The temporary file has an unpredictable name and is created exclusively: an existing file or symbolic link is never
-    opened. Raises PermissionError if the file at ``path`` or the new one belongs to another user (root may replace any).
+    The temporary file has an unpredictable name and is created exclusively: an existing file or symbolic link
+    is never opened. Raises PermissionError if the file at ``path`` or the new one belongs to another user
+    (root may replace any).
     """
     with contextlib.suppress(FileNotFoundError):
         _check_owner(path, path.lstat())

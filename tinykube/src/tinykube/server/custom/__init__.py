@@ -1,5 +1,6 @@
-"""Custom resources: kinds that come while the server runs. What a definition says is judged, kept, and lived by here.
+"""Custom resources: validation of definitions, their storage, and serving the kinds that they define.
 
-Not evaluated: CEL rules (``x-kubernetes-validations``); whoever sends a definition that has some is warned. Conversion
-between versions is by ``apiVersion`` alone (strategy None); definitions that want a webhook are refused.
+CEL rules (``x-kubernetes-validations``) are not evaluated; clients that create definitions with rules get a
+warning. Conversion between versions only changes ``apiVersion`` (strategy None); definitions with a
+conversion webhook are rejected.
 """

@@ -1,4 +1,4 @@
-"""The columns that a definition wants printed: a path each, and what becomes of what it finds."""
+"""Additional printer columns of a definition."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ _AGE: JsonObject = {
 
 
 def columns_of(version: JsonObject) -> tuple[Column, ...]:
-    """Return the columns of a version: name and age where it wants none of its own.
+    """Return the columns of a version; by default, name and age.
 
-    From the first path that cannot be read on, nothing more is shown: the real server does the same.
+    Columns from the first invalid path on are omitted, as by kube-apiserver.
     """
     columns = [NAME]
     for wanted in version.get("additionalPrinterColumns") or (_AGE,):

@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition made into what the server serves: one definition a version."""
+"""Convert a CustomResourceDefinition to the server's definitions, one per version."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _STAGES = {"": 2, "beta": 1, "alpha": 0}
 
 
 class CustomKind(msgspec.Struct, frozen=True):
-    """One version of one custom resource: its schema and what the registry knows of it."""
+    """One version of one custom resource: its schema and its registry definition."""
 
     schema: Schema
     list_kind: str
@@ -41,7 +41,7 @@ class CustomKind(msgspec.Struct, frozen=True):
 
 
 def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
-    """Return what a definition has served, none before its names are accepted."""
+    """Return the served versions of a definition; none before its names are accepted."""
     if not is_true(crd, ESTABLISHED):
         return ()
     versions, types = get_list(get_object(crd, "spec"), "versions"), _types(crd)
@@ -49,13 +49,13 @@ def kinds_of(crd: JsonObject) -> tuple[CustomKind, ...]:
 
 
 def resource_of(crd: JsonObject) -> GroupResource:
-    """Return the collection that a definition's objects are kept in."""
+    """Return the collection of a definition's objects."""
     spec = get_object(crd, "spec")
     return GroupResource(get_str(spec, "group"), get_str(get_object(spec, "names"), "plural"))
 
 
 def _types(crd: JsonObject) -> CustomTypes:
-    """Return how the parts of a definition's objects are owned: one answer for all of its versions."""
+    """Return field ownership for a definition's objects in all of its versions."""
     known = {}
     for version in get_list(get_object(crd, "spec"), "versions"):
         declared = get_object(version, "subresources")
@@ -117,7 +117,7 @@ def _kind(crd: JsonObject, version: JsonObject, types: CustomTypes) -> CustomKin
 
 
 def _view(crd: JsonObject, version_name: str) -> VersionView | None:
-    """Return how what is stored becomes this version's; ``None`` where it is as it is stored, for certain."""
+    """Return the conversion from the stored form to this version; ``None`` if none is needed."""
     spec, group = get_object(crd, "spec"), resource_of(crd).group
     versions = get_list(spec, "versions")
     if len(versions) == 1 and get_int(metadata_of(crd), "generation") == 1:
@@ -147,7 +147,7 @@ def _field_text(value: Any) -> str:
 
 
 def _deprecation(crd: JsonObject, kind: str, version: JsonObject) -> str:
-    """Return the warning of a version: its own, or one that names the best of the newer ones."""
+    """Return the deprecation warning of a version: its own, or one that names the best newer version."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning"):
@@ -168,7 +168,7 @@ def _deprecation(crd: JsonObject, kind: str, version: JsonObject) -> str:
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Return what sorts versions as clients prefer them: v2, v1, v1beta2, v1alpha1, then what is named otherwise."""
+    """Return the sort key for kube-aware version priority: v2, v1, v1beta2, v1alpha1, then other names."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return (1, 0, 0, version)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: kinds that users bring. In force as soon as they are stored; gone when they are empty."""
+"""CustomResourceDefinitions: served as soon as they are stored, removed once their objects are deleted."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,8 @@ from tinykube.server.custom.definition_validation import (
 from tinykube.server.custom.formats import is_known
 from tinykube.server.custom.names import (
     TERMINATING,
+    accept_names,
     condition,
-    grant_names,
     set_condition,
     taken_names,
 )
@@ -35,14 +35,16 @@ from tinykube.server.registry.statuses import status_subresource
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _RULES = "x-kubernetes-validations"
-_NOT_EVALUATED = "x-kubernetes-validations: the rules (CEL) are kept, but not evaluated by this server: objects are not held to them"
+_NOT_EVALUATED = (
+    "x-kubernetes-validations: the rules (CEL) are stored, but this server does not evaluate them"
+)
 
 
 class Kinds(Protocol):
-    """What these rules ask of whoever serves the custom resources."""
+    """The operations of the custom resource registry that the strategy needs."""
 
     def refresh(self, name: str) -> None:
-        """Serve what the stored definition of this name says now."""
+        """Serve the stored definition of this name."""
         ...
 
     def others(self, name: str, group: str) -> Iterable[JsonObject]:
@@ -50,12 +52,12 @@ class Kinds(Protocol):
         ...
 
     def is_builtin(self, group: str, plural: str) -> bool:
-        """Tell whether the server has a resource of this name by itself."""
+        """Return whether the server has a built-in resource of this name."""
         ...
 
 
 class _DefinitionStrategy(Strategy):
-    """Names are granted, and the kind is served, with the write itself: who has its answer can use the kind."""
+    """Names are accepted and the kind is served within the write: clients can use the kind once they have the response."""
 
     plain_finalizers: ClassVar[bool] = True
 
@@ -102,7 +104,7 @@ class _DefinitionStrategy(Strategy):
             get_str(metadata_of(obj), "name"), get_str(get_object(obj, "spec"), "group")
         )
         now = format_time(request.clock.wall())
-        grant_names(obj, taken_names(others), now)
+        accept_names(obj, taken_names(others), now)
         set_approval(obj, now)
 
     def _refresh_after(self, request: Request, obj: JsonObject) -> None:
@@ -118,7 +120,7 @@ class _DefinitionStrategy(Strategy):
         spec = get_object(obj, "spec")
         group, plural = get_str(spec, "group"), get_str(get_object(spec, "names"), "plural")
         if self._kinds.is_builtin(group, plural):
-            detail = f"{plural}.{group} is a resource of the server itself: choose another name or group"
+            detail = f"{plural}.{group} is a built-in resource: choose another name or group"
             errors.append(forbidden_field("spec.names.plural", detail))
         return errors
 
@@ -126,24 +128,26 @@ class _DefinitionStrategy(Strategy):
         return definition_errors(obj, old)
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        told: list[str] = []
+        found: list[str] = []
         has_rules = False
         for version in get_list(get_object(obj, "spec"), "versions"):
             for one in nodes(get_object(version, "schema").get("openAPIV3Schema")):
                 format_name = one.get("format") or ""
                 if format_name and not is_known(format_name, one.get("type") or ""):
-                    told.append(f'unrecognized format "{format_name}"')
+                    found.append(f'unrecognized format "{format_name}"')
                 has_rules = has_rules or bool(one.get(_RULES))
-        return [*told, _NOT_EVALUATED] if has_rules else told
+        return [*found, _NOT_EVALUATED] if has_rules else found
 
     def is_held(self, obj: JsonObject) -> bool:
-        """Keep a definition until its objects have been looked for."""
+        """Hold a definition until its objects have been deleted."""
         return CLEANUP not in get_list(metadata_of(obj), "finalizers") and condition(obj, TERMINATING) is None
 
     def mark_deleted(self, request: Request, obj: JsonObject) -> None:
         metadata = metadata_of(obj)
         if metadata.get("generation"):
-            metadata["generation"] -= 1  # a deletion is no change of the spec, for these
+            metadata["generation"] -= (
+                1  # unlike for other kinds, a deletion does not increment the generation
+            )
         metadata["finalizers"] = [*get_list(metadata, "finalizers"), CLEANUP]
         text_of = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
         set_condition(
@@ -164,7 +168,7 @@ def _storage_versions(obj: JsonObject) -> list[str]:
 
 
 def custom_resource_definitions(kinds: Kinds) -> Definition:
-    """Return the resource, for one server."""
+    """Return the resource for one server."""
     return Definition(
         group="apiextensions.k8s.io",
         version="v1",

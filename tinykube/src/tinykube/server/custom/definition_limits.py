@@ -1,4 +1,4 @@
-"""How large a definition may be. Limits of this server's own: every request for its objects pays for its schema."""
+"""Size limits of definitions, specific to this server: the schema is processed by every request for its objects."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ MAX_VERSIONS = 100
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 30_000
 MAX_PATTERNS = 500
-"""Different ones: each is compiled, and the same few are all over a definition."""
+"""Distinct patterns: each is compiled, and definitions repeat the same few."""
 MAX_LIST_KEYS = 32
 
 _OF_ONE = ("items", "additionalProperties", "not")
@@ -19,7 +19,7 @@ _OF_SEVERAL = ("allOf", "anyOf", "oneOf")
 
 
 def limit_errors(definition: JsonObject) -> list[FieldError]:
-    """Return which limits a definition exceeds. Does not recurse, so that it can be asked of any definition."""
+    """Return the exceeded limits of a definition. Iterative, so that any definition can be checked."""
     field = "spec.versions"
     versions = get_list(get_object(definition, "spec"), "versions")
     if len(versions) > MAX_VERSIONS:
@@ -33,7 +33,7 @@ def limit_errors(definition: JsonObject) -> list[FieldError]:
 
 
 def is_schema_too_deep(schema: Schema) -> bool:
-    """Return whether schemas are nested in a schema more deeply than a definition may have them."""
+    """Return whether the schema's nesting exceeds the limit."""
     return len(list(_levels(schema))) > MAX_SCHEMA_DEPTH
 
 

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition may say; the texts and their order are the real server's."""
+"""Validation of CustomResourceDefinitions, with kube-apiserver's messages and order."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,23 +30,23 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _SCOPES = ("Cluster", "Namespaced")
 _MOST_SELECTABLE = 8
 _MOST_COLUMNS = 100
-"""A limit of this server's own: each is evaluated for each row of a table."""
+"""A limit of this server: each column is evaluated for each row of a table."""
 _LONGEST_WARNING = 256
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL = f'protected groups must have approval annotation "{_APPROVED}"'
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 _SELECTABLE = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_]*)+")
-_NO_WEBHOOK = "conversion by webhook is not served here: have one version, or use None (versions that differ by apiVersion alone)"
+_NO_WEBHOOK = "conversion webhooks are not supported: use a single version or strategy None (versions that differ only in apiVersion)"
 
 
 def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
-    """Return what is wrong with a definition, or with what an update makes of it."""
+    """Return the errors of a definition or its update."""
     spec = get_object(definition, "spec")
     if (old is None or spec != old.get("spec")) and (over_limits := limit_errors(definition)):
-        return over_limits  # all that follows assumes a schema within its limits
+        return over_limits  # the following checks assume a schema within the limits
     errors = _spec_errors(spec, "spec")
     if old is not None:
-        errors += _step_errors(definition, old)
+        errors += _update_errors(definition, old)
         accepted = get_object(get_object(definition, "status"), "acceptedNames")
         errors += name_errors("status.acceptedNames", accepted)
     errors += _stored_errors(definition)
@@ -60,13 +60,13 @@ def definition_errors(definition: JsonObject, old: JsonObject | None = None) -> 
 
 
 def definition_name_problem(definition: JsonObject) -> str:
-    """Return what keeps a definition's name from being its own, ``""`` where nothing does."""
+    """Return the error of a definition's name, or ``""``."""
     spec = get_object(definition, "spec")
     name = f"{get_str(get_object(spec, 'names'), 'plural')}.{get_str(spec, 'group')}"
     return "" if metadata_of(definition).get("name") == name else 'must be spec.names.plural+"."+spec.group'
 
 
-def _step_errors(definition: JsonObject, old: JsonObject) -> list[FieldError]:
+def _update_errors(definition: JsonObject, old: JsonObject) -> list[FieldError]:
     spec, before = get_object(definition, "spec"), get_object(old, "spec")
     names, names_before = get_object(spec, "names"), get_object(before, "names")
     errors: list[FieldError] = []
@@ -103,7 +103,7 @@ def _stored_errors(definition: JsonObject) -> list[FieldError]:
 
 
 def is_protected(group: str) -> bool:
-    """Tell whether a group is the community's own: its definitions need an approval."""
+    """Return whether definitions in a group need an approval annotation."""
     return group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
@@ -126,7 +126,7 @@ def _approval_errors(definition: JsonObject, old: JsonObject | None) -> list[Fie
 
 
 def set_approval(definition: JsonObject, now: str) -> None:
-    """Set the condition that says whether a definition of the community's own groups is approved, in place."""
+    """Set the API approval condition of a definition in a protected group, in place."""
     if not is_protected(get_str(get_object(definition, "spec"), "group")):
         return
     value = (metadata_of(definition).get("annotations") or {}).get(_APPROVED, "")
@@ -209,7 +209,7 @@ def _group_errors(field: str, group: str) -> list[FieldError]:
 
 
 def _conversion_errors(field: str, conversion: JsonObject, *, needed: bool) -> list[FieldError]:
-    """Check how versions become each other; ``needed``: there is more than one, so that a webhook would be asked."""
+    """Return the errors of the conversion; ``needed``: there are several versions, so a webhook would be called."""
     strategy = get_str(conversion, "strategy")
     if not conversion or strategy == "None":
         if conversion.get("webhook") is not None:
@@ -244,7 +244,7 @@ _HOISTED = {"schema": "validation"}
 
 
 def _is_shared(versions: Sequence[JsonObject], part: str) -> bool:
-    """Tell whether all versions say the same: the real server tells of it once then, as of the spec's own."""
+    """Return whether all versions are equal in a part: kube-apiserver then reports its errors once, as the spec's own."""
     first = versions[0].get(part) if versions else None
     return first is not None and all(version.get(part) == first for version in versions)
 
@@ -373,7 +373,7 @@ def _selectable_errors(field: str, selectable: Sequence[JsonObject], schema: Sch
 
 
 def _schema_at(schema: Schema, path: str) -> tuple[Mapping[str, Any], str]:
-    """Return the schema that a path leads to, and what is wrong with the path."""
+    """Return the schema at a path, and the error of the path."""
     if not _SELECTABLE.fullmatch(path):
         return {}, "does not refer to a valid field"
     current: Mapping[str, Any] = schema

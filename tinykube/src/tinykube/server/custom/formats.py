@@ -1,4 +1,4 @@
-"""The formats that texts and numbers are held to, as the real server reads them; others are told of and say nothing."""
+"""String and number formats as kube-apiserver validates them; unknown formats cause a warning and are not validated."""
 
 import base64
 import binascii
@@ -148,13 +148,13 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {"integer": ("int32", "int64"), "numbe
 
 
 def is_known(format_name: str, type_name: str) -> bool:
-    """Tell whether values of a type are held to a format."""
+    """Return whether values of a type are validated against a format."""
     if type_name in ("", "string"):
         return format_name.replace("-", "") in _TEXTS
     return format_name in _NUMBERS.get(type_name, ())
 
 
 def text_matches(format_name: str, text: str) -> bool:
-    """Tell whether a text has a format; it has each that is not known."""
+    """Return whether a text has a format; unknown formats match every text."""
     check = _TEXTS.get(format_name.replace("-", ""))
     return check is None or check(text)

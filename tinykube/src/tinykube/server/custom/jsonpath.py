@@ -1,6 +1,7 @@
-r"""JSONPath as far as columns and selectable fields use it: members, indexes, ``[*]``, slices, filters, ``..``.
+r"""The JSONPath subset for columns and selectable fields: members, indexes, ``[*]``, slices, filters, ``..``.
 
-``.spec.replicas``, ``.status.conditions[?(@.type=="Ready")].status``, ``.metadata.annotations['example\.com/a']``.
+``.spec.replicas``, ``.status.conditions[?(@.type=="Ready")].status``,
+``.metadata.annotations['example\.com/a']``.
 """
 
 import re
@@ -10,11 +11,11 @@ from typing import Any
 
 MAX_PATH_CHARACTERS = 1024
 MAX_VISITED_VALUES = 2_000
-"""What one evaluation may look at. ``..*`` several times over visits a document's values to the power of its steps."""
+"""The maximum number of values that one evaluation visits. Repeated ``..*`` is exponential in the number of steps."""
 
 
 class _Visits:
-    """Counts the values that an evaluation looks at."""
+    """Counts the values that an evaluation visits."""
 
     def __init__(self) -> None:
         self.left = MAX_VISITED_VALUES
@@ -26,7 +27,7 @@ class _Visits:
 
 
 class _TooManyVisitsError(Exception):
-    """An evaluation has looked at too many values."""
+    """An evaluation has visited too many values."""
 
 
 Step = Callable[[Any, _Visits], Iterable[Any]]
@@ -49,13 +50,13 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """A path that cannot be read; the text says where."""
+    """An invalid path; the text names the position."""
 
 
 class JsonPath:
-    """One path, parsed once. ``find`` never fails: what is not there is not found.
+    """A parsed path. ``find`` never fails: missing values are skipped.
 
-    Raises JsonPathError for a path that cannot be parsed, or is longer than ``MAX_PATH_CHARACTERS``.
+    Raises JsonPathError for an invalid path, or one longer than ``MAX_PATH_CHARACTERS``.
     """
 
     def __init__(self, text: str) -> None:
@@ -66,9 +67,9 @@ class JsonPath:
         self._steps = _parsed(text)
 
     def find(self, document: Any) -> list[Any]:
-        """Return all that the path leads to, in order, each object and list once.
+        """Return all matches in order, each object and list once.
 
-        Empty if that takes a look at more than ``MAX_VISITED_VALUES`` values.
+        Empty if the evaluation visits more than ``MAX_VISITED_VALUES`` values.
         """
         try:
             return self.find_within(document, _Visits())
@@ -76,7 +77,7 @@ class JsonPath:
             return []
 
     def find_within(self, document: Any, visits: _Visits) -> list[Any]:
-        """Return the same as :meth:`find`, as part of another evaluation. Raises _TooManyVisitsError."""
+        """Evaluate like :meth:`find`, as part of another evaluation. Raises _TooManyVisitsError."""
         found = [document]
         for step in self._steps:
             results: list[Any] = []
@@ -93,14 +94,14 @@ class JsonPath:
         return found
 
     def first(self, document: Any) -> Any:
-        """Return the first that the path leads to, ``None`` where there is nothing."""
+        """Return the first match, or ``None``."""
         found = self.find(document)
         return found[0] if found else None
 
 
 @lru_cache(maxsize=512)
 def json_path(text: str) -> JsonPath:
-    """Return the path of a text, read once for all. Raises JsonPathError."""
+    """Parse a path; results are cached. Raises JsonPathError."""
     return JsonPath(text)
 
 
@@ -133,7 +134,7 @@ def _one_step(text: str, at: int, steps: list[Step]) -> int:
         start = at + 1 if text[at] == "." else at
         found = _NAME.match(text, start)
         if found is None:
-            raise JsonPathError(f"{text!r} cannot be read from {text[at:]!r} on")
+            raise JsonPathError(f"{text!r} is invalid from {text[at:]!r} on")
         steps.append(_member(_plain(found[0])))
     return found.end()
 
@@ -171,14 +172,14 @@ def _all(value: Any, visits: _Visits) -> Iterable[Any]:
 
 
 def _below(value: Any, visits: _Visits) -> Iterable[Any]:
-    """Mark the step ``..``: it is evaluated by :func:`_descend`, which has to know what this step has seen."""
+    """Mark the step ``..``, which :func:`_descend` evaluates with the values that the step has visited."""
     return ()
 
 
 def _descend(value: Any, visits: _Visits, seen: set[int], results: list[Any]) -> None:
-    """Add a value and all below it, from the top down; what was seen in this step was added with all below it.
+    """Append a value and its descendants in preorder; visited values were appended with their descendants.
 
-    Without recursion, as values may be deep.
+    Iterative, because values may be deep.
     """
     waiting = [value]
     while waiting:
@@ -190,7 +191,7 @@ def _descend(value: Any, visits: _Visits, seen: set[int], results: list[Any]) ->
 
 
 def _is_first(value: Any, seen: set[int]) -> bool:
-    """Return whether an object or list was not seen yet, and note it; of other values each counts."""
+    """Return whether an object or list is new, and record it; scalars always count."""
     if isinstance(value, dict | list):
         if id(value) in seen:
             return False
@@ -229,4 +230,4 @@ def _literal(text: str) -> Any:
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
-        raise JsonPathError(f"{text!r} is no value to compare with") from None
+        raise JsonPathError(f"{text!r} is not a value to compare with") from None

@@ -1,4 +1,4 @@
-"""The custom resources that there are now, and how they come and go."""
+"""The registered custom resources, and their registration and removal."""
 
 import logging
 from collections.abc import Iterable
@@ -15,9 +15,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class CustomKinds:
-    """Keeps the registry in step with the definitions that are stored. One for a server; empty before :meth:`attach`.
+    """Keeps the registry in sync with the stored definitions. One per server; empty before :meth:`attach`.
 
-    A definition's change is in force when its write is answered: its resources are served, or gone, from then on.
+    A change of a definition is in effect when its write returns: its resources are served, or removed, from
+    then on.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -28,16 +29,16 @@ class CustomKinds:
         self._collections: dict[str, GroupResource] = {}
 
     def attach(self, storage: ObjectStorage) -> None:
-        """Begin with what is stored; before anything is read or listed."""
+        """Register all stored definitions; call this before the server handles requests."""
         self._storage = storage
         for stored in storage.heads_in(CRDS):
             self.refresh(stored.key.name)
 
     def refresh(self, name: str) -> None:
-        """Serve what a definition says now; nothing where it is gone. Doing it again changes nothing."""
+        """Register the current state of a definition, or remove a deleted one. Idempotent."""
         storage = self._storage
         if storage is None:
-            raise RuntimeError("custom resources need a storage first: attach one")
+            raise RuntimeError("custom resources need a storage: call attach() first")
         stored = storage.head(StorageKey(CRDS, "", name))
         before = self._by_name.pop(name, ())
         for one in before:
@@ -55,19 +56,19 @@ class CustomKinds:
             try:
                 self._by_name[name] = kinds_of(crd)
             except RecursionError:
-                # From a data directory of a server that had no limits: the others are served all the same.
-                _LOG.error("%s is not served: its schema is nested too deeply, make it flatter", name)
+                # From a data directory written without limits: all other definitions are served.
+                _LOG.error("%s is not served: its schema is nested too deeply; flatten it", name)
                 self._by_name[name] = ()
         self._install(group)
         fields_before = {one.definition.field_names for one in before}
         if resource is not None and fields_before != {one.definition.field_names for one in self.of(name)}:
             storage.refresh_fields(resource)
         _LOG.debug(
-            "custom resource definition noted", extra={"definition": name, "served": len(self.of(name))}
+            "custom resource definition registered", extra={"definition": name, "served": len(self.of(name))}
         )
 
     def _install(self, group: str) -> None:
-        """Put all custom resources of a group into the registry, versions in the order of preference."""
+        """Register all custom resources of a group, versions in the order of preference."""
         kinds = [one for found in self._by_name.values() for one in found if one.definition.group == group]
         kinds.sort(key=lambda one: (version_order(one.definition.version), one.definition.plural))
         for one in kinds:
@@ -78,15 +79,15 @@ class CustomKinds:
             self._by_kind[definition.group, definition.version, definition.kind] = one
 
     def of(self, name: str) -> tuple[CustomKind, ...]:
-        """Return what a definition has served."""
+        """Return the served versions of a definition."""
         return self._by_name.get(name, ())
 
     def find(self, group: str, version: str, kind: str) -> CustomKind | None:
-        """Return a kind by its name."""
+        """Return a kind by name."""
         return self._by_kind.get((group, version, kind))
 
     def find_list(self, group: str, version: str, kind: str) -> CustomKind | None:
-        """Return the kind that a list is of, by the name of the list."""
+        """Return the item kind of a list kind."""
         for one in self._by_kind.values():
             definition = one.definition
             if (definition.group, definition.version, one.list_kind) == (group, version, kind):
@@ -94,14 +95,14 @@ class CustomKinds:
         return None
 
     def is_builtin(self, group: str, plural: str) -> bool:
-        """Tell whether the server has a resource of this name by itself."""
+        """Return whether the server has a built-in resource of this name."""
         own = {one.definition.plural for found in self._by_name.values() for one in found}
         return any(
             one.group == group and one.plural == plural and plural not in own for one in self._registry.all()
         )
 
     def others(self, name: str, group: str) -> Iterable[JsonObject]:
-        """Return the other definitions of a group, as they were accepted last."""
+        """Return the other definitions of a group in their last accepted state."""
         if self._storage is None:
             return
         for stored in self._storage.heads_in(CRDS):

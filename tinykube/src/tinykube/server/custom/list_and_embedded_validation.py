@@ -1,4 +1,4 @@
-"""What holds beside a schema's values: lists that are sets or maps, and objects of the API within others."""
+"""Validation beyond value schemas: lists of type set and map, and embedded API objects."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ _OBJECT_META = ObjectRef("meta_v1", "ObjectMeta")
 
 
 def list_errors(value: Any, schema: Schema | None, path: str = "") -> list[FieldError]:
-    """Return what is there twice in lists that are sets, or maps by their keys."""
+    """Return the duplicates in lists of type set and map."""
     errors: list[FieldError] = []
     if schema is None:
         return errors
@@ -58,7 +58,7 @@ def _map_errors(path: str, value: list[Any], keys: Iterable[str]) -> list[FieldE
 
 
 def _twice(path: str, value: list[Any], keys: list[Any]) -> list[FieldError]:
-    """Return an error for each value whose like has come before, at its second place alone."""
+    """Return an error for each duplicated value, at its second occurrence only."""
     seen: dict[str, int] = {}
     errors = []
     for index, key in enumerate(keys):
@@ -71,7 +71,7 @@ def _twice(path: str, value: list[Any], keys: list[Any]) -> list[FieldError]:
 
 
 def conform_embedded(value: Any, schema: Schema | None, path: str, unknown: list[str]) -> None:
-    """Bring the metadata of objects within an object into its form, in place; ``unknown`` gets the paths that went.
+    """Conform the metadata of embedded objects, in place; append the removed paths to ``unknown``.
 
     Raises ConformError.
     """
@@ -91,13 +91,13 @@ def conform_embedded(value: Any, schema: Schema | None, path: str, unknown: list
 
 
 def conform_metadata(metadata: JsonObject, path: str) -> list[str]:
-    """Bring metadata into its form, in place; return the paths of what it does not have. Raises ConformError."""
-    told = conform(object_type(_OBJECT_META), metadata)
-    return [f"{path}.{text.removeprefix('unknown field ').strip(chr(34))}" for text in told]
+    """Conform metadata, in place; return the paths of unknown fields. Raises ConformError."""
+    unknown = conform(object_type(_OBJECT_META), metadata)
+    return [f"{path}.{text.removeprefix('unknown field ').strip(chr(34))}" for text in unknown]
 
 
 def embedded_errors(value: Any, schema: Schema | None, path: str = "") -> list[FieldError]:
-    """Return what is wrong with objects of the API within an object."""
+    """Return the errors of embedded API objects."""
     errors: list[FieldError] = []
     if schema is None:
         return errors

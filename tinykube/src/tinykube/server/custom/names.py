@@ -1,4 +1,4 @@
-"""The names of a definition: what they may look like, and which of them are still free in their group."""
+"""The names of a definition: validation, and acceptance within their group."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _RESOURCES, _KINDS = ("plural", "singular"), ("kind", "listKind")
 
 
 def dns1035_problem(value: str) -> str:
-    """Return what keeps a text from being a label that begins with a letter, ``""`` where nothing does."""
+    """Return the problem of a DNS-1035 label, or ``""``."""
     problems = []
     if len(value) > _LONGEST:
         problems.append(f"must be no more than {_LONGEST} characters")
@@ -32,7 +32,7 @@ def dns1035_problem(value: str) -> str:
 
 
 def name_errors(field: str, names: JsonObject) -> list[FieldError]:
-    """Check the names of a definition, of its spec or its status; those that are not given are none of this one's."""
+    """Return the errors of a definition's names in spec or status; missing names are checked elsewhere."""
     errors = []
     for name in _RESOURCES:
         value = get_str(names, name)
@@ -59,14 +59,14 @@ def _each(field: str, values: Sequence[str]) -> list[FieldError]:
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What the other definitions of a group have been granted."""
+    """The accepted names of the other definitions in a group."""
 
     resources: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
 
 
 def taken_names(others: Iterable[JsonObject]) -> Taken:
-    """Return the names that these definitions hold."""
+    """Return the accepted names of these definitions."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for one in others:
@@ -77,11 +77,11 @@ def taken_names(others: Iterable[JsonObject]) -> Taken:
     return Taken(frozenset(resources - {""}), frozenset(kinds - {""}))
 
 
-def grant_names(definition: JsonObject, taken: Taken, now: str) -> None:
+def accept_names(definition: JsonObject, taken: Taken, now: str) -> None:
     """Set a definition's accepted names and both conditions, in place.
 
-    What it holds already stays its own; what another holds is not granted, and it is not established for the first time
-    before all are. Doing it again changes nothing.
+    Names that it already has are kept; names of other definitions are not accepted; it becomes established
+    only once all names are accepted. Idempotent.
     """
     status = definition.setdefault("status", {})
     wanted, held = get_object(get_object(definition, "spec"), "names"), get_object(status, "acceptedNames")
@@ -108,7 +108,7 @@ def grant_names(definition: JsonObject, taken: Taken, now: str) -> None:
 
 
 def _granted(wanted: JsonObject, held: JsonObject, taken: Taken) -> tuple[JsonObject, str, str]:
-    """Return the names granted, and of the last conflict reason and text."""
+    """Return the accepted names, and reason and message of the last conflict."""
     granted: JsonObject = dict(held)
     reason = message = ""
     for name, used in (("plural", taken.resources), ("singular", taken.resources)):
@@ -148,7 +148,7 @@ def _put(names: JsonObject, name: str, values: list[Any]) -> None:
 
 
 def condition(definition: Mapping[str, Any], kind: str) -> JsonObject | None:
-    """Return a condition of a definition."""
+    """Return a condition of a definition, if present."""
     for one in get_list(get_object(definition, "status"), "conditions"):
         if one.get("type") == kind:
             found: JsonObject = one
@@ -157,14 +157,14 @@ def condition(definition: Mapping[str, Any], kind: str) -> JsonObject | None:
 
 
 def is_true(definition: Mapping[str, Any], kind: str) -> bool:
-    """Tell whether a condition of a definition holds."""
+    """Return whether a condition of a definition is true."""
     return (condition(definition, kind) or {}).get("status") == "True"
 
 
 def set_condition(
     definition: JsonObject, kind: str, holds: bool, reason: str, message: str, now: str
 ) -> None:
-    """Set a condition, in place; its time is that of the last change of its status."""
+    """Set a condition, in place; its transition time changes only with its status."""
     status = definition.setdefault("status", {})
     conditions = get_list(status, "conditions")
     value = "True" if holds else "False"

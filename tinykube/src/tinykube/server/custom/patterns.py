@@ -1,13 +1,13 @@
-"""Regular expressions of definitions, by RE2: Go's syntax, and a time that is linear in the text for every pattern."""
+"""Regular expressions of definitions, with RE2: Go's syntax, and linear time for every pattern."""
 
 from functools import lru_cache
 from typing import Protocol
 
 _MAX_PROGRAM_BYTES = 512 * 1024
-"""RE2's budget for one compiled pattern and its caches. Larger patterns are refused."""
+"""RE2's memory budget for one compiled pattern and its caches. Larger patterns are rejected."""
 _MAX_CACHED_PATTERNS = 256
 _STEPS_PER_MICROSECOND = 20
-"""How fast RE2 is at its worst, when a pattern has too many states to be kept."""
+"""RE2's worst-case speed, for patterns with too many states to cache."""
 
 _GO_WORDS = {
     "missing )": "missing closing )",
@@ -42,14 +42,14 @@ class Pattern(Protocol):
 
 
 def search_microseconds(pattern: Pattern, text: str) -> int:
-    """Return an upper bound of what a search takes."""
+    """Return an upper bound of the duration of a search."""
     return len(text) * pattern.programsize // _STEPS_PER_MICROSECOND
 
 
 @lru_cache(maxsize=_MAX_CACHED_PATTERNS)
 def go_pattern(text: str) -> Pattern:
     """Return the compiled pattern. Raises PatternError."""
-    import re2  # 40 ms and 4 MB, for those who define patterns
+    import re2  # 40 ms and 4 MB, only for users of patterns
 
     options = re2.Options()
     options.log_errors = False

@@ -1,4 +1,4 @@
-"""The ``scale`` subresource of custom resources: replicas stand where the definition says."""
+"""The ``scale`` subresource of custom resources: replicas at the path that the definition specifies."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from tinykube.server.registry.definition import Request, Subresource
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST = 2**31 - 1
-_UNSAID = -(2**31)
-"""What patches find as the replicas of an object that says none, as on a real server; nobody may leave it so."""
+_UNSET = -(2**31)
+"""The replicas that a patch starts from if the object specifies no number, as on kube-apiserver; the patch must change it."""
 
 
 def path_names(path: str) -> list[str]:
-    """Return the names that a path of the definition is made of."""
+    """Return the names in a path of the definition."""
     return path.removeprefix(".").split(".")
 
 
 def _obstacle(obj: JsonObject, path: str) -> Any:
-    """Return what stands in the way of a path: a value that has no members; ``None`` where nothing does."""
+    """Return the first value on a path that has no members; ``None`` if the path is free."""
     value: Any = obj
     for name in path_names(path)[:-1]:
         value = value.get(name)
@@ -31,7 +31,7 @@ def _obstacle(obj: JsonObject, path: str) -> Any:
 
 
 def value_at(obj: JsonObject, path: str) -> Any:
-    """Return what stands at a path of names, ``None`` where there is nothing."""
+    """Return the value at a path of names, or ``None``."""
     value: Any = obj
     for name in path_names(path):
         value = value.get(name) if isinstance(value, dict) else None
@@ -49,7 +49,7 @@ class PathScale:
         self._selector_path = get_str(scale, "labelSelectorPath")
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the Scale; where the object does not say how many replicas there are to be, it is none of them."""
+        """Return the Scale; without replicas in the object, they are 0."""
         metadata = metadata_of(obj)
         replicas = value_at(obj, self._spec_path) or 0
         status: JsonObject = {"replicas": value_at(obj, self._status_path) or 0}
@@ -65,17 +65,17 @@ class PathScale:
         }
 
     def before(self, obj: JsonObject) -> JsonObject:
-        """Return the Scale that a patch begins with: replicas that the object does not say are none at all there."""
+        """Return the Scale that a patch starts from; without replicas in the object, they are marked as unset."""
         scale = self.read(obj)
         if value_at(obj, self._spec_path) is None:
-            scale["spec"] = {"replicas": _UNSAID}
+            scale["spec"] = {"replicas": _UNSET}
         return scale
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Set the replicas; the generation grows where they change. Raises 400, 409 and 422."""
+        """Set the replicas; a change increments the generation. Raises 400, 409 and 422."""
         metadata = metadata_of(obj)
         replicas = get_int(get_object(body, "spec"), "replicas")
-        if replicas == _UNSAID:
+        if replicas == _UNSET:
             raise bad_request(f'the spec replicas field "{self._spec_path}" cannot be empty')
         if replicas < 0:
             error = invalid_value(self._spec_path, replicas, "should be a non-negative integer")
@@ -114,7 +114,7 @@ def path_scale_subresource(resource: GroupResource, kind: str, scale: JsonObject
 
 
 def scale_errors(obj: JsonObject, scale: JsonObject) -> list[FieldError]:
-    """Check what stands where an object says its replicas and its selector."""
+    """Return the errors of the values at an object's replicas and selector paths."""
     errors: list[FieldError] = []
     for name in ("specReplicasPath", "statusReplicasPath"):
         path = get_str(scale, name)

@@ -1,4 +1,4 @@
-"""What a definition's schema may say at all, and the defaults it brings along."""
+"""Validation of a definition's schemas and their defaults."""
 
 import copy
 from collections.abc import Mapping
@@ -50,15 +50,15 @@ _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What is known of where a node stands."""
+    """The context of a schema node."""
 
     no_defaults: str = ""
-    """Why there may be no default; ``""`` where there may."""
+    """The reason why defaults are forbidden; ``""`` if they are allowed."""
     in_metadata: bool = False
 
 
 def schema_errors(field: str, schema: Schema, *, has_status: bool) -> list[FieldError]:
-    """Return what is wrong with the schema of a version. ``has_status``: status is a subresource."""
+    """Return the errors of a version's schema. ``has_status``: status is a subresource."""
     errors = _root_errors(field, schema) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden_field(f"{field}.nullable", "nullable cannot be true at the root"))
@@ -234,7 +234,7 @@ def _null_errors(field: str, list_type: str, keys: list[str], items: Schema) -> 
 
 
 def _rule_errors(field: str, schema: Schema) -> list[FieldError]:
-    """Check of CEL rules what can be seen without reading them."""
+    """Return the errors of CEL rules that are visible without parsing them."""
     errors: list[FieldError] = []
     for index, rule in enumerate(schema.get(_RULES) or ()):
         where = f"{field}.{_RULES}[{index}]"
@@ -258,7 +258,7 @@ def _rule_errors(field: str, schema: Schema) -> list[FieldError]:
 
 
 def default_errors(field: str, schema: Schema) -> list[FieldError]:
-    """Return what is wrong with the defaults of a structural schema: each has to be valid, and known in full."""
+    """Return the errors of a structural schema's defaults: each must be valid, without unknown fields."""
     return _default_errors(field, schema, in_metadata=False, is_resource=True)
 
 

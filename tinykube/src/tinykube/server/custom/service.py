@@ -1,4 +1,4 @@
-"""The schema, the patches and the OpenAPI of a server that has custom resources beside its own kinds."""
+"""The schema, patches and OpenAPI of a server with built-in and custom resources."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,14 +26,14 @@ _SCHEMA_PROPS = ObjectRef("apiextensions_v1", "JSONSchemaProps")
 
 
 class CustomSchema:
-    """What is known of the types, custom ones included (:class:`tinykube.server.schema.service.Schema`)."""
+    """The types of all kinds, including custom ones (:class:`tinykube.server.schema.service.Schema`)."""
 
     def __init__(self, kinds: CustomKinds, typed: Schema) -> None:
         self._kinds = kinds
         self._typed = typed
 
     def conform(self, group: str, version: str, kind: str, document: JsonObject) -> Sequence[str]:
-        """Bring a document into the form of its type, in place; return its unknown fields. Raises 400."""
+        """Conform a document to its type, in place; return its unknown fields. Raises 400."""
         found = self._kinds.find(group, version, kind)
         if found is not None:
             return _conform_custom(found, version, kind, document)
@@ -43,7 +43,7 @@ class CustomSchema:
         return unknown
 
     def apply_defaults(self, group: str, version: str, kind: str, document: JsonObject) -> None:
-        """Fill in the defaults of a conformed document, in place."""
+        """Set the defaults of a conformed document, in place."""
         found = self._kinds.find(group, version, kind)
         if found is None:
             self._typed.apply_defaults(group, version, kind, document)
@@ -80,9 +80,9 @@ def _json_type(value: Any) -> str:
 
 
 def _conform_schemas(version: str, kind: str, document: JsonObject) -> None:
-    """Bring the schemas within a definition's schemas into their form: where either of two types may stand.
+    """Conform the schemas within a definition's schemas that may have either of two types.
 
-    What is unknown there goes in silence: the real server tells of it no more than this.
+    Unknown fields there are removed silently, as by kube-apiserver.
     """
     path = "spec.versions.schema.openAPIV3Schema"
     for one in document.get("spec", {}).get("versions") or ():
@@ -117,7 +117,7 @@ def _conform_below(schema: Any, path: str) -> None:
 
 
 class CustomPatches:
-    """What a patch makes of a document (:class:`tinykube.server.patch.service.Patches`)."""
+    """Patches of all kinds (:class:`tinykube.server.patch.service.Patches`)."""
 
     def __init__(self, kinds: CustomKinds, typed: Patches) -> None:
         self._kinds = kinds
@@ -126,21 +126,21 @@ class CustomPatches:
     def apply(
         self, patch_type: PatchType, group: str, version: str, kind: str, document: JsonObject, patch: object
     ) -> JsonObject:
-        """Return the patched document. Raises 415 for a strategic merge into a custom resource: it has no merge keys."""
+        """Return the patched document. Raises 415 for a strategic merge patch of a custom resource: it has no merge keys."""
         if patch_type == "strategic" and self._kinds.find(group, version, kind) is not None:
             raise no_strategic_merge()
         return self._typed.apply(patch_type, group, version, kind, document, patch)
 
 
 class CustomSchemas(Schemas):
-    """Collects the schemas of a document, those of custom resources among them."""
+    """Collects the schemas of a document, including those of custom resources."""
 
     def __init__(self, kinds: CustomKinds, group: str, version: str) -> None:
         super().__init__(group, version)
         self._kinds = kinds
 
     def reference(self, group: str, version: str, kind: str) -> JsonObject:
-        """Return a reference to a kind, which is collected. Raises UnknownTypeError where nobody describes it."""
+        """Return a reference to a kind, and collect its schema. Raises UnknownTypeError."""
         found = self._kinds.find(group, version, kind)
         if found is not None:
             schema = found.schema
@@ -158,7 +158,7 @@ class CustomSchemas(Schemas):
         return {"$ref": REFERENCE + name}
 
     def _published(self, described: Mapping[str, Any], group: str, version: str, kind: str) -> JsonObject:
-        # One that is too deep to be published must not take the document from all others.
+        # A schema that is too deep to publish must not break the whole document.
         schema = published(
             {"x-kubernetes-preserve-unknown-fields": True} if is_schema_too_deep(described) else described
         )
@@ -193,9 +193,9 @@ _EITHER = [{"type": "integer"}, {"type": "string"}]
 
 
 def published(schema: Mapping[str, Any]) -> JsonObject:
-    """Return a schema as OpenAPI documents have it: embedded objects and either-or types spelled out.
+    """Return a schema in its published form: embedded objects and int-or-string types spelled out.
 
-    What needs no change is shared with the schema.
+    Unchanged parts are shared with the schema.
     """
     shown: JsonObject = dict(schema)
     if shown.get("x-kubernetes-int-or-string") and "anyOf" not in shown:

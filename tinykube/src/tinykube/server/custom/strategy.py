@@ -1,4 +1,4 @@
-"""The rules of custom resources: all that is particular to one of them stands in its schema."""
+"""The strategy of custom resources: everything specific to one of them is in its schema."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -28,14 +28,14 @@ _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 def shape(document: JsonObject, schema: Schema) -> None:
-    """Bring what is stored into the form of today's schema, in place: it may have been stored by another one."""
+    """Adapt a stored object to the current schema, in place: it may have been stored with another one."""
     prune(document, schema)
     drop_nulls(document, schema)
     fill_defaults(document, schema)
 
 
 class VersionView:
-    """One version's form of objects that are stored in another version, or by an older schema."""
+    """One version's form of objects that are stored in another version, or with an older schema."""
 
     def __init__(self, api_version: str, stored_version: str, schemas: Mapping[str, Schema]) -> None:
         self._api_version = api_version
@@ -43,22 +43,24 @@ class VersionView:
         self._schemas = schemas
 
     def to_storage(self, obj: JsonObject) -> JsonObject:
-        """Return the stored form: the versions differ by ``apiVersion`` alone."""
+        """Return the stored form: versions differ only in ``apiVersion``."""
         return {**obj, "apiVersion": self._stored_version}
 
     def from_storage(self, obj: JsonObject) -> JsonObject:
-        """Return this version's form, a copy."""
+        """Return a copy in this version's form."""
         copy: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
         stored_version, schema = copy.get("apiVersion", ""), self._schemas[self._api_version]
         shape(copy, self._schemas.get(stored_version, schema))
         if stored_version != self._api_version:
             copy["apiVersion"] = self._api_version
-            prune(copy, schema)  # what has become of it by its own version's defaults is not added to
+            prune(
+                copy, schema
+            )  # this version's defaults are not applied to a copy that another version stored
         return copy
 
 
 class CustomStrategy(Strategy):
-    """The rules of one custom resource in one version."""
+    """The strategy of one custom resource in one version."""
 
     plain_finalizers: ClassVar[bool] = True
 
@@ -81,7 +83,7 @@ class CustomStrategy(Strategy):
         self._has_embedded = any(is_embedded(one) for one in nodes(schema))
 
     def prepare_for_create(self, request: Request, obj: JsonObject) -> None:
-        """Drop the status where status is a subresource. Raises 403 while the definition is going."""
+        """Drop the status if it is a subresource. Raises 403 while the definition is being deleted."""
         if self._is_terminating:
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(self._resource, get_str(metadata_of(obj), "name"), why)
@@ -91,7 +93,7 @@ class CustomStrategy(Strategy):
         metadata_of(obj)["generation"] = 1
 
     def prepare_for_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Keep the status where status is a subresource; the generation grows with all but metadata."""
+        """Keep the status if it is a subresource; any change outside metadata increments the generation."""
         self._leave_out(obj)
         before = self._shaped(old)
         if self._has_status:
@@ -105,7 +107,7 @@ class CustomStrategy(Strategy):
             metadata["generation"] += 1
 
     def prepare_for_status_update(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Keep everything but the status."""
+        """Restore everything except the status."""
         has_status, status = "status" in obj, obj.get("status")
         managed, version = metadata_of(obj).get("managedFields"), obj.get("apiVersion")
         obj.clear()
@@ -122,20 +124,20 @@ class CustomStrategy(Strategy):
         self._leave_out(obj)
 
     def _leave_out(self, obj: JsonObject) -> None:
-        """Take out what an apply may say and nobody stores: nulls that no type speaks against, here and in metadata within."""
+        """Remove values that an apply may contain but that are not stored: nulls of unknown type, also in embedded metadata."""
         drop_nulls(obj, self._schema, untyped=True)
         if self._has_embedded:
             conform_embedded(obj, {**self._schema, "x-kubernetes-embedded-resource": False}, "", [])
 
     def _shaped(self, old: JsonObject) -> JsonObject:
-        """Return what was stored as a client would have read it, to be compared with what it has made of it."""
+        """Return the stored object as a client would have read it, for comparison with the update."""
         if self._view is not None:
             return self._view.from_storage(old)
         copy: JsonObject = msgspec.json.decode(msgspec.json.encode(old))
         return copy
 
     def validate(self, request: Request, obj: JsonObject) -> Sequence[FieldError]:
-        """Judge a new object; what an update may leave wrong is decided by :meth:`validate_update`."""
+        """Return the errors of a new object; :meth:`validate_update` covers updates."""
         if "resourceVersion" in metadata_of(obj):
             return ()
         errors = value_errors(obj, self._schema)
@@ -143,19 +145,19 @@ class CustomStrategy(Strategy):
         return errors + embedded_errors(obj, self._schema) + list_errors(obj, self._schema)
 
     def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
-        """Judge what an update has changed."""
+        """Return the errors of the changes in an update."""
         before = self._shaped(old)
         of_status = self._status_errors(obj, before)
         errors = value_errors(obj, self._schema, old=before) if of_status is None else of_status
         errors += scale_errors(obj, self._scale) if self._scale else []
-        if of_status is None:  # objects within an object are not judged where its status is written
+        if of_status is None:  # embedded objects are not validated on status updates
             errors += embedded_errors(obj, self._schema)
         if not list_errors(before, self._schema):
             errors += list_errors(obj, self._schema)
         return errors
 
     def _status_errors(self, obj: JsonObject, before: JsonObject) -> list[FieldError] | None:
-        """Return what is wrong with a status that was written through the status subresource; ``None`` for other updates."""
+        """Return the errors of a status written through the status subresource; ``None`` for other updates."""
         if not self._has_status or obj.get("status", NEW) == before.get("status", NEW):
             return None
         schema = properties(self._schema).get("status")
@@ -164,16 +166,16 @@ class CustomStrategy(Strategy):
         return value_errors(obj["status"], schema, field="status", old=before.get("status", NEW))
 
     def warnings(self, request: Request, obj: JsonObject) -> Sequence[str]:
-        """Warn of finalizers that say not whose they are."""
-        told = []
+        """Return warnings about unqualified finalizers."""
+        found = []
         for name in get_list(metadata_of(obj), "finalizers"):
             if "/" not in name and name not in _STANDARD_FINALIZERS:
                 path = " including a path (/)" if "." in name else ""
-                told.append(
+                found.append(
                     f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name{path} to avoid '
                     "accidental conflicts with other finalizer writers"
                 )
-        return told
+        return found
 
 
 def _content(obj: JsonObject) -> JsonObject:

@@ -1,6 +1,7 @@
-"""What a schema makes of an object before it is judged: unknown fields go, nulls that say nothing go, defaults come.
+"""Apply a structural schema to an object before validation: prune unknown fields, drop nulls, set defaults.
 
-A schema is the JSON of the definition (``openAPIV3Schema``), structural: each value has one place where its type is said.
+A schema is the JSON of the definition (``openAPIV3Schema``); in a structural schema, the type of each value
+is specified in one place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ Schema = Mapping[str, Any]
 """One node of a structural schema."""
 
 MAX_DEFAULTED_BYTES = 3 * 1024 * 1024
-"""How much defaults may add to an object: as much as a body may have."""
+"""The maximum size of defaults added to an object: the size limit of a body."""
 
 _NONE: Mapping[str, Schema] = {}
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
@@ -29,13 +30,13 @@ def properties(schema: Schema | None) -> Mapping[str, Schema]:
 
 
 def additional(schema: Schema | None) -> Schema | bool | None:
-    """Return what free keys may hold: a schema, True for anything, False or None for no free keys."""
+    """Return the schema of arbitrary keys: a schema, True for any value, False or None if they are not allowed."""
     value = schema.get("additionalProperties") if schema else None
     return value if isinstance(value, dict | bool) else None
 
 
 def additional_schema(schema: Schema | None) -> Schema | None:
-    """Return the schema of what free keys hold, ``None`` where none is given."""
+    """Return the schema of arbitrary keys, or ``None``."""
     value = schema.get("additionalProperties") if schema else None
     return value if isinstance(value, dict) else None
 
@@ -47,18 +48,18 @@ def item_schema(schema: Schema | None) -> Schema | None:
 
 
 def member_schema(schema: Schema | None, name: str) -> Schema | None:
-    """Return the schema of a member, named or free."""
+    """Return the schema of a member, named or arbitrary."""
     named = properties(schema).get(name)
     return named if named is not None else additional_schema(schema)
 
 
 def is_embedded(schema: Schema | None) -> bool:
-    """Tell whether a node is an object of the API by itself."""
+    """Return whether a node is an embedded API object."""
     return bool(schema and schema.get(_EMBEDDED))
 
 
 def prune(document: JsonObject, schema: Schema, *, is_root: bool = True) -> list[str]:
-    """Take out what the schema does not have, in place; return the paths, sorted. Metadata of an object stays."""
+    """Remove fields without a schema, in place; return their paths, sorted. The metadata of objects is kept."""
     gone: list[str] = []
     _prune(document, schema, is_root or is_embedded(schema), "", gone)
     return sorted(gone)
@@ -99,9 +100,9 @@ def _prune_object(
 
 
 def drop_nulls(value: Any, schema: Schema | None, *, untyped: bool = False) -> None:
-    """Take out nulls that neither are allowed nor have a default to take their place, in place.
+    """Remove nulls that are neither allowed nor replaced by a default, in place.
 
-    ``untyped``: only those that no type speaks against, and so no judgement of the values.
+    ``untyped``: only those without a type, which validation does not reject.
     """
     if isinstance(value, dict):
         for name in list(value):
@@ -128,7 +129,7 @@ def _may_be_null(schema: Schema) -> bool:
 
 
 class _Defaults:
-    """Copies defaults as long as they do not amount to too much: one default may be filled into a million items."""
+    """Copies defaults within a total size: one default may be used for a million items."""
 
     def __init__(self) -> None:
         self._left_bytes = MAX_DEFAULTED_BYTES
@@ -144,9 +145,9 @@ class _Defaults:
 
 
 def fill_defaults(value: Any, schema: Schema | None) -> bool:
-    """Fill in the defaults, in place: where nothing is given, or a null that is not allowed. Doing it again changes nothing.
+    """Set the defaults of missing values and disallowed nulls, in place. Idempotent.
 
-    Return whether all could be filled in: false if they amount to more than ``MAX_DEFAULTED_BYTES``.
+    Return False if the defaults exceed ``MAX_DEFAULTED_BYTES``.
     """
     defaults = _Defaults()
     _fill(value, schema, defaults)
@@ -184,12 +185,12 @@ def _is_wrong_null(value: Any, schema: Schema) -> bool:
 
 
 def has_defaults(schema: Schema | None) -> bool:
-    """Tell whether there is a default anywhere in a schema."""
+    """Return whether a schema contains a default."""
     return any(one.get("default") is not None for one in nodes(schema))
 
 
 def nodes(schema: Schema | None) -> Iterable[Schema]:
-    """Iterate over a schema and all below it, what is nested in ``allOf`` and the like included."""
+    """Iterate over a schema and all nested ones, including those in ``allOf`` and the like."""
     if not isinstance(schema, dict):
         return
     yield schema

@@ -1,4 +1,4 @@
-"""What makes a schema structural: one type at each place, said outside of ``allOf`` and the like, and said in full."""
+"""The rules of structural schemas: exactly one type per value, specified outside of ``allOf`` and the like, and complete."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -34,7 +34,7 @@ _NESTED_TEXTS = (
 
 
 def structural_errors(field: str, schema: Schema) -> list[FieldError]:
-    """Return what keeps a schema from being structural, sorted."""
+    """Return the errors of a schema that is not structural, sorted."""
     errors = _node_errors(schema, "root", field) + _completeness_errors(schema, schema, field, field)
     return sorted(errors, key=str)
 
@@ -74,7 +74,7 @@ def _extension_errors(schema: Schema, field: str) -> list[FieldError]:
 
 
 def _skips(schema: Schema) -> tuple[bool, bool]:
-    """Tell whether ``anyOf``, and that of the first ``allOf``, say no more than x-kubernetes-int-or-string does."""
+    """Return whether ``anyOf``, and that of the first ``allOf``, only restate x-kubernetes-int-or-string."""
     all_of = schema.get("allOf") or [{}]
     return schema.get("anyOf") == _EITHER, all_of[0].get("anyOf") == _EITHER
 
@@ -150,7 +150,7 @@ def _value_errors(schema: Schema, field: str, skips: tuple[bool, bool]) -> list[
 
 
 def _nested_errors(schema: Schema, field: str, *, skip_any: bool = False) -> list[FieldError]:
-    """Return what a schema within ``allOf`` and the like must not say."""
+    """Return the errors of a schema nested in ``allOf`` and the like."""
     errors = _value_errors(schema, field, (skip_any, False))
     items, named = schema.get("items"), _sub(schema, "properties")
     if isinstance(items, Mapping):
@@ -171,7 +171,7 @@ def _nested_errors(schema: Schema, field: str, *, skip_any: bool = False) -> lis
 def _completeness_errors(
     values: Schema, schema: Schema | None, schema_field: str, field: str
 ) -> list[FieldError]:
-    """Return what is judged in ``allOf`` and the like, but has no type of its own outside of them."""
+    """Return the values constrained in ``allOf`` and the like without a type outside of them."""
     errors: list[FieldError] = []
     nested = [(f"{field}.not", values["not"])] if isinstance(values.get("not"), Mapping) else []
     for name in ("allOf", "anyOf", "oneOf"):

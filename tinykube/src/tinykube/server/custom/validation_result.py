@@ -1,4 +1,4 @@
-"""What judging a value has found: errors, and how much of the schema it met (the best of several is told)."""
+"""The result of validating a value: errors, and the number of matching constraints, to choose the best alternative."""
 
 import json
 from typing import Any, Final
@@ -9,14 +9,14 @@ from tinykube.server.errors import FieldError
 
 
 class _New:
-    """Marks what was not there before an update."""
+    """Marks a value without a previous one."""
 
 
 NEW: Final = _New()
 
 
 class ValidationResult(msgspec.Struct):
-    """Errors so far. ``matches`` counts what was met."""
+    """The errors so far. ``matches`` counts matching constraints."""
 
     errors: list[FieldError] = msgspec.field(default_factory=list)
     matches: int = 0
@@ -29,21 +29,21 @@ class ValidationResult(msgspec.Struct):
         return result
 
     def add(self, error: FieldError, *, reason: str = "") -> None:
-        """Note an error, for another reason than the usual one where one is given."""
+        """Add an error, optionally with another reason."""
         self.errors.append(msgspec.structs.replace(error, reason=reason) if reason else error)
 
     def whole(self, text: str) -> None:
-        """Note an error that has no field of its own."""
+        """Add an error without a field."""
         self.errors.append(FieldError("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}'))
 
     def merge(self, other: "ValidationResult") -> None:
-        """Take in what another has found."""
+        """Add the errors and matches of another result."""
         self.errors += other.errors
         self.matches += other.matches
 
 
-def told_error(error: FieldError, field: str) -> FieldError:
-    """Return an error at its place below a field."""
+def error_below(error: FieldError, field: str) -> FieldError:
+    """Return an error with its path below a field."""
     if not field:
         return error
     if error.field == "<nil>":
@@ -52,7 +52,7 @@ def told_error(error: FieldError, field: str) -> FieldError:
 
 
 def number_text(value: Any) -> str:
-    """Return a number as Go prints a float64 (``10``, ``0.5``, ``1e+21``), anything else as JSON."""
+    """Format a number as Go prints a float64 (``10``, ``0.5``, ``1e+21``), other values as JSON."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     number = float(value)

@@ -1,7 +1,7 @@
-"""Values judged by a schema, and what is told of them: the words, and the order in importance, of the real server's.
+"""Validation of values against a schema, with kube-apiserver's messages and order.
 
-Where an update leaves a part as it was, nothing is told of it, however wrong it is by a schema that came later: an object
-can always be changed elsewhere.
+Unchanged parts of an updated object are not validated, even if a later schema makes them invalid, so that the
+rest can be changed.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from tinykube.server.custom.formats import is_known, text_matches
 from tinykube.server.custom.patterns import PatternError, go_pattern, search_microseconds
 from tinykube.server.custom.structural_schema import Schema
-from tinykube.server.custom.validation_result import NEW, ValidationResult, number_text, told_error
+from tinykube.server.custom.validation_result import NEW, ValidationResult, error_below, number_text
 from tinykube.server.errors import FieldError, invalid_value, not_supported, required, too_long, too_many
 
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -27,34 +27,34 @@ _TYPES: Mapping[type, str] = {
 _INT64 = (-(2**63), 2**63 - 1)
 _RANGES = {"int32": (-(2**31), 2**31 - 1)}
 _MOST_ERRORS = 1_000
-"""A value may be wrong in a million places; the first ones are enough to correct it."""
+"""A value may have a million errors; the first ones suffice to correct it."""
 _SMALL_ENUM = 16
 _MOST_CACHED_ENUMS = 256
 
 
-class JudgementBudget:
-    """How much work a judgement may be: schemas can demand the product of their own size and the value's.
+class ValidationBudget:
+    """The work limit of a validation: it may cost the product of schema size and value size.
 
-    A unit is about a microsecond. One budget may serve several judgements of one request.
+    A unit is about a microsecond. One budget may be shared by several validations of a request.
     """
 
     def __init__(self, units: int = 2_000_000) -> None:
         self._units = self._left = units
 
     def spend(self, units: int) -> None:
-        """Take units. Raises TooExpensiveError when none are left."""
+        """Consume units. Raises TooExpensiveError when the budget is exhausted."""
         self._left -= units
         if self._left < 0:
             raise TooExpensiveError(self._units)
 
 
 class TooExpensiveError(Exception):
-    """A judgement would take too long."""
+    """A validation would take too long."""
 
     def __init__(self, units: int) -> None:
         super().__init__(
-            f"validating it against its schema takes more than {units} steps: make the object smaller, or the "
-            "patterns and alternatives of its schema simpler"
+            f"validating it against its schema takes more than {units} steps: make the object smaller, or simplify the "
+            "patterns and alternatives of its schema"
         )
 
 
@@ -62,27 +62,27 @@ _UNITS_PER_NODE = 4
 
 
 def value_errors(
-    value: Any, schema: Schema, *, field: str = "", old: Any = NEW, budget: JudgementBudget | None = None
+    value: Any, schema: Schema, *, field: str = "", old: Any = NEW, budget: ValidationBudget | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with a value, at most a thousand errors.
+    """Return the errors of a value, at most a thousand.
 
-    ``field``: where it stands; ``old``: what stood there before an update. What takes more work than the budget is wrong.
+    ``field``: its path; ``old``: its value before an update. Exceeding the budget is an error.
     """
     try:
-        result = _judge(value, schema, "", old, budget or JudgementBudget())
+        result = _validate(value, schema, "", old, budget or ValidationBudget())
     except TooExpensiveError as error:
         return [FieldError("FieldValueInvalid", field, f"Invalid value: {error}")]
-    return [told_error(error, field) for error in result.errors[:_MOST_ERRORS]]
+    return [error_below(error, field) for error in result.errors[:_MOST_ERRORS]]
 
 
-def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget) -> ValidationResult:
+def _validate(value: Any, schema: Schema, path: str, old: Any, budget: ValidationBudget) -> ValidationResult:
     result = ValidationResult()
     budget.spend(_UNITS_PER_NODE)
     if value is None:
         result.merge(_type_result(value, schema, path))
         result.merge(_enum_result(value, schema, path, budget))
     else:
-        for judge in _judges(value, schema):
+        for judge in _checks_for(value, schema):
             result.merge(judge(value, schema, path, old, budget))
             result.matches += 1
         result.matches += 1
@@ -91,12 +91,12 @@ def _judge(value: Any, schema: Schema, path: str, old: Any, budget: JudgementBud
     return result
 
 
-_Judge = Callable[[Any, Schema, str, Any, JudgementBudget], ValidationResult]
+_Check = Callable[[Any, Schema, str, Any, ValidationBudget], ValidationResult]
 
 
-def _judges(value: Any, schema: Schema) -> list[_Judge]:
-    """Return what looks at a value of this type, in order."""
-    judges: list[_Judge] = []
+def _checks_for(value: Any, schema: Schema) -> list[_Check]:
+    """Return the checks for a value of this type, in order."""
+    judges: list[_Check] = []
     if schema.get("type") or _format_of(schema) or schema.get(_INT_OR_STRING):
         judges.append(lambda value, schema, path, old, budget: _type_result(value, schema, path))
     judges.append(_combined_result)
@@ -142,7 +142,7 @@ def _wanted_types(schema: Schema) -> tuple[str, ...]:
     return (wanted,) if wanted else ()
 
 
-def _enum_result(value: Any, schema: Schema, path: str, budget: JudgementBudget) -> ValidationResult:
+def _enum_result(value: Any, schema: Schema, path: str, budget: ValidationBudget) -> ValidationResult:
     allowed = schema.get("enum")
     if not allowed or _is_among(value, allowed):
         return ValidationResult(matches=0)
@@ -152,7 +152,7 @@ def _enum_result(value: Any, schema: Schema, path: str, budget: JudgementBudget)
 
 
 _enums: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
-"""By identity: the enums of schemas, which live as long as their definition. Each is kept, so that no other gets its id."""
+"""By identity: the enums of schemas, which live as long as their definition. The reference prevents id reuse."""
 
 
 def _is_among(value: Any, allowed: list[Any]) -> bool:
@@ -179,7 +179,7 @@ def _equal(value: Any, allowed: Any) -> bool:
 
 
 def _text_result(
-    value: str, schema: Schema, path: str, old: Any, budget: JudgementBudget
+    value: str, schema: Schema, path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     result = ValidationResult()
@@ -197,17 +197,17 @@ def _text_result(
     return result
 
 
-def _matches(pattern: str, value: str, budget: JudgementBudget) -> bool:
+def _matches(pattern: str, value: str, budget: ValidationBudget) -> bool:
     try:
         compiled = go_pattern(pattern)
     except PatternError:
-        return True  # refused with the definition, unless it is older than that rule
+        return True  # rejected with the definition, unless it was stored before that rule
     budget.spend(search_microseconds(compiled, value))
     return compiled.search(value) is not None
 
 
 def _number_result(
-    value: float, schema: Schema, path: str, old: Any, budget: JudgementBudget
+    value: float, schema: Schema, path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     result = ValidationResult(matches=1)
     type_name, format_name = schema.get("type") or "", _format_of(schema)
@@ -243,7 +243,7 @@ def _number_result(
 
 
 def _like(value: float, bound: float | None, type_name: str) -> float | None:
-    """Return a bound as the real server compares it: cut to a whole number where the value is one, and may be none."""
+    """Return a bound as kube-apiserver compares it: truncated for an integer value whose type allows only integers."""
     if bound is None or not isinstance(value, int) or type_name == "integer":
         return bound
     return int(bound)
@@ -253,15 +253,15 @@ def _like(value: float, bound: float | None, type_name: str) -> float | None:
 
 
 def _list_result(
-    value: list[Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
+    value: list[Any], schema: Schema, path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     result = ValidationResult(matches=1)
     items = schema.get("items")
     if isinstance(items, dict):
-        items_before = _ItemsBefore(schema, old)
+        items_before = _OldItems(schema, old)
         for index, item in enumerate(value):
             before = items_before.of(item)
-            result.merge(_judge(item, items, f"{path}[{index}]", before, budget))
+            result.merge(_validate(item, items, f"{path}[{index}]", before, budget))
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     if fewest is not None and len(value) < fewest:
         detail = f"{path} in body should have at least {fewest} items"
@@ -271,8 +271,8 @@ def _list_result(
     return result
 
 
-class _ItemsBefore:
-    """What the items of a list with keys were before; items of other lists cannot be told apart."""
+class _OldItems:
+    """The previous items of a list with keys; items of other lists have no identity."""
 
     def __init__(self, schema: Schema, old: Any) -> None:
         self._keys: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
@@ -283,7 +283,7 @@ class _ItemsBefore:
                     self._by_keys.setdefault(self._key(one), one)
 
     def of(self, item: Any) -> Any:
-        """Return the item with the same keys, NEW where there was none."""
+        """Return the previous item with the same keys, or NEW."""
         if not self._by_keys or not isinstance(item, dict):
             return NEW
         return self._by_keys.get(self._key(item), NEW)
@@ -297,7 +297,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _object_result(
-    value: dict[str, Any], schema: Schema, path: str, old: Any, budget: JudgementBudget
+    value: dict[str, Any], schema: Schema, path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     result = ValidationResult()
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
@@ -316,7 +316,7 @@ def _object_result(
         elif inner is None and free is False:
             result.errors.append(invalid_value(path, "", f"{path}.{name} in body is a forbidden property"))
         if inner is not None:
-            result.merge(_judge(member, inner, where, before.get(name, NEW), budget))
+            result.merge(_validate(member, inner, where, before.get(name, NEW), budget))
     for name in schema.get("required") or ():
         if name not in value:
             result.errors.append(required(f"{path}.{name}" if path else name))
@@ -327,7 +327,7 @@ def _object_result(
 
 
 def _combined_result(
-    value: Any, schema: Schema, path: str, old: Any, budget: JudgementBudget
+    value: Any, schema: Schema, path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     result = ValidationResult(matches=1)
     if any_of := schema.get("anyOf"):
@@ -335,7 +335,7 @@ def _combined_result(
     if one_of := schema.get("oneOf"):
         result.merge(_one_of(value, one_of, path, old, budget))
     if all_of := schema.get("allOf"):
-        results = [_judge(value, one, path, old, budget) for one in all_of]
+        results = [_validate(value, one, path, old, budget) for one in all_of]
         for one in results:
             result.merge(one)
         valid = sum(not one.errors for one in results)
@@ -343,17 +343,17 @@ def _combined_result(
             none = "" if valid else ". None validated"
             result.whole(f'"{path}" must validate all the schemas (allOf){none}')
     negated = schema.get("not")
-    if isinstance(negated, dict) and not _judge(value, negated, path, old, budget).errors:
+    if isinstance(negated, dict) and not _validate(value, negated, path, old, budget).errors:
         result.whole(f'"{path}" must not validate the schema (not)')
     return result
 
 
 def _any_of(
-    value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget
+    value: Any, schemas: list[Schema], path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     best: ValidationResult | None = None
     for one in schemas:
-        result = _judge(value, one, path, old, budget)
+        result = _validate(value, one, path, old, budget)
         if not result.errors:
             return result
         if best is None or result.matches > best.matches:
@@ -366,12 +366,12 @@ def _any_of(
 
 
 def _one_of(
-    value: Any, schemas: list[Schema], path: str, old: Any, budget: JudgementBudget
+    value: Any, schemas: list[Schema], path: str, old: Any, budget: ValidationBudget
 ) -> ValidationResult:
     best: ValidationResult | None = None
     valid: list[ValidationResult] = []
     for one in schemas:
-        result = _judge(value, one, path, old, budget)
+        result = _validate(value, one, path, old, budget)
         if not result.errors:
             valid.append(result)
             best = None

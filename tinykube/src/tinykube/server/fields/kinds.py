@@ -1,4 +1,4 @@
-"""Of each kind: the versions it can be owned in, what its subresources do not write, and what it is when it is empty."""
+"""Per kind: the versions of its ownership entries, the fields that subresources cannot write, and its empty object."""
 
 import contextlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tinykube.server.schema.loader import UnknownTypeError, kind_type
 _SPEC: tuple[Path, ...] = (("f:spec",),)
 _STATUS: tuple[Path, ...] = (("f:status",),)
 _NOTHING: tuple[Path, ...] = ()
-# Kinds whose status subresource leaves more alone than the spec.
+# Kinds whose status subresource cannot write fields outside the spec, either.
 _LEFT_BY_STATUS: Mapping[str, tuple[Path, ...]] = {
     "Pod": (*_SPEC, ("f:metadata", "f:deletionTimestamp"), ("f:metadata", "f:ownerReferences")),
     "Deployment": (*_SPEC, ("f:metadata", "f:labels")),
@@ -26,15 +26,16 @@ _LEFT_BY_STATUS: Mapping[str, tuple[Path, ...]] = {
 _LEFT_BY_CUSTOM_STATUS: tuple[Path, ...] = (*_SPEC, ("f:metadata",))
 REPLICAS: Path = ("f:spec", "f:replicas")
 ReplicasPaths = Mapping[str, Path | None]
-"""By ``apiVersion``: where a kind says how many replicas there are to be; None where that version has no scale."""
+"""The path of the replicas by ``apiVersion``; None if that version has no scale subresource."""
 WORKLOADS: ReplicasPaths = {f"apps/{version}": REPLICAS for version in ("v1beta1", "v1beta2", "v1")}
 
 
 @cache
 def version_of(group: str, version: str, kind: str, subresource: str, has_status: bool) -> Version:
-    """Return a version of a kind as a subresource writes it: the main one (``""``) leaves the status alone where it has its own.
+    """Return a version of a kind as a subresource writes it.
 
-    Raises UnknownTypeError never: of a kind that is not described, nothing is known but its metadata.
+    The main resource (``""``) excludes a status that has its own subresource. Never raises UnknownTypeError:
+    for a kind without a description, only the metadata is known.
     """
     reset = _NOTHING
     if subresource == "status":
@@ -52,7 +53,7 @@ def _set(paths: tuple[Path, ...]) -> FieldSet:
 
 @cache
 def empty(group: str, version: str, kind: str) -> JsonObject:
-    """Return an object of a kind before anything was written: what is always there, and nothing else. Not to be changed."""
+    """Return an object of a kind with only the fields that always exist. It must not be modified."""
     document: JsonObject = {}
     with contextlib.suppress(UnknownTypeError):
         conform(kind_type(group, version, kind), document)
@@ -60,7 +61,7 @@ def empty(group: str, version: str, kind: str) -> JsonObject:
 
 
 class CustomVersion(msgspec.Struct, frozen=True):
-    """What a definition says of one version, as far as it matters to who owns what."""
+    """The parts of a version's definition that affect ownership."""
 
     schema: StructuralSchema
     has_status: bool
@@ -68,10 +69,10 @@ class CustomVersion(msgspec.Struct, frozen=True):
 
 
 class CustomTypes:
-    """How the parts of one custom resource are owned, in each of its versions (served or not).
+    """Field ownership of one custom resource in all its versions, served or not.
 
-    One for each state of a definition: another schema is another of these. A version's schema is read when somebody first
-    writes in it, or has written in it, and then kept.
+    Immutable: a changed definition creates a new instance. The schema of a version is compiled on first use
+    and kept.
     """
 
     def __init__(self, group: str, versions: Mapping[str, CustomVersion]) -> None:
@@ -80,14 +81,14 @@ class CustomTypes:
 
     @property
     def replicas(self) -> ReplicasPaths:
-        """Where each version says how many replicas there are to be."""
+        """The path of the replicas in each version."""
         return {name: version.replicas for name, version in self._versions.items()}
 
     def known(self, subresource: str, requested: str, api_version: str) -> Version | None:
-        """Return a version as a subresource of the version that is requested for writes it; None where there is no such version.
+        """Return a version as a subresource of the requested version writes it; None for an unknown version.
 
-        As on a real server the object itself is written past the status in the requested version's words alone; the subresource
-        ``status`` leaves the rest alone in the words of all.
+        As on kube-apiserver, writes to the main resource exclude the status only in the requested version;
+        writes to ``status`` exclude all other fields in every version.
         """
         version = self._versions.get(api_version)
         if version is None:
@@ -100,14 +101,14 @@ class CustomTypes:
         return Version(api_version, self._node(api_version, version), _set(reset))
 
     def own(self, subresource: str, api_version: str) -> Version:
-        """Return a version as one of its own subresources writes it. Raises KeyError for one that the kind does not have."""
+        """Return a version as its own subresource writes it. Raises KeyError for an unknown version."""
         version = self.known(subresource, api_version, api_version)
         if version is None:
             raise KeyError(api_version)
         return version
 
     def others(self, subresource: str, requested: str) -> "partial[Version | None]":
-        """Return what finds the versions that managers' entries are in (:data:`~.updater.Others`)."""
+        """Return the lookup of versions of managers' entries (:data:`~.updater.Others`)."""
         return partial(self.known, subresource, requested)
 
     def _node(self, api_version: str, version: CustomVersion) -> MapNode:

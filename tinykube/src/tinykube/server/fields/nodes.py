@@ -108,7 +108,7 @@ class ListNode(Node):
         self.declared_keys = keys
 
     def element(self, entry: Any) -> str:
-        """Return the path element of an entry. Raises EntryError if it has none."""
+        """Return the path element of an entry. Raises EntryError if it cannot be identified."""
         if not self.keys:
             if isinstance(entry, dict | list) or entry is None:
                 raise EntryError(_no_value(entry))

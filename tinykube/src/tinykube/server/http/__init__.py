@@ -1,1 +1,1 @@
-"""The wire: routes, negotiation of content, identity, discovery, errors as Status objects."""
+"""The wire protocol: routes, content negotiation, authentication, discovery, errors as Status objects."""

@@ -1,4 +1,4 @@
-"""How bytes become documents and documents bytes; which bodies are taken."""
+"""Decode and encode bodies, and check their content type."""
 
 from typing import Any, Protocol
 
@@ -17,34 +17,34 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Decoder(Protocol):
-    """Reads bodies. Each method raises a StatusError of 400 for what cannot be read."""
+    """Decodes bodies. Each method raises a StatusError of 400 for malformed bodies."""
 
     def json(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value, and what strict decoding finds wrong with it (members that are there twice)."""
+        """Return the value, and the findings of strict decoding (duplicate members)."""
         ...
 
     def patch(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value of a patch in JSON, and what strict decoding finds wrong with it."""
+        """Return the value of a JSON patch, and the findings of strict decoding."""
         ...
 
     def yaml(self, body: bytes) -> tuple[Any, tuple[str, ...]]:
-        """Return the value, and what strict decoding finds wrong with it."""
+        """Return the value, and the findings of strict decoding."""
         ...
 
     def protobuf(self, body: bytes, group: str, version: str, kind: str) -> JsonObject:
-        """Return the document of a protobuf body. Raises 415 where the type is not known in protobuf."""
+        """Decode a protobuf body. Raises 415 for a type without a protobuf description."""
         ...
 
 
 def media_type(content_type: str) -> str:
-    """Return a Content-Type without its parameters; JSON where there is none."""
+    """Return a Content-Type without its parameters; JSON by default."""
     return content_type.partition(";")[0].strip().lower() or JSON_TYPE
 
 
 def decode_object(
     decoder: Decoder, body: bytes, content_type: str, group: str, version: str, kind: str
 ) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return the object of a body, and what strict decoding finds wrong. Raises 400 and 415."""
+    """Decode an object; return it with the findings of strict decoding. Raises 400 and 415."""
     media = media_type(content_type)
     if media not in (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE):
         raise unsupported(content_type, (JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE))
@@ -66,7 +66,7 @@ def _unrecognized(kind: str, why: str) -> StatusError:
 
 
 def unsupported(content_type: str, accepted: tuple[str, ...]) -> StatusError:
-    """415: the body is of a kind that is not taken."""
+    """415: the content type of the body is not supported."""
     return StatusError(
         415,
         "UnsupportedMediaType",
@@ -76,7 +76,7 @@ def unsupported(content_type: str, accepted: tuple[str, ...]) -> StatusError:
 
 
 def encode_json(document: object, *, pretty: bool = False) -> bytes:
-    """Return JSON, with a line break at its end."""
+    """Encode JSON with a trailing newline."""
     encoded = _ENCODER.encode(document)
     if pretty:
         encoded = msgspec.json.format(encoded, indent=2)
@@ -84,7 +84,7 @@ def encode_json(document: object, *, pretty: bool = False) -> bytes:
 
 
 def encode_yaml(document: object) -> bytes:
-    """Return YAML, as block style with its members sorted, as the real server does."""
+    """Encode YAML in block style with sorted members, as kube-apiserver does."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

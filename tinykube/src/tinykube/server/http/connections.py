@@ -1,4 +1,4 @@
-"""Connections: aiohttp's, which tell a watch when its client has gone, and streams written as whole chunks."""
+"""aiohttp's connections, extended by disconnect notification for watches, deadlines and a connection limit."""
 
 import asyncio
 import logging
@@ -23,9 +23,10 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def _shrink_read_buffer(transport: asyncio.BaseTransport) -> None:
-    """Give back the 256 KiB that asyncio keeps for reading on each TLS connection; watchers never send anything.
+    """Shrink the 256 KiB read buffer that asyncio allocates for each TLS connection; watchers never send anything.
 
-    asyncio has no setting for it, so this reaches into its TLS protocol, and leaves alone what does not look as known.
+    asyncio has no setting for it, so this changes a private attribute, and does nothing if the attribute is
+    not as expected.
     """
     protocol = getattr(transport, "_ssl_protocol", None)
     buffer = getattr(protocol, "_ssl_buffer", None)
@@ -38,7 +39,7 @@ def _shrink_read_buffer(transport: asyncio.BaseTransport) -> None:
 
 
 def _room_for_connections(reserve: int) -> int:
-    """Return how many connections leave ``reserve`` of the files that this process may open."""
+    """Return the number of connections that leaves ``reserve`` file descriptors to the process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST_CONNECTIONS
@@ -46,7 +47,7 @@ def _room_for_connections(reserve: int) -> int:
 
 
 class Connection(RequestHandler):
-    """One client's connection. ``on_lost`` is called once when it ends, however that happens."""
+    """A client's connection. ``on_lost`` is called once when it ends, for any reason."""
 
     __slots__ = ("_had_request", "_on_made", "_unread_since", "_waiting_since", "on_lost")
 
@@ -66,17 +67,17 @@ class Connection(RequestHandler):
         self._had_request = False
 
     def pause_writing(self) -> None:
-        """Note since when the client does not take what is written."""
+        """Record when the client stopped reading."""
         super().pause_writing()
         self._unread_since = self._loop.time()
 
     def resume_writing(self) -> None:
-        """Note that the client has read."""
+        """Record that the client reads again."""
         super().resume_writing()
         self._unread_since = None
 
     def check(self, now: float, limits: ConnectionLimits) -> None:
-        """Close the connection if its client is past a deadline; called every few seconds."""
+        """Close the connection if its client has missed a deadline; called every few seconds."""
         if self.transport is None:
             return
         if self._current_request is not None:
@@ -92,36 +93,36 @@ class Connection(RequestHandler):
 
     @property
     def is_backed_up(self) -> bool:
-        """Whether the client reads more slowly than it is written to: whoever writes should wait."""
+        """Whether the client reads too slowly: writers should wait."""
         return self._paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve a client, with a read buffer of the size that requests have."""
+        """Start serving a client, with a read buffer of request size."""
         _shrink_read_buffer(transport)
         self._on_made()
         self._waiting_since = self._loop.time()
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell whoever writes to this client that nobody reads any more."""
+        """Notify the writer of this connection that the client has disconnected."""
         super().connection_lost(exc)
-        told, self.on_lost = self.on_lost, None
-        if told is not None:
-            told()
+        callback, self.on_lost = self.on_lost, None
+        if callback is not None:
+            callback()
 
     def log_exception(self, *args: Any, **details: Any) -> None:
-        """Log what went wrong in here; what is no HTTP is the client's business, and may hold its secrets."""
+        """Log internal errors; malformed HTTP is the client's fault, and may contain secrets."""
         error = details.get("exc_info")
         if isinstance(error, HttpProcessingError):
-            _LOG.debug("a client sent what is no HTTP: %s", type(error).__name__)
+            _LOG.debug("a client sent malformed HTTP: %s", type(error).__name__)
         else:
             super().log_exception(*args, **details)
 
 
 class Connections(web.Server):
-    """Makes the connections of a server, refuses those beyond the limit, and closes those past a deadline.
+    """Creates connections, rejects those beyond the limit, and closes those that missed a deadline.
 
-    Bodies of more than 3 MiB are refused while they are read.
+    Bodies of more than 3 MiB are rejected while they are read.
     """
 
     def __init__(self, handler: Handler, limits: ConnectionLimits, *, reserve: int, **settings: Any) -> None:
@@ -130,7 +131,7 @@ class Connections(web.Server):
         self._limits = limits
         self._most = limits.max_connections or _room_for_connections(reserve)
         self._handshakes: deque[float] = deque()
-        """When the handshakes under way are given up, the earliest first."""
+        """The deadlines of pending TLS handshakes, earliest first."""
         self._checking: asyncio.TimerHandle | None = None
         self._refused = 0
 
@@ -142,7 +143,7 @@ class Connections(web.Server):
         return Connection(self, loop=loop, on_made=self._handshake_done, **self._settings)
 
     def admit(self) -> bool:
-        """Tell whether a connection that was just accepted may stay, and count it from now on."""
+        """Return whether a newly accepted connection may stay; if so, count it."""
         now = asyncio.get_running_loop().time()
         while self._handshakes and self._handshakes[0] < now:
             self._handshakes.popleft()
@@ -151,11 +152,11 @@ class Connections(web.Server):
             return True
         self._refused += 1
         if self._refused.bit_count() == 1:  # 1, 2, 4, 8, ...: a flood must not fill the log
-            _LOG.warning("connections refused: limit=%d refused=%d", self._most, self._refused)
+            _LOG.warning("connections rejected: limit=%d rejected=%d", self._most, self._refused)
         return False
 
     def stop_checking(self) -> None:
-        """Close nothing by itself any more."""
+        """Stop the deadline checks."""
         if self._checking is not None:
             self._checking.cancel()
 

@@ -1,4 +1,4 @@
-"""What the server has: the aggregated form that today's clients read, and the old one, document by document."""
+"""API discovery: the aggregated format of current clients, and the legacy documents."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ _VERSIONS = frozenset({"v2", "v2beta1"})
 
 
 class Discovered(msgspec.Struct, frozen=True):
-    """One answer of discovery. Clients decide by the content type how to read it, and keep it by its ETag."""
+    """One discovery response. Clients parse it according to its content type, and cache it by its ETag."""
 
     body: bytes
     content_type: str
@@ -25,7 +25,7 @@ class Discovered(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Documents made from the registry, and kept until it changes."""
+    """Discovery documents, derived from the registry and cached until it changes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -33,7 +33,7 @@ class Discovery:
         self._kept: dict[tuple[str, str], Discovered] = {}
 
     def roots(self, segments: list[str], accept: str) -> Discovered | None:
-        """Return the answer for ``/api``, ``/apis`` and what lies below them; ``None`` for what is not there."""
+        """Return the response for ``/api``, ``/apis`` and the paths below them; ``None`` for unknown paths."""
         if self._revision != self._registry.revision:
             self._kept.clear()
             self._revision = self._registry.revision
@@ -101,14 +101,14 @@ class Discovery:
             resources += [_legacy_subresource(definition, one.name) for one in definition.subresources]
         document: JsonObject = {"kind": "APIResourceList"}
         if group:
-            document["apiVersion"] = "v1"  # the core list has none, on a real server either
+            document["apiVersion"] = "v1"  # kube-apiserver omits it in the core list, too
         document["groupVersion"] = f"{group}/{version}" if group else version
         document["resources"] = resources
         return document
 
 
 def _aggregated_version(accept: str) -> str:
-    """Return the version of the aggregated form that the client takes, ``""`` for the old form."""
+    """Return the accepted version of the aggregated format, or ``""`` for the legacy format."""
     for clause in parse_accept(accept):
         parameters = clause.parameters
         if (
@@ -132,7 +132,7 @@ def _scope(definition: Definition) -> str:
 
 
 def _kind_of(definition: Definition, group: str, version: str, kind: str) -> JsonObject:
-    """Return a kind; its group and version stay empty where they are those of the enclosing ones."""
+    """Return a kind; group and version are empty if they equal those of the enclosing entry."""
     own = (group, version) in (("", ""), (definition.group, definition.version))
     return {"group": "" if own else group, "version": "" if own else version, "kind": kind}
 

@@ -1,4 +1,4 @@
-"""Every request: who asks, for what; what is no resource is answered here. No error leaves without a Status."""
+"""Dispatch all requests: authentication, routing, and non-resource paths. Every error response is a Status."""
 
 import logging
 import random
@@ -25,19 +25,19 @@ from tinykube.server.verbs.metadata import new_uid
 
 _LOG = logging.getLogger(__name__)
 
-_NOBODY = Caller(UserInfo("system:anonymous", groups=("system:unauthenticated",)))
+_ANONYMOUS = Caller(UserInfo("system:anonymous", groups=("system:unauthenticated",)))
 _CHECKS = frozenset({"healthz", "livez", "readyz"})
 
 
 class PublishedDocument(NamedTuple):
-    """A document at a path of its own, made when it is asked for."""
+    """A document at a fixed path, created on request."""
 
     content_type: str
     make: Callable[[], JsonObject]
 
 
 class Dispatcher:
-    """Answers every request of a server; the handler of its connections."""
+    """Handles every request of a server; the handler of its connections."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Dispatcher:
         self._storage_problem = storage_problem
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request. What nobody foresaw is logged and told as 500; cancellation passes."""
+        """Handle one request. Unexpected errors are logged and returned as 500; cancellation propagates."""
         audit_id = new_uid(self._rng)
         warnings: list[str] = []
         try:
@@ -72,13 +72,13 @@ class Dispatcher:
         except StatusError as error:
             return refuse(error, audit_id=audit_id, form=error_form(request), warnings=warnings)
         except RecursionError:
-            refusal = bad_request("the body, or an object that it changes, is nested too deeply")
+            refusal = bad_request("the body, or the object that it modifies, is nested too deeply")
             return refuse(refusal, audit_id=audit_id, form=error_form(request), warnings=warnings)
         except ConnectionError:
-            raise  # the client is gone: nobody to answer
-        except Exception:  # noqa: BLE001 - the log is told, and the client
+            raise  # the client has disconnected
+        except Exception:  # noqa: BLE001 - logged, and reported to the client
             _LOG.exception("a request failed: %s %s", request.method, request.path)
-            refusal = internal("an unexpected error; the server's log has it")
+            refusal = internal("an unexpected error; see the server's log")
             return refuse(refusal, audit_id=audit_id, warnings=warnings)
 
     async def _answer(
@@ -94,7 +94,7 @@ class Dispatcher:
         if caller is None:
             if not is_open(path):
                 raise unauthorized()
-            caller = _NOBODY
+            caller = _ANONYMOUS
         info = RequestInfo(
             request=request,
             method=request.method,
@@ -116,7 +116,7 @@ class Dispatcher:
         return version in self._registry.versions().get(group, ())
 
     def _unknown_version(self, info: RequestInfo, group: str) -> web.Response:
-        """Answer for a version that is not there: with a Status where the group is, else with a plain text."""
+        """Respond to an unknown version: with a Status if the group exists, else with plain text."""
         if group in self._registry.versions():
             raise no_such_resource()
         return text(404, "404 page not found\n", audit_id=info.audit_id)
@@ -143,12 +143,12 @@ class Dispatcher:
         return text(404, "404 page not found\n", audit_id=info.audit_id)
 
     def _health(self, info: RequestInfo, check: str, names: list[str]) -> web.Response:
-        """Answer ``ok`` or what is not; ``?verbose`` lists the checks, a name below the path asks for one of them."""
+        """Return ``ok`` or the failed checks; ``?verbose`` lists all checks, a name below the path selects one."""
         results = {"ping": ""}
         if check != "livez":
-            results["storage"] = self._storage_problem()  # a restart would not help
+            results["storage"] = self._storage_problem()  # not for livez: a restart would not help
         if check == "readyz":
-            results["serving"] = "" if self._is_ready() else "the server is starting, or stopping"
+            results["serving"] = "" if self._is_ready() else "the server is starting or stopping"
         if names:
             if len(names) > 1 or names[0] not in results:
                 return text(404, "404 page not found\n", audit_id=info.audit_id)

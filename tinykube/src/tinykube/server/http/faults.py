@@ -1,6 +1,7 @@
-"""Faults on purpose: refused, slow, lost and stale answers, and watches that break, for tests of clients.
+"""Fault injection for tests of clients: rejected, slow, lost and stale responses, and broken watches.
 
-Nothing here runs for a server without rules: :class:`~.resources.Resources` looks at :attr:`Faults.rules` once a request.
+Without rules, requests bypass this module: :class:`~.resources.Resources` checks :attr:`Faults.rules` once
+per request.
 """
 
 import asyncio
@@ -62,25 +63,25 @@ _RETRY_AFTER = frozenset({429, 503})
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to fail. Which of the numbers count depends on the name."""
+    """One kind of failure. The name determines which parameters apply."""
 
     name: FaultName
     code: int = 503
-    """refuse: the HTTP status."""
+    """refuse: the HTTP status code."""
     retry_after_seconds: int | None = 1
     """refuse with 429 or 503: the Retry-After header."""
     seconds: float | None = None
-    """delay: how long; hang, stall-watch: until the connection is dropped (None: never)."""
+    """delay: how long; hang, stall-watch: when the connection is dropped (None: never)."""
     after_events: int = 0
-    """Faults of watches: how many events are delivered first."""
+    """Watch faults: how many events are delivered first."""
     changes: int = 0
-    """stale-read: how many changes of the whole server the answer lags behind."""
+    """stale-read: how many changes of the whole server the response lags behind."""
     revision: int = 0
-    """stale-read: the revision that is answered, instead of ``changes``."""
+    """stale-read: the revision of the response, instead of ``changes``."""
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """A fault that a request met."""
+    """A fault injected into a request."""
 
     fault: FaultName
     verb: Verb
@@ -90,7 +91,7 @@ class Injected(msgspec.Struct, frozen=True):
 
 
 class FaultRule:
-    """One rule; as a context manager it is removed at the end of the block. Add rules by the methods of :class:`Faults`."""
+    """One rule; as a context manager it is removed at the end of the block. Created by the methods of :class:`Faults`."""
 
     def __init__(
         self,
@@ -125,10 +126,10 @@ class FaultRule:
         self._rate = rate
         self._random = random.Random(seed)  # noqa: S311 - faults, not secrets
         self.hits = 0
-        """How many requests met the rule's faults."""
+        """The number of requests that the rule affected."""
 
     def remove(self) -> None:
-        """End the rule; requests that have met it go on with their fault."""
+        """Remove the rule; faults that are already injected continue."""
         self._faults.remove(self)
 
     def __enter__(self) -> Self:
@@ -138,7 +139,7 @@ class FaultRule:
         self.remove()
 
     def choose(self, verb: Verb, target: Target, user_agent: str) -> Fault | None:
-        """Return the fault for a request, if any. Counts and draws: call it once for each request."""
+        """Return the fault for a request, if any. Updates counters and random state: call it once per request."""
         if self._left == 0 or (self._verbs is not None and verb not in self._verbs):
             return None
         if self._resource not in (None, target.definition.plural, str(target.definition.resource)):
@@ -164,85 +165,86 @@ class FaultRule:
 
 
 class Faults:
-    """The faults of a server. Its methods may be called from any thread; a rule holds for requests that begin afterwards.
+    """The faults of a server. Thread-safe; a rule applies to requests that start later.
 
-    Each method adds a rule and returns it. ``scope`` narrows it: ``verb`` (one or several), ``resource`` (``pods``,
-    ``deployments.apps``), ``namespace``, ``name``, ``user_agent`` (a part of it), ``times`` (so often, then never
-    again), ``skip`` (not the first so many), ``rate`` (a probability) and ``seed``. The first rule that fits decides.
-    Only requests for resources meet faults: discovery, health and OpenAPI always answer.
+    Each method adds a rule and returns it. ``scope`` restricts it: ``verb`` (one or several), ``resource``
+    (``pods``, ``deployments.apps``), ``namespace``, ``name``, ``user_agent`` (a substring), ``times`` (the
+    maximum number of faults), ``skip`` (matching requests to let through first), ``rate`` (a probability) and
+    ``seed``. The first matching rule decides. Faults only affect requests for resources, not discovery,
+    health checks and OpenAPI.
     """
 
     def __init__(self, revision: Callable[[], int] = lambda: 0) -> None:
         self.rules: tuple[FaultRule, ...] = ()
         self.log: deque[Injected] = deque(maxlen=_LOG_LENGTH)
-        """What requests have met, in order; the last 10,000."""
+        """Injected faults in order; the last 10,000."""
         self._revision = revision
         self._lock = threading.Lock()
 
     def add(self, fault: Fault | Sequence[Fault], **scope: Any) -> FaultRule:
-        """Add a rule with a fault, or with several of which one is drawn. Raises ValueError for a bad scope."""
+        """Add a rule with one fault, or several from which one is drawn. Raises ValueError for an invalid scope."""
         rule = FaultRule(self, (fault,) if isinstance(fault, Fault) else fault, **scope)
         with self._lock:
             self.rules = (*self.rules, rule)
         return rule
 
     def remove(self, rule: FaultRule) -> None:
-        """Remove a rule; one that has been removed already stays away."""
+        """Remove a rule. Idempotent."""
         with self._lock:
             self.rules = tuple(one for one in self.rules if one is not rule)
 
     def clear(self) -> None:
-        """Remove all rules, and empty the log."""
+        """Remove all rules and clear the log."""
         with self._lock:
             self.rules = ()
         self.log.clear()
 
-    # ------------------------------------------------------------------------------------------- the faults
+    # ------------------------------------------------------------------------------------------- faults
 
     def refuse(self, code: int, *, retry_after_seconds: int | None = 1, **scope: Any) -> FaultRule:
-        """Answer with this status (401 to 504) before the server acts; 429 and 503 carry Retry-After."""
+        """Respond with this status (401 to 504) without executing the request; 429 and 503 include Retry-After."""
         if code not in _REFUSALS:
-            raise ValueError(f"no refusal with code {code}: use {', '.join(map(str, REFUSAL_CODES))}")
+            raise ValueError(f"unsupported code {code}: use {', '.join(map(str, REFUSAL_CODES))}")
         return self.add(Fault(name="refuse", code=code, retry_after_seconds=retry_after_seconds), **scope)
 
     def delay(self, seconds: float, **scope: Any) -> FaultRule:
-        """Act and answer only after so long."""
+        """Delay execution and response."""
         return self.add(Fault(name="delay", seconds=seconds), **scope)
 
     def lose_request(self, **scope: Any) -> FaultRule:
-        """Drop the connection before the server acts."""
+        """Drop the connection before executing the request."""
         return self.add(Fault(name="lose-request"), **scope)
 
     def lose_answer(self, **scope: Any) -> FaultRule:
-        """Act, then drop the connection instead of answering: the client cannot know that its write succeeded."""
+        """Execute the request, then drop the connection: the client cannot know that its write succeeded."""
         return self.add(Fault(name="lose-answer"), **scope)
 
     def hang(self, seconds: float | None = None, **scope: Any) -> FaultRule:
-        """Do not act and never answer; drop the connection after ``seconds``, if given."""
+        """Neither execute nor respond; drop the connection after ``seconds``, if given."""
         return self.add(Fault(name="hang", seconds=seconds), **scope)
 
     def stale_reads(self, changes: int | None = None, **scope: Any) -> FaultRule:
-        """Answer gets and lists from the past: from this moment, or from so many changes ago.
+        """Serve gets and lists from the past: from now, or from a number of changes ago.
 
-        A list that names a version it wants (other than 0) is answered as asked.
+        Lists with a resource version (other than 0) are answered as requested.
         """
         fault = Fault(name="stale-read", changes=changes or 0, revision=0 if changes else self._revision())
         return self.add(fault, **scope)
 
     def drop_watch(self, after_events: int = 0, **scope: Any) -> FaultRule:
-        """Break the connection of a watch after so many events."""
+        """Drop the connection of a watch after a number of events."""
         return self.add(Fault(name="drop-watch", after_events=after_events), **scope)
 
     def end_watch(self, after_events: int = 0, **scope: Any) -> FaultRule:
-        """End a watch cleanly after so many events, as a server does when its time is over."""
+        """End a watch cleanly after a number of events, as after its timeout."""
         return self.add(Fault(name="end-watch", after_events=after_events), **scope)
 
     def expire_watch(self, after_events: int = 0, **scope: Any) -> FaultRule:
-        """End a watch with an ERROR event of code 410 after so many events: the client has to list again."""
+        """End a watch with an ERROR event of code 410 after a number of events: the client must relist."""
         return self.add(Fault(name="expire-watch", after_events=after_events), **scope)
 
     def stall_watch(self, after_events: int = 0, *, seconds: float | None = None, **scope: Any) -> FaultRule:
-        """Deliver nothing more after so many events, and leave the connection open (for ``seconds``, if given)."""
+        """Stop delivering events after a number of them; keep the connection open (for ``seconds``, if given)."""
         return self.add(Fault(name="stall-watch", after_events=after_events, seconds=seconds), **scope)
 
     def duplicate_events(self, **scope: Any) -> FaultRule:
@@ -250,7 +252,7 @@ class Faults:
         return self.add(Fault(name="duplicate-events"), **scope)
 
     def random(self, seed: int, rate: float = 0.05, **scope: Any) -> FaultRule:
-        """Let this share of the requests meet a fault of any kind, drawn from the seed.
+        """Inject a random fault, drawn from the seed, into this share of the requests.
 
         The same seed and the same order of requests give the same faults.
         """
@@ -259,7 +261,7 @@ class Faults:
     # -------------------------------------------------------------------------------------------- injection
 
     def choose(self, info: RequestInfo, verb: Verb, target: Target) -> Fault | None:
-        """Return the fault that a request meets, if any, and note it in the log."""
+        """Return the fault for a request, if any, and log it."""
         for rule in self.rules:
             fault = rule.choose(verb, target, info.caller.user_agent)
             if fault is not None:
@@ -286,11 +288,11 @@ RANDOM_FAULTS: tuple[Fault, ...] = (
     Fault(name="expire-watch", after_events=2),
     Fault(name="duplicate-events"),
 )
-"""What :meth:`Faults.random` draws from: everything that a client can survive without its own timeouts."""
+"""The faults that :meth:`Faults.random` draws from: clients survive them without setting timeouts."""
 
 
 def applies(name: FaultName, verb: Verb) -> bool:
-    """Return whether a fault can happen to a request with this verb."""
+    """Return whether a fault applies to requests with this verb."""
     if name in _WATCH_FAULTS:
         return verb == "watch"
     if name == "stale-read":
@@ -299,7 +301,7 @@ def applies(name: FaultName, verb: Verb) -> bool:
 
 
 def _is_plausible(fault: Fault, verb: Verb) -> bool:
-    """Return whether a real server may answer so: conflicts are for writes, lost history is for lists and watches."""
+    """Return whether kube-apiserver may respond so: conflicts only to writes, lost history only to lists and watches."""
     if fault.name != "refuse":
         return True
     if fault.code == 409:
@@ -313,7 +315,7 @@ async def faulty_answer(
     backend: Backend,
     answer: Callable[[Backend, ReplaceWatch | None], Awaitable[web.StreamResponse]],
 ) -> web.StreamResponse:
-    """Answer a request with a fault. ``answer`` acts on a backend; its second argument replaces the watch it opens.
+    """Handle a request with a fault. ``answer`` executes it on a backend; its second argument wraps the watch.
 
     Raises StatusError, and ConnectionAbortedError once the connection has been dropped.
     """
@@ -356,7 +358,7 @@ def _dropped(info: RequestInfo) -> ConnectionAbortedError:
 
 
 class _StaleStorage:
-    """A storage whose reads lag behind; everything else is the real one's."""
+    """A storage with stale reads; everything else is delegated."""
 
     def __init__(self, storage: Storage, fault: Fault) -> None:
         self._storage = storage
@@ -382,7 +384,7 @@ class _StaleStorage:
 
 
 class _FaultyWatch(Watch):
-    """A watch that goes wrong after some events."""
+    """A watch that fails after a number of events."""
 
     def __init__(self, watch: Watch, fault: Fault, clock: Clock) -> None:
         self._watch = watch

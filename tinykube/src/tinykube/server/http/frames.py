@@ -1,4 +1,4 @@
-"""Watch events as bytes: one JSON line each, and what of it is shared between watchers."""
+"""Encode watch events as JSON lines, shared between watchers if possible."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,7 +14,7 @@ from tinykube.server.verbs.watch import Batch, Bookmark, Event, Events, Failure
 
 
 def plain_line(event: Event) -> bytes:
-    """Return the line of an event whose object goes out as it is stored; changes are shared by all who watch them."""
+    """Return the line of an event whose object is sent as stored; lines of changes are shared by all watchers."""
     if event.change is not None:
         return frame(event.change, event.type)
     return b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.stored.encoded)
@@ -34,7 +34,7 @@ def _bookmark(definition: Definition, bookmark: Bookmark) -> JsonObject:
 
 
 class Framer:
-    """Turns the batches of one watch into bytes; one chunk of the HTTP stream a batch."""
+    """Encodes the batches of one watch; each batch is one chunk of the HTTP stream."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Framer:
         self._now = now
         self._include_object = include_object
         self._is_plain = not form.transform and not form.is_yaml and definition.view is None
-        self._columns_told = False
+        self._columns_sent = False
 
     def frame(self, batch: Batch) -> bytes:
-        """Return the bytes of a batch."""
+        """Encode a batch."""
         if self._is_plain:
             lines = [plain_line(item) if type(item) is Event else self._line(item) for item in batch]
         else:
@@ -60,7 +60,7 @@ class Framer:
         return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def chunk(self, batch: Batch) -> bytes:
-        """Return the batch as one chunk of a chunked HTTP body; made once for all watches that share a plain batch."""
+        """Encode a batch as one chunk of a chunked HTTP body; computed once for watches that share a plain batch."""
         if not self._is_plain or not isinstance(batch, Events):
             return chunk(self.frame(batch))
         if not batch.plain:
@@ -80,7 +80,7 @@ class Framer:
 
     def _transformed(self, document: JsonObject) -> JsonObject:
         if self._form.transform == "Table":
-            with_columns, self._columns_told = not self._columns_told, True
+            with_columns, self._columns_sent = not self._columns_sent, True
             return table(
                 self._definition,
                 [document],
@@ -94,12 +94,12 @@ class Framer:
 
     def _transformed_bookmark(self, document: JsonObject) -> JsonObject:
         if self._form.transform == "Table":
-            columns, self._columns_told = None if self._columns_told else self._definition, True
+            columns, self._columns_sent = None if self._columns_sent else self._definition, True
             metadata = {"resourceVersion": document["metadata"]["resourceVersion"]}
             return bookmark_table(document, metadata, version=self._form.version, columns=columns)
         return partial(document, self._form.version) if self._form.transform else document
 
 
 def chunk(data: bytes) -> bytes:
-    """Return data as one chunk of a chunked HTTP body."""
+    """Format data as one chunk of a chunked HTTP body."""
     return b"%x\r\n%b\r\n" % (len(data), data)

@@ -1,4 +1,4 @@
-"""Who asks: the bearer of the administrator's token, a service account, or nobody."""
+"""Authenticate requests: the administrator's token, service account tokens, or anonymous."""
 
 import hmac
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from tinykube.server.registry.definition import UserInfo
 from tinykube.server.verbs.context import Caller
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-"""What anyone may ask for, as on a real server (system:public-info-viewer); below them, too."""
+"""Paths without authentication, as for system:public-info-viewer on kube-apiserver, including paths below them."""
 
 _GROUPS = ("system:masters", "system:authenticated")
 
 
 class Identity:
-    """Knows the administrator's token, and asks ``service_account`` about signed ones.
+    """Authenticates the administrator's token, and delegates signed tokens to ``service_account``.
 
-    Comparing takes the same time wherever the texts differ.
+    Tokens are compared in constant time.
     """
 
     def __init__(self, token: str, user: str, service_account: Callable[[str], UserInfo | None]) -> None:
@@ -26,7 +26,7 @@ class Identity:
         self._service_account = service_account
 
     def caller(self, authorization: str, user_agent: str) -> Caller | None:
-        """Return the caller of a request, ``None`` for nobody."""
+        """Return the caller of a request, or ``None`` if authentication fails."""
         given = authorization.encode("utf-8", "surrogateescape")
         if given[:7].lower() == b"bearer ":
             given = b"Bearer " + given[7:].strip()
@@ -40,10 +40,10 @@ class Identity:
 
 
 def is_open(path: str) -> bool:
-    """Tell whether a path may be asked for by anyone."""
+    """Return whether a path needs no authentication."""
     return path in OPEN_PATHS or path.startswith(("/healthz/", "/livez/", "/readyz/"))
 
 
 def unauthorized() -> StatusError:
-    """401: no token, or a wrong one."""
+    """401: no token, or an invalid one."""
     return StatusError(401, "Unauthorized", "Unauthorized")

@@ -1,4 +1,4 @@
-"""The sockets: TLS on one address, from start to an orderly end."""
+"""Listening sockets with TLS: start, stop accepting, graceful close."""
 
 import asyncio
 import socket
@@ -12,24 +12,24 @@ from tinykube.server.http.connections import Connections, Handler
 from tinykube.server.settings import ConnectionLimits
 
 _BACKLOG = 256
-"""So many connections are accepted at most before any of them can be refused."""
+"""The maximum number of connections accepted before one of them can be rejected."""
 _LONGEST_HEADER_BYTES = 64 * 1024
 _MOST_HEADERS = 256
 
 
 def _addresses(host: str, port: int) -> list[tuple[int, Any]]:
-    """Return what to listen on; in this thread, as it is an address or localhost nearly always."""
+    """Resolve the listening addresses; synchronous, because the host is nearly always an address or localhost."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
 
 
 class _LimitedSocket(socket.socket):
-    """A listening socket that closes at once what may not stay, before it costs a handshake."""
+    """A listening socket that closes connections beyond the limit immediately, before the TLS handshake."""
 
     admit: Callable[[], bool]
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; raise BlockingIOError, as if there was none, where it was refused."""
+        """Accept a connection; raise BlockingIOError, as for no connection, if it was rejected."""
         connection, address = super().accept()
         if not self.admit():
             connection.close()
@@ -53,7 +53,7 @@ def _listening_socket(family: int, address: Any, admit: Callable[[], bool]) -> s
 
 
 class Listener:
-    """Serves a handler over TLS. :meth:`start`, then :meth:`stop_accepting`, then :meth:`aclose`."""
+    """Serves a handler over TLS. Call :meth:`start`, then :meth:`stop_accepting`, then :meth:`aclose`."""
 
     def __init__(self, handler: Handler, tls: ssl.SSLContext, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -63,7 +63,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port. Raises OSError where the address cannot be had."""
+        """Listen, and return the port. Raises OSError if the address is unavailable."""
         settings: dict[str, Any] = {
             "access_log": None,
             "auto_decompress": False,
@@ -91,16 +91,16 @@ class Listener:
 
     @property
     def connections(self) -> Sequence[RequestHandler]:
-        """The connections there are."""
+        """The open connections."""
         return () if self._connections is None else self._connections.connections
 
     def stop_accepting(self) -> None:
-        """Take no new connections; those there are go on."""
+        """Accept no new connections; open ones continue."""
         for server in self._servers:
             server.close()
 
     async def aclose(self, timeout_seconds: float) -> None:
-        """End all connections: the idle at once, the busy after what they are doing, or after the timeout."""
+        """Close all connections: idle ones immediately, others after their request or the timeout."""
         self.stop_accepting()
         if self._connections is not None:
             self._connections.stop_checking()

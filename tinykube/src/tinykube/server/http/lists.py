@@ -1,4 +1,4 @@
-"""Lists as they go out: the stored bytes joined, never encoded again; tables and other views where asked for."""
+"""Encode lists: stored bytes are joined without encoding them again; tables and views are encoded on request."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ def list_metadata(definition: Definition, page: Page) -> JsonObject:
 def encode_page(
     definition: Definition, page: Page, form: Form, *, include_object: str, now: datetime
 ) -> bytes:
-    """Return the body of an answer to a list."""
+    """Encode the response to a list."""
     metadata = list_metadata(definition, page)
     if form == _PLAIN and definition.view is None:
         return _joined(definition, page, metadata)
@@ -42,7 +42,7 @@ def encode_page(
 
 
 def typed_list(definition: Definition, documents: list[JsonObject], metadata: JsonObject) -> JsonObject:
-    """Return the list of a kind; its items bear kind and apiVersion only where the definition says so."""
+    """Return the list of a kind; items have kind and apiVersion only if the definition specifies it."""
     if not definition.typed_items:
         for document in documents:
             document.pop("kind", None)
@@ -56,7 +56,7 @@ def typed_list(definition: Definition, documents: list[JsonObject], metadata: Js
 
 
 def item_of(stored: StoredObject) -> bytes:
-    """Return an object as an item of a list."""
+    """Return the encoding of an object as a list item."""
     return b"{" + stored.encoded[stored.item_offset :]
 
 

@@ -1,4 +1,4 @@
-"""In which form an answer goes out: JSON or YAML, plain or as a table or metadata alone. Pure."""
+"""Content negotiation: JSON or YAML, plain, as a table, or only metadata. Pure."""
 
 from functools import lru_cache
 from typing import Literal
@@ -16,17 +16,17 @@ _BROWSERS = ("curl", "Wget", "Mozilla/5.0")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What the client gets."""
+    """The negotiated form of a response."""
 
     is_yaml: bool = False
     transform: Transform = ""
     version: str = "v1"
-    """Of meta.k8s.io, where there is a transform."""
+    """The version of meta.k8s.io, for a transform."""
     is_pretty: bool = False
 
     @property
     def content_type(self) -> str:
-        """The header."""
+        """The Content-Type header."""
         return _YAML if self.is_yaml else "application/json"
 
 
@@ -34,7 +34,7 @@ JSON = Form()
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """One wish of an Accept header."""
+    """One clause of an Accept header."""
 
     media: str
     parameters: dict[str, str]
@@ -43,7 +43,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=512)
 def parse_accept(header: str) -> tuple[Clause, ...]:
-    """Return the wishes, dearest first; those of the same weight in their order."""
+    """Parse the clauses, preferred ones first; those of equal weight keep their order."""
     clauses = []
     for part in header.split(","):
         media, *rest = (piece.strip() for piece in part.split(";"))
@@ -68,10 +68,10 @@ def _quality(text: str) -> float:
 
 @lru_cache(maxsize=512)
 def negotiate(accept: str, transforms: frozenset[Transform]) -> Form:
-    """Return the form for an Accept header; ``transforms`` are those that this answer can take.
+    """Return the form for an Accept header; ``transforms`` are those that the response supports.
 
-    The first wish that can be met decides: wishes for an unknown form, or for protobuf, are passed over. Raises 406
-    where none can be met. No header means JSON.
+    The first acceptable clause decides: clauses with unknown forms, or protobuf, are skipped. Raises 406 if
+    none is acceptable. Without a header, the form is JSON.
     """
     clauses = parse_accept(accept)
     if not clauses and not accept.strip():
@@ -111,5 +111,5 @@ NO_TRANSFORM: frozenset[Transform] = frozenset()
 
 
 def is_pretty(parameter: bool | None, user_agent: str) -> bool:
-    """Tell whether JSON is indented: where asked for, and for those who read it in a terminal or browser."""
+    """Return whether JSON is indented: on request, and for terminals and browsers."""
     return user_agent.startswith(_BROWSERS) if parameter is None else parameter

@@ -1,4 +1,4 @@
-"""``/openapi``: the documents are made from the schema; here is how they are found, and kept by clients."""
+"""``/openapi``: routing and caching of documents, which the schema package creates."""
 
 import hashlib
 import zlib
@@ -21,29 +21,29 @@ _V2_PROTOBUF_TYPES = (
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 )
-"""The former is what it is called in answers: clients asking by the latter, older name cannot parse it themselves."""
+"""Responses use the former; clients that request the latter, older name cannot parse it themselves."""
 _V2, _V2_PROTOBUF = "v2", "v2 protobuf"
 _GZIP_LEVEL, _GZIP = 4, 31
 """zlib's number for its largest window, in gzip's frame."""
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """A document as it is kept: packed, to a fifth or less, and unpacked for the few who do not take it so."""
+    """A cached document: compressed to a fifth or less, decompressed only for clients without gzip."""
 
     packed: bytes
     digest: str
 
 
 class OpenApiSource(Protocol):
-    """Makes the OpenAPI v3 document of a group version."""
+    """Creates the OpenAPI v3 document of a group version."""
 
     def document(self, registry: Registry, group: str, version: str) -> JsonObject:
-        """Return the document: types, and the paths of what the registry has."""
+        """Return the document: types and the paths of registered resources."""
         ...
 
 
 class OpenApi:
-    """Serves the documents; each is made when first asked for, and made again when the registry has changed."""
+    """Serves the documents; each is created on first use, and again after the registry has changed."""
 
     def __init__(self, registry: Registry, source: OpenApiSource) -> None:
         self._registry = registry
@@ -66,8 +66,8 @@ class OpenApi:
     def answer_v2(self, info: RequestInfo) -> web.Response:
         """Return the document of version 2: all groups in one, as JSON or protobuf.
 
-        kubectl asks for the latter, for kinds that version 3 does not know (a ``List``, say, or one that is misspelt) and
-        for ``explain --output=plaintext-openapiv2``.
+        kubectl requests protobuf for kinds missing in version 3 (a ``List``, or a misspelt kind) and for
+        ``explain --output=plaintext-openapiv2``.
         """
         self._forget_what_is_old()
         for media_range in info.request.headers.get("Accept", "").split(","):
@@ -100,7 +100,7 @@ class OpenApi:
         return _kept(info, _packed(encode_json({"paths": paths})), "text/plain; charset=utf-8", NOT_CACHED)
 
     def _document(self, name: str) -> _Document | None:
-        """Return the document of a group version, named as in its URL; ``None`` where there is no such group version."""
+        """Return the document of a group version, named as in its URL; ``None`` for an unknown one."""
         match name.split("/"):
             case ["api", version]:
                 group = ""
@@ -141,7 +141,7 @@ def _kept(info: RequestInfo, document: _Document, content_type: str, cache_contr
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Tell whether an ``Accept-Encoding`` header asks for gzip: by its name or ``*``, and not with a weight of 0."""
+    """Return whether an ``Accept-Encoding`` header accepts gzip: by name or ``*``, with a weight above 0."""
     weights: dict[str, float] = {}
     for one in accept_encoding.split(","):
         name, *parameters = (part.strip().lower() for part in one.split(";"))
@@ -149,5 +149,5 @@ def takes_gzip(accept_encoding: str) -> bool:
         try:
             weights[name] = float(weight)
         except ValueError:
-            weights[name] = 0.0  # it cannot be read: rather as it is
+            weights[name] = 0.0  # invalid weight: do not compress
     return weights.get("gzip", weights.get("*", 0.0)) > 0

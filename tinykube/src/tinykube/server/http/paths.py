@@ -1,4 +1,4 @@
-"""What a path asks for: ``/api/v1/...`` and ``/apis/G/V/...``, pure."""
+"""Parse resource paths: ``/api/v1/...`` and ``/apis/G/V/...``. Pure."""
 
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -7,7 +7,7 @@ _OF_A_NAMESPACE = frozenset({"status", "finalize"})
 
 
 class ResourcePath(NamedTuple):
-    """A collection, an object, or a subresource. ``watches``: by the old ``/watch/`` paths."""
+    """A collection, an object, or a subresource. ``watches``: a deprecated ``/watch/`` path."""
 
     group: str
     version: str
@@ -20,12 +20,12 @@ class ResourcePath(NamedTuple):
 
 
 def segments_of(path: str) -> list[str]:
-    """Return the decoded parts of a path; a slash at the end counts for nothing."""
+    """Return the decoded segments of a path; a trailing slash is ignored."""
     return [unquote(part) for part in path.strip("/").split("/")]
 
 
 def parse_resource_path(segments: list[str]) -> ResourcePath | None:
-    """Return what a path below ``/api/VERSION`` or ``/apis/GROUP/VERSION`` asks for, ``None`` where it is none."""
+    """Parse a path below ``/api/VERSION`` or ``/apis/GROUP/VERSION``; return ``None`` for other paths."""
     if segments[0] == "api" and len(segments) >= 3:
         group, version, rest = "", segments[1], segments[2:]
     elif segments[0] == "apis" and len(segments) >= 4:

@@ -1,4 +1,4 @@
-"""``GET pods/NAME/log``: text that a :class:`LogSource` makes up, since nothing is executed here."""
+"""``GET pods/NAME/log``: text that a :class:`LogSource` invents, because no containers run."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
 async def serve_log(
     backend: Backend, target: Target, info: RequestInfo, source: LogSource
 ) -> web.StreamResponse:
-    """Send a log, and with ``follow`` what is added to it until the container ends. Raises StatusErrors."""
+    """Send a log and, with ``follow``, its additions until the container ends. Raises StatusErrors."""
     pod = (await get(backend, target)).decode()
     now = backend.clock.wall()
     options = _options(info, pod, now)
@@ -55,7 +55,7 @@ async def serve_log(
     response.headers.update(
         {"Content-Type": "text/plain", "Audit-Id": info.audit_id, "Cache-Control": NOT_CACHED}
     )
-    with contextlib.suppress(ConnectionResetError):  # the client has left
+    with contextlib.suppress(ConnectionResetError):  # the client has disconnected
         await response.prepare(info.request)
         body = _encoded(lines, timestamps=options.timestamps)
         await response.write(body if options.limit_bytes is None else body[: options.limit_bytes])
@@ -77,7 +77,7 @@ async def _followed(
         try:
             pod = (await get(backend, target)).decode()
         except StatusError:
-            return  # the pod is gone
+            return  # the pod was deleted
         lines = source(pod, options.container, False, backend.clock.wall())
         if last in lines:
             lines = lines[lines.index(last) + 1 :]
@@ -116,7 +116,7 @@ def _options(info: RequestInfo, pod: JsonObject, now: datetime) -> _Options:
 
 
 def _container(pod: JsonObject, asked: str) -> str:
-    """Return the container that is meant. Raises 400 in the words of a kubelet."""
+    """Return the selected container. Raises 400 with kubelet's message."""
     spec, name = get_object(pod, "spec"), get_str(get_object(pod, "metadata"), "name")
     own = [get_str(each, "name") for each in get_list(spec, "containers")]
     init = [get_str(each, "name") for each in get_list(spec, "initContainers")]
@@ -145,7 +145,7 @@ def _is_running(pod: JsonObject, container: str) -> bool:
 
 
 def _check_started(pod: JsonObject, options: _Options) -> None:
-    """Refuse the log of a container that has not run, in the words of a kubelet."""
+    """Reject the log of a container that has not run, with kubelet's message."""
     name = get_str(get_object(pod, "metadata"), "name")
     state, last = _state(pod, options.container), _state(pod, options.container, "lastState")
     if options.previous and not get_object(last, "terminated"):

@@ -1,4 +1,4 @@
-"""What a query string asks for, read as the real server reads it, pure."""
+"""Parse query strings as kube-apiserver does. Pure."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl
@@ -15,7 +15,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 def parse_query(text: str) -> Query:
-    """Return all values of each parameter. Raises 400 for what cannot be read."""
+    """Return all values of each parameter. Raises 400 for malformed queries."""
     if not text:
         return NO_QUERY
     found: dict[str, list[str]] = {}
@@ -29,13 +29,13 @@ def parse_query(text: str) -> Query:
 
 
 def first(query: Query, name: str) -> str:
-    """Return the first value of a parameter, ``""`` where there is none."""
+    """Return the first value of a parameter, or ``""``."""
     values = query.get(name)
     return values[0] if values else ""
 
 
 def boolean(query: Query, name: str) -> bool | None:
-    """Return a switch: ``0`` and ``false`` are off, anything else (the empty text, too) is on; ``None`` if not given."""
+    """Return a boolean: ``0`` and ``false`` are False, anything else (even an empty value) is True; ``None`` if absent."""
     values = query.get(name)
     if not values:
         return None
@@ -43,13 +43,13 @@ def boolean(query: Query, name: str) -> bool | None:
 
 
 def pretty(query: Query) -> bool | None:
-    """Return whether JSON is to be indented, ``None`` where nothing is said; other than for switches, words are off."""
+    """Return whether JSON is indented, ``None`` if absent; unlike other booleans, words are False."""
     text = first(query, "pretty")
     return text in _TRUE if text else None
 
 
 def integer(query: Query, name: str) -> int | None:
-    """Return a whole number of 64 bits, ``None`` if not given. Raises 400."""
+    """Return a 64-bit integer, ``None`` if absent. Raises 400."""
     values = query.get(name)
     if not values:
         return None
@@ -63,7 +63,7 @@ def integer(query: Query, name: str) -> int | None:
 
 
 def list_options(query: Query) -> ListOptions:
-    """Return what a list or watch is asked for. Raises 400."""
+    """Return the options of a list or watch. Raises 400."""
     if not query:
         return _NO_LIST_OPTIONS
     return ListOptions(
@@ -83,7 +83,7 @@ _NO_LIST_OPTIONS = ListOptions()
 
 
 def write_options(query: Query, kind: str) -> WriteOptions:
-    """Return what a create, update or patch is asked for."""
+    """Return the options of a create, update or patch."""
     if not query:
         return WriteOptions(kind=kind)
     return WriteOptions(
@@ -96,7 +96,7 @@ def write_options(query: Query, kind: str) -> WriteOptions:
 
 
 def delete_options(query: Query, body: JsonObject | None) -> DeleteOptions:
-    """Return what a deletion is asked for: the body's word where there is one, else the query's. Raises 400."""
+    """Return the options of a delete, with the body's values before the query's. Raises 400."""
     if body is not None:
         return DeleteOptions.from_document(body)
     if not query:

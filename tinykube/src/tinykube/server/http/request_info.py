@@ -1,4 +1,4 @@
-"""What is known of a request before its verb: path, query, caller and the form of the response."""
+"""A request before its verb runs: path, query, caller and the form of the response."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ _BODY_SECONDS = 60.0
 
 
 class RequestInfo(msgspec.Struct, kw_only=True):
-    """What is known of a request before its verb is. ``warnings`` go out with the answer, a refusal, too."""
+    """The parsed request. ``warnings`` are sent with the response, also with an error."""
 
     request: web.BaseRequest
     method: str
@@ -25,7 +25,7 @@ class RequestInfo(msgspec.Struct, kw_only=True):
     warnings: list[str]
 
     def form(self, transforms: frozenset[Transform]) -> Form:
-        """Return the form of the answer. Raises 406."""
+        """Negotiate the form of the response. Raises 406."""
         form = negotiate(self.request.headers.get("Accept", ""), transforms)
         if is_pretty(pretty(self.query), self.caller.user_agent):
             return msgspec.structs.replace(form, is_pretty=True)
@@ -37,7 +37,7 @@ class RequestInfo(msgspec.Struct, kw_only=True):
         return self.request.headers.get("Content-Type", "")
 
     async def body(self) -> bytes:
-        """Read the body. Raises 413 beyond 3 MiB, and 408 where it has not arrived within a minute."""
+        """Read the body. Raises 413 beyond 3 MiB, and 408 if it has not arrived within a minute."""
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 return await self.request.read()
@@ -52,7 +52,7 @@ class RequestInfo(msgspec.Struct, kw_only=True):
 
 
 def error_form(request: web.BaseRequest) -> Form:
-    """Return the form of a refusal: whatever the request may have been, this never fails."""
+    """Return the form of an error response; never fails, even for malformed requests."""
     try:
         form = negotiate(request.headers.get("Accept", ""), NO_TRANSFORM)
         wished = pretty(parse_query(request.raw_path.partition("?")[2]))

@@ -1,4 +1,4 @@
-"""Requests for resources: the verb behind a method and a path, and its answer in the form that is asked for."""
+"""Requests for resources: route method and path to a verb, and encode its result."""
 
 import asyncio
 import functools
@@ -67,7 +67,7 @@ _T = TypeVar("_T")
 
 
 class Resources:
-    """Answers what is asked of resources. Raises StatusErrors; whoever calls turns them into answers."""
+    """Handles requests for resources. Raises StatusErrors, which the caller converts to responses."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Resources:
         self._streams = streams
 
     async def answer(self, info: RequestInfo, path: ResourcePath) -> web.StreamResponse:
-        """Return the answer. Raises a StatusError for every refusal."""
+        """Return the response. Raises a StatusError for every error."""
         if self._pod_logs is not None and path.subresource == "log" and info.method == "GET":
             target = self._target(path._replace(subresource=""))
             if target.definition.graceful:  # a pod
@@ -107,7 +107,7 @@ class Resources:
         reads_from: Backend,
         replace_watch: ReplaceWatch | None = None,
     ) -> web.StreamResponse:
-        """Answer by the verb. Injected faults change where reads come from, and the watch."""
+        """Run the verb. Injected faults replace the backend and the watch."""
         definition = target.definition
         if target.subresource is not None:
             return await self._answer_subresource(info, target, target.subresource, verb)
@@ -131,7 +131,7 @@ class Resources:
             case "deletecollection":
                 return await self._delete_collection(info, target)
 
-    # ------------------------------------------------------------------------------------ what is asked for
+    # ------------------------------------------------------------------------------------ targets
 
     def _target(self, path: ResourcePath) -> Target:
         definition = self._backend.registry.get(path.group, path.version, path.plural)
@@ -171,7 +171,7 @@ class Resources:
             raise method_not_allowed(target.resource)
         return verb
 
-    # -------------------------------------------------------------------------------------------- reading
+    # ------------------------------------------------------------------------------------ reads
 
     async def _list(self, info: RequestInfo, target: Target, reads_from: Backend) -> web.StreamResponse:
         form = info.form(OF_A_LIST)
@@ -188,7 +188,9 @@ class Resources:
         if target.definition.types is None or len(page.items) <= _ENCODED_ON_LOOP_ITEMS:
             body = encode()
         else:
-            body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
+            body = await asyncio.to_thread(
+                encode
+            )  # the cost of its columns and versions depends on its definition
         return respond(200, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
 
     async def _watch(
@@ -230,7 +232,7 @@ class Resources:
             )
         return include or "Metadata"
 
-    # -------------------------------------------------------------------------------------------- writing
+    # ------------------------------------------------------------------------------------ writes
 
     def _new_request(self, info: RequestInfo, *, dry_run: bool) -> Request:
         request = new_request(self._backend, info.caller, dry_run=dry_run)
@@ -340,12 +342,12 @@ class Resources:
         )
         return self._document(info, 200, document, form)
 
-    # ---------------------------------------------------------------------------------------------- subresources
+    # ------------------------------------------------------------------------------------ subresources
 
     async def _answer_subresource(
         self, info: RequestInfo, target: Target, subresource: Subresource, verb: Verb
     ) -> web.StreamResponse:
-        """Answer for ``status``, ``scale`` and the like."""
+        """Handle ``status``, ``scale`` and other subresources."""
         form = info.form(OF_AN_OBJECT)
         backend, definition = self._backend, target.definition
         if verb == "get":
@@ -385,10 +387,10 @@ class Resources:
         document = await write_subresource(backend, target, request, subresource, body, options)
         return self._document(info, 201 if verb == "create" else 200, document, form)
 
-    # -------------------------------------------------------------------------------------------- answers
+    # ------------------------------------------------------------------------------------ responses
 
     def _object(self, info: RequestInfo, definition: Definition, result: Result, form: Form) -> web.Response:
-        """Answer with an object: with its stored bytes wherever nothing else is asked for."""
+        """Respond with an object: its stored bytes unless another form is requested."""
         if result.stored is not None and form == _PLAIN:
             body = result.stored.encoded + b"\n"
             return respond(
@@ -406,7 +408,7 @@ class Resources:
     def _table(
         self, info: RequestInfo, of: Definition | Subresource, document: JsonObject, form: Form
     ) -> JsonObject:
-        """Return the table of one object, or of what is seen of it through a subresource."""
+        """Return the table of one object or subresource."""
         return table(
             of,
             [document],
@@ -422,14 +424,14 @@ class Resources:
 
 
 async def _off_loop(body: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
-    """Decode a body; a large one in a thread, so that other requests are answered meanwhile."""
+    """Decode a body; large ones in a thread, so that other requests are not blocked."""
     if len(body) <= _DECODED_ON_LOOP_BYTES:
         return decode(*arguments)
     return await asyncio.to_thread(decode, *arguments)
 
 
 def no_such_resource() -> StatusError:
-    """404: a path below a version that the server has, but with no resource of that name."""
+    """404: an existing version without a resource of that name."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 

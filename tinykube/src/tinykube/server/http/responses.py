@@ -1,4 +1,4 @@
-"""One answer: code, headers, body. Every answer names an Audit-Id and forbids caches, as the real server's do."""
+"""Responses: code, headers, body. All have an Audit-Id and forbid caching, as on kube-apiserver."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,10 +15,9 @@ _SLICE_BYTES = 256 * 1024
 
 
 class LargeAnswer(web.Response):
-    """A large body, written slice by slice as its client reads.
+    """A large body, written in slices as its client reads.
 
-    Written at once it would be copied three times over on its way through TLS, all of it, and nobody else be served
-    meanwhile.
+    A single write would copy it three times on its way through TLS, and block all other requests.
     """
 
     async def write_eof(self, data: bytes = b"") -> None:
@@ -42,7 +41,7 @@ def respond(
     headers: Mapping[str, str] | None = None,
     cache_control: str = NOT_CACHED,
 ) -> web.Response:
-    """Return a whole answer."""
+    """Return a complete response."""
     response = (LargeAnswer if len(body) > _LARGE_BYTES else web.Response)(status=code, body=body)
     response.headers["Content-Type"] = content_type
     response.headers["Audit-Id"] = audit_id
@@ -54,7 +53,7 @@ def respond(
 
 
 def add_warnings(response: web.StreamResponse, warnings: Sequence[str]) -> None:
-    """Put ``Warning`` headers on an answer."""
+    """Add ``Warning`` headers to a response."""
     for text in warnings:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         printable = "".join(character if character.isprintable() else " " for character in quoted)
@@ -64,7 +63,7 @@ def add_warnings(response: web.StreamResponse, warnings: Sequence[str]) -> None:
 def refuse(
     error: StatusError, *, audit_id: str, form: Form = JSON, warnings: Sequence[str] = ()
 ) -> web.Response:
-    """Return the Status of a refusal."""
+    """Return the Status response of an error."""
     document = error.to_status()
     body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
     return respond(
@@ -73,5 +72,5 @@ def refuse(
 
 
 def text(code: int, body: str, *, audit_id: str) -> web.Response:
-    """Return a plain text."""
+    """Return a plain text response."""
     return respond(code, body.encode(), "text/plain; charset=utf-8", audit_id=audit_id)

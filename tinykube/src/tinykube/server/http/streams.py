@@ -1,4 +1,4 @@
-"""Watches on the wire: each a chunked answer that lasts, each batch a chunk, written when it is there."""
+"""Watch streams: chunked responses; each batch is one chunk, written when it is available."""
 
 import asyncio
 from collections import deque
@@ -18,14 +18,14 @@ _LONGEST_UNDER_LOAD_SECONDS = 0.15
 _SHARE_OF_WRITING = 0.4
 _WEIGHT_OF_THE_NEWEST = 0.05
 _STREAMS_A_TURN = 100
-"""So many are written to in one turn of the loop: those who write objects are not held up for longer than that takes."""
+"""The maximum number of writes per iteration of the loop, which bounds the delay of other requests."""
 
 
 def pace_seconds(watches: int, seconds_a_write: float = 0.0) -> float:
-    """Return how long a watch waits after it was written to, with so many of them open.
+    """Return the interval between writes to a watch, for this many open watches.
 
-    ``seconds_a_write`` is what writing to one takes now: writing to all of them gets two fifths of the time, so that a
-    server that is short of CPU goes on to answer requests. 150 ms are never exceeded.
+    ``seconds_a_write`` is the current cost of a write: writing to all watches gets two fifths of the CPU
+    time, so that a busy server still handles requests. The interval is at most 150 ms.
     """
     pace = min(watches * _PACE_SECONDS_A_WATCH, _LONGEST_PACE_SECONDS)
     needed = watches * seconds_a_write / _SHARE_OF_WRITING
@@ -34,7 +34,7 @@ def pace_seconds(watches: int, seconds_a_write: float = 0.0) -> float:
 
 
 class _Stream:
-    """One watch and its client. ``handed_back`` is there while the pump writes to it, and set when it cannot."""
+    """A watch and its client. ``handed_back`` exists while the pump writes to it, and is set when the pump cannot continue."""
 
     __slots__ = ("connection", "framer", "handed_back", "is_queued", "not_before", "transport", "watch")
 
@@ -50,18 +50,18 @@ class _Stream:
         self.handed_back: asyncio.Future[None] | None = None
 
     def hand_back(self) -> None:
-        """Leave it to its task: it ends, or its client has to be waited for."""
+        """Return it to its task: it ends, or its client reads too slowly."""
         if self.handed_back is not None and not self.handed_back.done():
             self.handed_back.set_result(None)
 
 
 class _Pump:
-    """Writes to all streams that have something to tell and whose clients keep up.
+    """Writes to all streams with pending batches whose clients keep up.
 
-    One callback writes to many: no task, future or timer is spent on a delivery. What a delivery costs then is nearly
-    all in the system call, not in the bytes. So where many watch, each of them is written to at most once in a
-    while (50 ms, from three hundred of them on; below twenty, at once; longer where the server is short of CPU), and
-    what happens meanwhile goes out together. The first change after a silence is never held back.
+    One callback writes to many streams: deliveries need no task, future or timer. The cost of a delivery is
+    then mostly the system call, not its size. With many watches, each is therefore written at most once per
+    interval (50 ms from three hundred watches on; immediately below twenty; longer if CPU is scarce), and
+    changes in between are sent together. The first change after a quiet period is never delayed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -75,12 +75,12 @@ class _Pump:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, stream: _Stream) -> None:
-        """Write to a stream from now on, when its watch has something to tell, until it is handed back."""
+        """Write to a stream whenever its watch has a batch, until it is handed back."""
         if not stream.is_queued:
             stream.watch.arm(lambda: self._woken(stream))
 
     def close(self) -> None:
-        """Hold nothing back any more."""
+        """Deliver everything without delay from now on."""
         self._due.extend(self._later)
         self._later.clear()
         self._schedule()
@@ -92,7 +92,7 @@ class _Pump:
             self._due.append(stream)
             self._schedule()
             return
-        # In the order of their times, or nearly: the pace changes only as watches come and go.
+        # Nearly in time order: the interval changes only as watches start and end.
         self._later.append(stream)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(wait_seconds, self._time_has_come)
@@ -113,7 +113,7 @@ class _Pump:
             self._timer = asyncio.get_running_loop().call_later(wait_seconds, self._time_has_come)
 
     def set_pace(self, watches: int) -> None:
-        """Fit the pace to so many watches; none: nothing is held back any more."""
+        """Adapt the interval to the number of watches; without watches, nothing is delayed."""
         self._watches = watches
         self.pace_seconds = pace_seconds(watches, self._seconds_a_write)
 
@@ -129,10 +129,10 @@ class _Pump:
             if stream.handed_back is not None and not stream.handed_back.done():
                 try:
                     self._write(stream, next_time)
-                except Exception as error:  # noqa: BLE001 - its task is told, and ends the stream
+                except Exception as error:  # noqa: BLE001 - passed to its task, which ends the stream
                     stream.handed_back.set_exception(error)
         if count == _STREAMS_A_TURN:
-            # Full turns alone are looked at: what a few take says little of what many will.
+            # Only full turns are measured: the cost of a few writes does not predict that of many.
             taken = (self._clock.monotonic() - began) / count
             self._seconds_a_write += (taken - self._seconds_a_write) * _WEIGHT_OF_THE_NEWEST
             self.set_pace(self._watches)
@@ -153,7 +153,7 @@ class _Pump:
 
 
 class Streams:
-    """The watches that are being served, so that the server can end them all."""
+    """The open watches, so that the server can end them all."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -162,11 +162,11 @@ class Streams:
         self._closing = False
 
     def __len__(self) -> int:
-        """Count the watches that are open."""
+        """Return the number of open watches."""
         return len(self._open)
 
     def close(self) -> None:
-        """End all watches cleanly, and those that are still to come at once: their clients see the end of the stream."""
+        """End all watches cleanly, and later ones immediately: clients see the end of the stream."""
         self._closing = True
         for watch in tuple(self._open):
             watch.close()
@@ -184,8 +184,8 @@ class Streams:
     ) -> web.StreamResponse:
         """Write a watch to its client until one of them ends it.
 
-        The headers go out at once. A client that does not read holds only its own watch: the batches wait in the
-        history that all share, until it has been left too far behind.
+        Headers are sent immediately. A slow client only delays its own watch: its batches wait in the shared
+        history until it falls too far behind.
         """
         response = web.StreamResponse()
         response.enable_chunked_encoding()
@@ -220,7 +220,7 @@ class Streams:
                 stream.not_before = self._clock.monotonic() + self._pump.pace_seconds
                 await writer.drain()
         except Exception:
-            transport.abort()  # the answer has begun: no refusal can follow
+            transport.abort()  # the response has started: an error response is no longer possible
             raise
         finally:
             connection.on_lost = None
@@ -229,7 +229,7 @@ class Streams:
         return response
 
     async def _leave_to_pump(self, stream: _Stream) -> None:
-        """Let the pump write, until it hands back or the watch has something to tell by itself (a bookmark, its end)."""
+        """Let the pump write until it hands back, or the watch is due (a bookmark, its end)."""
         wait_seconds = max(stream.watch.due_at - self._clock.monotonic(), 0.0)
         stream.handed_back = asyncio.get_running_loop().create_future()
         try:

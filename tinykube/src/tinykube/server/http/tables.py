@@ -1,4 +1,4 @@
-"""Tables, as kubectl prints them, and metadata alone."""
+"""Tables for kubectl, and metadata-only responses."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ _META_GROUP = "meta.k8s.io"
 
 
 def partial(document: JsonObject, version: str = "v1") -> JsonObject:
-    """Return the metadata of an object alone, as a PartialObjectMetadata."""
+    """Return an object's metadata as a PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"{_META_GROUP}/{version}",
@@ -40,7 +40,7 @@ def table(
     version: str = "v1",
     with_columns: bool = True,
 ) -> JsonObject:
-    """Return a Table. ``include_object``: what each row carries beside its cells (None, Metadata, Object)."""
+    """Return a Table. ``include_object``: the content of each row beside its cells (None, Metadata, Object)."""
     columns = definition.columns or _DEFAULT_COLUMNS
     seconds = now.timestamp()
     rows = []
@@ -65,7 +65,7 @@ def table(
 def bookmark_table(
     document: JsonObject, list_metadata: JsonObject, *, version: str, columns: Definition | None
 ) -> JsonObject:
-    """Return the Table of a bookmark: one row without cells, which keeps the metadata whatever was asked for."""
+    """Return the Table of a bookmark: one row without cells, always with metadata."""
     definitions = None
     if columns is not None:
         definitions = [_column(column) for column in columns.columns or _DEFAULT_COLUMNS]

@@ -1,1 +1,1 @@
-"""What a control plane does by itself: namespaces that go, what is owned by what is gone, events that expire."""
+"""The background controllers of a control plane: namespace deletion, garbage collection, event expiry."""

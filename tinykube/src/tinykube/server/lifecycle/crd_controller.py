@@ -1,4 +1,4 @@
-"""What a server does by itself with definitions: names that become free are granted, and what goes is emptied first."""
+"""The controller of CustomResourceDefinitions: accepts names, and deletes the instances of removed definitions."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tinykube.server.custom.kinds import CRDS, CustomKinds
 from tinykube.server.custom.names import (
     ESTABLISHED,
     TERMINATING,
-    grant_names,
+    accept_names,
     is_true,
     set_condition,
     taken_names,
@@ -28,7 +28,7 @@ _TOGETHER = 64
 
 
 class CrdController:
-    """Follows the definitions. All of it is found again after a restart: nothing but the objects is remembered."""
+    """Reconciles the definitions. Stateless: a restart resumes from the stored objects."""
 
     def __init__(
         self, storage: Storage, kinds: CustomKinds, clock: Clock, *, delete: Deleter, update: Updater
@@ -41,30 +41,30 @@ class CrdController:
         self._queue: WorkQueue[str] = lifecycle_queue("custom resource definitions", clock)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(run_workers(self._queue, self.look), name="custom resource definitions")
-            group.create_task(self._follow(), name="custom resource definitions, followed")
+            group.create_task(self._follow(), name="custom resource definitions watch")
 
     async def _follow(self) -> None:
         while True:
-            self._look_at_all()
+            self._enqueue_all()
             subscription = self._storage.subscribe(CRDS, after_revision=self._storage.revision)
             try:
                 while await subscription.next_batch():
-                    self._look_at_all()
+                    self._enqueue_all()
             finally:
                 subscription.close()
             if not subscription.overrun:
                 return
 
-    def _look_at_all(self) -> None:
-        """There are few of them, and what one lets go of another may be waiting for."""
+    def _enqueue_all(self) -> None:
+        """Enqueue all: there are few definitions, and one may wait for names that another releases."""
         for stored in self._storage.heads_in(CRDS):
             self._queue.add(stored.key.name)
 
     async def look(self, name: str) -> None:
-        """Bring one definition as far as it goes now. Raises StatusError where a deletion was refused."""
+        """Reconcile one definition. Raises StatusError if a deletion was rejected."""
         stored = self._storage.head(StorageKey(CRDS, "", name))
         if stored is None:
             return
@@ -81,11 +81,11 @@ class CrdController:
         others = self._kinds.others(
             get_str(metadata_of(crd), "name"), get_str(get_object(crd, "spec"), "group")
         )
-        grant_names(crd, taken_names(others), format_time(self._clock.wall()))
+        accept_names(crd, taken_names(others), format_time(self._clock.wall()))
         return crd
 
     async def _empty(self, stored: StoredObject, crd: JsonObject) -> None:
-        """Delete all objects of a definition; let go of it once none is left."""
+        """Delete all objects of a definition; remove its finalizer once none is left."""
         if not is_true(crd, ESTABLISHED):
             await self._release(stored, "NeverEstablished", "resource was never established")
             return
@@ -118,7 +118,7 @@ class CrdController:
         return crd
 
     async def _release(self, stored: StoredObject, reason: str, message: str) -> None:
-        def told(crd: JsonObject) -> JsonObject:
+        def terminated(crd: JsonObject) -> JsonObject:
             set_condition(crd, TERMINATING, False, reason, message, format_time(self._clock.wall()))
             metadata = metadata_of(crd)
             kept = [name for name in get_list(metadata, "finalizers") if name != CLEANUP]
@@ -128,7 +128,7 @@ class CrdController:
                 metadata.pop("finalizers", None)
             return crd
 
-        await self._write(stored, told)
+        await self._write(stored, terminated)
 
     async def _write(self, stored: StoredObject, make: Make) -> None:
         try:

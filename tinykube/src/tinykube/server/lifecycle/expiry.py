@@ -1,4 +1,4 @@
-"""Objects with a lifetime (events): removed when it is over."""
+"""Delete objects with a lifetime (events) when they expire."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,9 +35,9 @@ _DECODER = msgspec.json.Decoder(_Times)
 
 
 def last_written(stored: StoredObject, now: datetime) -> datetime:
-    """Return the latest time an object speaks of, at most ``now``: about when it was written last.
+    """Return the latest timestamp in an object, at most ``now``: an estimate of its last write.
 
-    The log does not say when; what was written before a restart is judged by what it says itself.
+    The log has no write times, so for objects written before a restart only their own timestamps are known.
     """
     try:
         times = _DECODER.decode(stored.encoded)
@@ -50,9 +50,9 @@ def last_written(stored: StoredObject, now: datetime) -> datetime:
 
 
 class Expiry:
-    """Deletes each object of a definition with a lifetime when nobody has written it for so long.
+    """Deletes objects of definitions with a lifetime that have not been written for that long.
 
-    An object found at the start is as old as the latest of its own times; a write seen later starts its lifetime anew.
+    At start-up, the age of an object is that of its latest timestamp; a later write restarts its lifetime.
     """
 
     def __init__(self, storage: Storage, registry: Registry, clock: Clock, delete: Deleter) -> None:
@@ -64,7 +64,7 @@ class Expiry:
         self._queue: WorkQueue[StorageKey] = lifecycle_queue("expiry", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection."""
+        """Replace the state of a collection."""
         lifetime_seconds = self._lifetime_seconds(resource)
         if lifetime_seconds is None:
             return
@@ -78,7 +78,7 @@ class Expiry:
             self._forget(key)
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection."""
+        """Process changes of one collection."""
         lifetime_seconds = self._lifetime_seconds(changes[0].after.key.resource)
         if lifetime_seconds is None:
             return
@@ -101,11 +101,11 @@ class Expiry:
         self._queue.forget(key)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
-        """Delete an object whose time has come; one that was written since comes again when its new time has."""
+        """Delete an expired object; one that was written since is requeued."""
         due = self._due.get(key)
         stored = self._storage.head(key)
         if due is None or stored is None:

@@ -1,4 +1,4 @@
-"""The garbage collector: what was owned goes with its owners."""
+"""The garbage collector: deletes orphaned dependents."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -23,14 +23,14 @@ from tinykube.server.registry.definition import Definition, Registry
 from tinykube.server.storage.model import Change, Storage, StoredObject
 
 IGNORED_RESOURCES = frozenset({GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
-"""Nobody's: they end by their age."""
+"""Never collected: events expire."""
 
 
 class GarbageCollector:
-    """Deletes objects whose owners are all gone, and leads foreground and orphaning deletions to their end.
+    """Deletes objects whose owners no longer exist, and completes foreground and orphan deletions.
 
-    Every object is looked at again whenever it, an owner of it, or a dependent of it changes, and once at the start. An
-    object is judged by what is durable at that moment; a deletion names the uid it was decided on.
+    An object is reconciled when it, one of its owners or one of its dependents changes, and at start-up.
+    Decisions use the durable state; a deletion has the uid that it was decided for as a precondition.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class GarbageCollector:
         self._queue: WorkQueue[StorageKey] = lifecycle_queue("garbage", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection."""
+        """Replace the state of a collection."""
         if resource not in IGNORED_RESOURCES:
             self._put(self._graph.replace(resource, objects))
-            # An owner that went unseen has left no trace: everything owned may have been its.
-            self.look_at_all()
+            # The deletion of an owner may have been missed: check all dependents.
+            self.enqueue_all()
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection."""
+        """Process changes of one collection."""
         if changes[0].after.key.resource in IGNORED_RESOURCES:
             return
         for change in changes:
             self._put(self._graph.apply(change))
 
-    def look_at_all(self) -> None:
-        """Judge every owned object anew: the kinds that are known have changed."""
+    def enqueue_all(self) -> None:
+        """Reconcile every dependent: the set of known kinds has changed."""
         self._put(self._graph.owned())
 
     def _put(self, keys: Iterable[StorageKey]) -> None:
@@ -66,18 +66,18 @@ class GarbageCollector:
             self._queue.add(key)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
-        """Judge one object and do what is to be done about it."""
+        """Reconcile one object."""
         subject = self._graph.get(key)
         if subject is None:
             return
         dependents = [
             dependent
             for dependent in self._graph.dependents(subject.uid)
-            if self._leads_to(dependent, subject)
+            if self._refers_to(dependent, subject)
         ]
         for step in plan_garbage(subject, dependents, self._locate):
             try:
@@ -85,7 +85,7 @@ class GarbageCollector:
             except StatusError as error:
                 if error.code not in (404, 409):
                     raise
-                # Gone, or another by now: its change brings it here again.
+                # Deleted or replaced: its change requeues it.
 
     async def _do(self, step: Step) -> None:
         match step:
@@ -98,7 +98,7 @@ class GarbageCollector:
             case DropFinalizer():
                 await self._update(step.key, _without_finalizer(step.uid, step.name))
 
-    def _leads_to(self, dependent: OwnershipInfo, subject: OwnershipInfo) -> bool:
+    def _refers_to(self, dependent: OwnershipInfo, subject: OwnershipInfo) -> bool:
         return any(
             owner.uid == subject.uid and self._owner_key(dependent.key, owner) == subject.key
             for owner in dependent.owners
@@ -156,7 +156,7 @@ def _without_finalizer(uid: str, name: str) -> Callable[[JsonObject], JsonObject
     def make(obj: JsonObject) -> JsonObject:
         metadata = obj["metadata"]
         if metadata.get("uid") != uid:
-            return obj  # another of the same name, with dependents of its own
+            return obj  # another object of the same name, with other dependents
         kept = [finalizer for finalizer in metadata.get("finalizers") or () if finalizer != name]
         if kept:
             metadata["finalizers"] = kept

@@ -1,4 +1,4 @@
-"""What becomes of an owned object, and of one that waits for those it owns: facts in, steps out."""
+"""The decisions of the garbage collector about dependents and waiting owners. Pure."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -16,28 +16,28 @@ from tinykube.server.objects import StorageKey
 
 
 class OwnerState(Enum):
-    """What an owner reference leads to."""
+    """The state of an owner reference's target."""
 
     PRESENT = "present"
     GONE = "gone"
-    """Nothing of that name, or another object (another uid), or one in another namespace: these never count."""
+    """No such object, another uid, or another namespace: such references do not count."""
     WAITING = "waiting"
-    """It is being deleted, and waits for its dependents to be deleted first."""
+    """It is being deleted, and waits for the deletion of its dependents."""
     UNKNOWN = "unknown"
-    """Its kind is not known (a custom resource whose definition is still to come): nothing can be said."""
+    """Its kind is unknown (a custom resource whose definition is not loaded yet): no decision is possible."""
     MISPLACED = "misplaced"
-    """A namespaced owner of an object that is in no namespace: such a reference leads nowhere and decides nothing."""
+    """A namespaced owner of a cluster-scoped object: such a reference is invalid and ignored."""
 
 
 class DropOwners(msgspec.Struct, frozen=True):
-    """Take owner references out of an object."""
+    """Remove owner references from an object."""
 
     key: StorageKey
     uids: tuple[str, ...]
 
 
 class DeleteOwned(msgspec.Struct, frozen=True):
-    """Delete an object whose owners are gone, or going."""
+    """Delete an object whose owners no longer exist or are being deleted."""
 
     key: StorageKey
     uid: str
@@ -45,13 +45,13 @@ class DeleteOwned(msgspec.Struct, frozen=True):
 
 
 class Unblock(msgspec.Struct, frozen=True):
-    """Let an object's owners go without it: they wait for each other."""
+    """Clear blockOwnerDeletion on an object's references: owner and dependent wait for each other."""
 
     key: StorageKey
 
 
 class DropFinalizer(msgspec.Struct, frozen=True):
-    """Take a finalizer out of an object: there is nothing left to wait for."""
+    """Remove a finalizer from an object: there is nothing left to wait for."""
 
     key: StorageKey
     uid: str
@@ -61,16 +61,16 @@ class DropFinalizer(msgspec.Struct, frozen=True):
 Step = DropOwners | DeleteOwned | Unblock | DropFinalizer
 
 Locate = Callable[[StorageKey, OwnerReference], OwnerState]
-"""Tells what an object's owner reference leads to."""
+"""Returns the state of an owner reference's target."""
 
 
 def plan_garbage(
     subject: OwnershipInfo, dependents: Sequence[OwnershipInfo], locate: Locate
 ) -> tuple[Step, ...]:
-    """Return the steps for one object, in their order. ``dependents``: those whose reference really leads to it.
+    """Return the steps for one object, in order. ``dependents``: those whose references resolve to it.
 
-    One owner that is there keeps an object (and the references to the others go). None left: it is deleted. An owner
-    that is deleted in the foreground waits for those dependents that say they block it.
+    An existing owner keeps an object (and references to missing ones are removed). Without any, it is
+    deleted. An owner in foreground deletion waits for dependents with blockOwnerDeletion.
     """
     if subject.orphans_dependents:
         released = tuple(DropOwners(dependent.key, (subject.uid,)) for dependent in dependents)
@@ -90,7 +90,7 @@ def plan_garbage(
     if OwnerState.WAITING in states.values() and dependents:
         steps: list[Step] = []
         if any(dependent.deletes_dependents for dependent in dependents):
-            # It may be one of a circle that all wait for each other.
+            # It may be part of a cycle of waiting objects.
             steps.append(Unblock(subject.key))
         return (*steps, DeleteOwned(subject.key, subject.uid, "Foreground"))
     return (DeleteOwned(subject.key, subject.uid, _policy(subject)),)
@@ -101,7 +101,7 @@ def _blocks(dependent: OwnershipInfo, uid: str) -> bool:
 
 
 def _policy(subject: OwnershipInfo) -> PropagationPolicy:
-    """Return the policy that the object's own finalizers ask for already."""
+    """Return the policy that the object's finalizers already request."""
     if ORPHAN_FINALIZER in subject.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND_FINALIZER in subject.finalizers else "Background"

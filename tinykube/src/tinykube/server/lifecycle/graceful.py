@@ -1,4 +1,4 @@
-"""Pods whose deletion nobody is there to finish: removed when their grace period is over."""
+"""Remove terminating pods without a kubelet after their grace period."""
 
 from collections.abc import Sequence
 
@@ -30,10 +30,10 @@ _DECODER = msgspec.json.Decoder(_Pod)
 
 
 class GracefulDeletion:
-    """Finishes the graceful deletion of pods that no kubelet finishes.
+    """Completes graceful deletions of pods that no kubelet completes.
 
-    A pod of a node that does not exist goes when its grace period is over. ``finish_all``: so does any other, for where
-    no kubelets run at all. A kubelet's own deletion (with grace 0) comes first wherever there is one.
+    Pods of a missing node are removed after their grace period; with ``finish_all``, so are all other pods,
+    for servers without kubelets. A kubelet's own deletion (with grace 0) comes first.
     """
 
     def __init__(self, storage: Storage, clock: Clock, delete: Deleter, *, finish_all: bool) -> None:
@@ -42,12 +42,12 @@ class GracefulDeletion:
         self._delete = delete
         self._finish_all = finish_all
         self._deleting: dict[str, set[StorageKey]] = {}
-        """By node, the pods that are being deleted: a node that goes brings them here again."""
+        """Terminating pods by node: the deletion of a node requeues its pods."""
         self._node_of: dict[StorageKey, str] = {}
         self._queue: WorkQueue[StorageKey] = lifecycle_queue("graceful", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection."""
+        """Replace the state of a collection."""
         if resource == PODS:
             for key in self._node_of.keys() - {stored.key for stored in objects}:
                 self._forget(key)
@@ -58,7 +58,7 @@ class GracefulDeletion:
                 self._queue.add(key)
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection."""
+        """Process changes of one collection."""
         for change in changes:
             key = change.after.key
             if key.resource == PODS:
@@ -95,11 +95,11 @@ class GracefulDeletion:
         return 0.0 if moment is None else (moment - self._clock.wall()).total_seconds()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await run_workers(self._queue, self.look)
 
     async def look(self, key: StorageKey) -> None:
-        """Remove a pod whose grace period is over, if there is nobody else to."""
+        """Remove a pod after its grace period, unless a kubelet will."""
         stored = self._storage.head(key)
         node = self._node_of.get(key)
         if stored is None or node is None:

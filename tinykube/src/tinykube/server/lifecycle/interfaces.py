@@ -1,7 +1,7 @@
-"""What this package asks of the verbs: deletions and updates by the same rules as everyone's.
+"""The interface of the lifecycle controllers to the verbs: creates, deletions and updates under the usual rules.
 
-Whoever composes the server hands both in. They may raise a StatusError, which is tried again later; what is gone
-already (404), or has become another object (409), is what was wanted.
+The server injects the implementations. They may raise a StatusError, which is retried with backoff; a missing
+object (404) or a replaced one (409) counts as done.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from tinykube.server.objects import JsonObject, StorageKey
 PropagationPolicy = Literal["Background", "Foreground", "Orphan"]
 
 Make = Callable[[JsonObject], JsonObject]
-"""Gets a copy of the current object and returns its replacement; an equal one is not written. Called again after each lost
-race."""
+"""Gets a copy of the current object and returns its replacement; an equal one is not written. Called again after each
+lost race."""
 
 
 class Creator(Protocol):
-    """Creates one object as a POST to its collection does."""
+    """Creates one object, like a POST to its collection."""
 
     async def __call__(self, key: StorageKey, body: JsonObject) -> None:
         """Create the object with this key's name and namespace; durable when it returns. Raises StatusError."""
@@ -25,7 +25,7 @@ class Creator(Protocol):
 
 
 class Deleter(Protocol):
-    """Deletes one object as a DELETE of its path does: finalizers hold it, grace periods run."""
+    """Deletes one object, like a DELETE of its path: finalizers and grace periods apply."""
 
     async def __call__(
         self,
@@ -35,7 +35,7 @@ class Deleter(Protocol):
         grace_period_seconds: int | None = None,
         propagation_policy: PropagationPolicy | None = None,
     ) -> None:
-        """Delete the object with this uid; durable when it returns. ``None``: the definition's own grace, no policy.
+        """Delete the object with this uid; durable when it returns. ``None``: the default grace period and policy.
 
         Raises StatusError.
         """
@@ -43,12 +43,12 @@ class Deleter(Protocol):
 
 
 class Updater(Protocol):
-    """Updates one object as a PUT of its path does; one that is being deleted goes with its last finalizer."""
+    """Updates one object, like a PUT of its path; a terminating object is removed with its last finalizer."""
 
     async def __call__(self, key: StorageKey, make: Make, *, subresource: str = "") -> None:
         """Update the object with ``make(current)``; durable when it returns.
 
         ``subresource``: ``"finalize"`` writes a namespace's ``spec.finalizers``, ``"status"`` a status.
-        Raises StatusError, and what ``make`` raises.
+        Raises StatusError, and the errors of ``make``.
         """
         ...

@@ -1,4 +1,4 @@
-"""All of it together: every collection followed once, every loop fed from there."""
+"""Run all lifecycle controllers: each collection is watched once and fed to all of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,26 +18,25 @@ _REGISTRY_SECONDS = 0.5
 
 
 class Part(Protocol):
-    """A loop that sees all changes."""
+    """A controller that sees all changes."""
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection: at the start, and where changes have been missed."""
+        """Replace the state of a collection: at start-up, and after missed changes."""
         ...
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection, at least one, in order, each once."""
+        """Process changes of one collection: at least one, in order, each exactly once."""
         ...
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         ...
 
 
 class Lifecycle:
-    """What a control plane does by itself to objects that are to go.
+    """The background controllers: namespace deletion, garbage collection, expiry and graceful deletion.
 
-    Namespaces that are deleted are emptied, owned objects go with their owners, events expire, and pods that no kubelet
-    ends are ended. All of it is found again after a restart: nothing but the objects themselves is remembered.
+    They are stateless: a restart resumes from the stored objects.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Lifecycle:
         )
 
     async def run(self) -> None:
-        """Work until cancelled. Kinds that come while it runs are followed within half a second."""
+        """Run until cancelled. New kinds are watched within half a second."""
         followed: set[GroupResource] = set()
         known_revision = -1
         async with asyncio.TaskGroup() as group:
@@ -77,11 +76,11 @@ class Lifecycle:
                     for resource in sorted(resources - followed):
                         group.create_task(self._follow(resource), name=f"lifecycle follows {resource}")
                     followed |= resources
-                    self._garbage.look_at_all()
+                    self._garbage.enqueue_all()
                 await self._clock.sleep(_REGISTRY_SECONDS)
 
     async def _follow(self, resource: GroupResource) -> None:
-        """Feed one collection to all parts; begin anew where the history has run away. Ends with the storage."""
+        """Feed one collection to all controllers; resync after an overrun. Ends when the storage closes."""
         while True:
             snapshot = self._storage.snapshot(resource)
             subscription = self._storage.subscribe(resource, after_revision=snapshot.revision)

@@ -1,6 +1,7 @@
-"""What every namespace of a cluster contains: the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt``.
+"""The default objects of every namespace: the ServiceAccount ``default`` and the ConfigMap ``kube-root-ca.crt``.
 
-In a cluster kube-controller-manager keeps them (its controllers serviceaccount and root-ca-certificate-publisher).
+In a cluster, kube-controller-manager creates them (controllers serviceaccount and
+root-ca-certificate-publisher).
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ _DESCRIPTION = (
 
 
 class NamespaceDefaults:
-    """Creates both in every active namespace, again after a deletion, and restores an edited ConfigMap."""
+    """Creates both in every active namespace, also after a deletion, and restores an edited ConfigMap."""
 
     def __init__(
         self, storage: Storage, clock: Clock, create: Creator, update: Updater, authority: str
@@ -40,7 +41,7 @@ class NamespaceDefaults:
         self._queue: WorkQueue[str] = lifecycle_queue("namespace defaults", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection."""
+        """Replace the state of a collection."""
         if resource == _NAMESPACES:
             for stored in objects:
                 self._queue.add(stored.key.name)
@@ -50,7 +51,7 @@ class NamespaceDefaults:
                 self._queue.add(stored.key.name)
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection."""
+        """Process changes of one collection."""
         resource = changes[0].after.key.resource
         if resource == _NAMESPACES:
             for change in changes:
@@ -62,11 +63,11 @@ class NamespaceDefaults:
                     self._queue.add(change.after.key.namespace)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await run_workers(self._queue, self.sync)
 
     async def sync(self, namespace: str) -> None:
-        """Create or restore what one namespace lacks, unless it is being deleted. Raises StatusError."""
+        """Create or restore the missing objects of one active namespace. Raises StatusError."""
         stored = self._storage.head(StorageKey(_NAMESPACES, "", namespace))
         if stored is None or get_str(get_object(stored.decode(), "status"), "phase") == "Terminating":
             return
@@ -82,7 +83,7 @@ class NamespaceDefaults:
             try:
                 await self._update(config_map, self._restored)
             except StatusError as error:
-                if error.code != 404:  # deleted meanwhile: its own event brings the namespace here again
+                if error.code != 404:  # deleted: its event requeues the namespace
                     raise
 
     def _is_right(self, config_map: JsonObject) -> bool:
@@ -99,6 +100,6 @@ class NamespaceDefaults:
         try:
             await self._create(key, body)
         except StatusError as error:
-            # The namespace is gone (404) or terminating (403), or someone was faster (409).
+            # The namespace was deleted (404) or is terminating (403), or another client was faster (409).
             if error.code not in (403, 404, 409):
                 raise

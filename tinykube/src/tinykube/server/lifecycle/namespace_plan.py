@@ -1,4 +1,4 @@
-"""How far the deletion of a namespace is: what to delete now, and what its status says of what remains."""
+"""Plan the deletion of a namespace: the objects to delete next, and its status conditions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _OK = {
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
-"""Conditions as the real controller writes them: reason and message where all is well (status ``False``)."""
+"""Conditions of kube-controller-manager: reason and message without problems (status ``False``)."""
 
 
 class NamespacePlan(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class NamespacePlan(msgspec.Struct, frozen=True):
 
 
 def plan_namespace(content: Sequence[OwnershipInfo]) -> NamespacePlan:
-    """Return what to delete now: the pods first, all else once these are gone (as since 1.33)."""
+    """Return the objects to delete now: first the pods, then, once they are removed, everything else (as since 1.33)."""
     pods = [info for info in content if info.key.resource == PODS]
     batch = pods or content
     return NamespacePlan(tuple(info for info in batch if not info.is_deleting), not content)
@@ -45,26 +45,26 @@ def plan_namespace(content: Sequence[OwnershipInfo]) -> NamespacePlan:
 def with_conditions(
     status: JsonObject, content: Sequence[OwnershipInfo], failures: Sequence[str], now: datetime
 ) -> JsonObject:
-    """Return the status of a namespace with its conditions set to what remains of it.
+    """Return the status of a namespace with conditions that describe the remaining content.
 
-    A condition's time changes with its status alone, and what has not changed stays as it is.
+    Unchanged conditions are kept; transition times change only with the status.
     """
     wanted = {name: ("False", *told) for name, told in _OK.items()}
     if failures:
-        told = ", ".join(sorted(failures))
-        message = f"Failed to delete all resource types, {len(failures)} remaining: {told}"
+        listed = ", ".join(sorted(failures))
+        message = f"Failed to delete all resource types, {len(failures)} remaining: {listed}"
         wanted["NamespaceDeletionContentFailure"] = ("True", "ContentDeletionFailed", message)
     if content:
         kinds = Counter(f"{info.key.resource.plural}.{info.key.resource.group}" for info in content)
-        told = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
-        message = f"Some resources are remaining: {told}"
+        listed = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
+        message = f"Some resources are remaining: {listed}"
         wanted["NamespaceContentRemaining"] = ("True", "SomeResourcesRemain", message)
     finalizers = Counter(name for info in content for name in info.finalizers)
     if finalizers:
-        told = ", ".join(
+        listed = ", ".join(
             f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
         )
-        message = f"Some content in the namespace has finalizers remaining: {told}"
+        message = f"Some content in the namespace has finalizers remaining: {listed}"
         wanted["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", message)
     moment = format_time(now)
     conditions = {each.get("type", ""): dict(each) for each in status.get("conditions") or ()}

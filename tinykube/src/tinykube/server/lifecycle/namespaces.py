@@ -1,4 +1,4 @@
-"""Namespaces that are deleted: first what is in them, then they."""
+"""Delete the contents of terminating namespaces, then the namespaces."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ _TOGETHER = 64
 
 
 class NamespaceCleaner:
-    """Empties each namespace that is being deleted, and lets go of it (``spec.finalizers``) once nothing is left.
+    """Empties each terminating namespace, and removes its ``spec.finalizers`` once it is empty.
 
-    Objects are deleted like everybody's, so grace periods and finalizers hold them; each that goes brings the namespace
-    here again. What the namespace still waits for stands in its conditions.
+    Objects are deleted under the usual rules, so grace periods and finalizers apply; each removal requeues
+    the namespace. Its conditions describe the remaining content.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class NamespaceCleaner:
         self._queue: WorkQueue[str] = lifecycle_queue("namespaces", clock)
 
     def replaced(self, resource: GroupResource, objects: Sequence[StoredObject]) -> None:
-        """Take the whole of a collection."""
+        """Replace the state of a collection."""
         if resource == NAMESPACES:
             self._terminating.clear()
             for stored in objects:
                 self._note(stored)
         else:
-            # What is in these may have gone unseen.
+            # Changes in these namespaces may have been missed.
             for name in self._terminating:
                 self._queue.add(name)
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Take changes of one collection."""
+        """Process changes of one collection."""
         for change in changes:
             key = change.after.key
             if key.resource == NAMESPACES:
@@ -67,11 +67,11 @@ class NamespaceCleaner:
             self._queue.add(stored.key.name)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await run_workers(self._queue, self.look)
 
     async def look(self, name: str) -> None:
-        """Bring one namespace's deletion as far as it goes now. Raises StatusError where a deletion was refused."""
+        """Reconcile the deletion of one namespace. Raises StatusError if a deletion was rejected."""
         key = StorageKey(NAMESPACES, "", name)
         stored = self._storage.head(key)
         if stored is None or not ownership_of(stored).is_deleting:
@@ -79,13 +79,13 @@ class NamespaceCleaner:
         refused: list[StatusError] = []
         to_delete = plan_namespace(self._content(name)).to_delete
         for first in range(0, len(to_delete), _TOGETHER):
-            # Together, so that they share what a write costs on the disk.
+            # In parallel, so that they share a disk sync.
             async with asyncio.TaskGroup() as group:
                 for info in to_delete[first : first + _TOGETHER]:
                     group.create_task(self._try_delete(info, refused), name=f"lifecycle empties {name}")
-        # Pods that go at once make room for the rest: their own changes bring the namespace here again.
+        # Pods that are removed immediately make way for the rest: their changes requeue the namespace.
         remaining = self._content(name)
-        await self._tell(key, remaining, [str(error) for error in refused])
+        await self._write_conditions(key, remaining, [str(error) for error in refused])
         if not remaining:
             await self._write(key, _released, "finalize")
         if refused:
@@ -99,7 +99,7 @@ class NamespaceCleaner:
                 refused.append(error)
 
     def _content(self, namespace: str) -> list[OwnershipInfo]:
-        """Return all that is in a namespace, durable or not yet: a write that is under way will be there."""
+        """Return all objects in a namespace, durable or not: pending writes will be in it."""
         resources = {
             definition.storage_resource
             for definition in self._registry.all()
@@ -111,7 +111,7 @@ class NamespaceCleaner:
             for stored in self._storage.heads_in(resource, namespace)
         ]
 
-    async def _tell(
+    async def _write_conditions(
         self, key: StorageKey, remaining: Sequence[OwnershipInfo], failures: Sequence[str]
     ) -> None:
         now = self._clock.wall()

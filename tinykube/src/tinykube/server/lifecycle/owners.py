@@ -1,4 +1,4 @@
-"""Who belongs to whom: the owned objects, by key and by their owners' uids, kept as changes come."""
+"""The ownership graph: dependents by key and by owner uid, updated from changes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,41 +8,41 @@ from tinykube.server.storage.model import Change, StoredObject
 
 
 class OwnerGraph:
-    """The owned, and those whose deletion waits for what they own. Everyone else leaves no trace here.
+    """The dependents, and objects whose deletion waits for dependents; other objects are not stored.
 
-    :meth:`apply` and :meth:`replace` return the keys whose lot may have changed.
+    :meth:`apply` and :meth:`replace` return the keys to reconcile.
     """
 
     def __init__(self) -> None:
         self._info: dict[StorageKey, OwnershipInfo] = {}
         self._dependents: dict[str, dict[StorageKey, None]] = {}
         self._waiting: dict[str, StorageKey] = {}
-        """By uid, those that wait for their dependents to be gone, or let go."""
+        """By uid, objects that wait for their dependents to be deleted or orphaned."""
 
     def __len__(self) -> int:
         return len(self._info)
 
     def get(self, key: StorageKey) -> OwnershipInfo | None:
-        """Return what is known of an object; ``None`` where nothing is to be done about it."""
+        """Return the recorded info of an object; ``None`` if it is irrelevant."""
         return self._info.get(key)
 
     def owned(self) -> Iterable[StorageKey]:
-        """Return the keys of all that is known."""
+        """Return all recorded keys."""
         return tuple(self._info)
 
     def dependents(self, uid: str) -> Sequence[OwnershipInfo]:
-        """Return the objects that name this uid as an owner."""
+        """Return the objects with this owner uid."""
         return [self._info[key] for key in self._dependents.get(uid, ())]
 
     def apply(self, change: Change) -> set[StorageKey]:
-        """Take one change."""
+        """Apply one change."""
         key = change.after.key
         if change.type == "DELETED":
             return self._forget(key) | set(self._dependents.get(change.after.uid, ()))
         return self._put(ownership_of(change.after))
 
     def replace(self, resource: GroupResource, objects: Iterable[StoredObject]) -> set[StorageKey]:
-        """Take the whole of a collection in place of what was known of it."""
+        """Replace the recorded state of a collection."""
         touched: set[StorageKey] = set()
         known = {key for key in self._info if key.resource == resource}
         for stored in objects:

@@ -1,4 +1,4 @@
-"""Owner references, finalizers and deletion timestamp of an object, decoded alone."""
+"""Partial decoding of objects: owner references, finalizers and deletion timestamp."""
 
 import msgspec
 
@@ -33,7 +33,7 @@ _DECODER = msgspec.json.Decoder(_Document)
 
 
 class OwnershipInfo(msgspec.Struct, frozen=True, gc=False):
-    """What garbage collection needs to know of one object."""
+    """The fields of an object that garbage collection needs."""
 
     key: StorageKey
     uid: str
@@ -43,29 +43,29 @@ class OwnershipInfo(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_deleting(self) -> bool:
-        """Whether its deletion has begun."""
+        """Whether it is being deleted."""
         return bool(self.deletion_timestamp)
 
     @property
     def deletes_dependents(self) -> bool:
-        """Whether it waits for its dependents to be deleted first."""
+        """Whether it waits for the deletion of its dependents."""
         return self.is_deleting and FOREGROUND_FINALIZER in self.finalizers
 
     @property
     def orphans_dependents(self) -> bool:
-        """Whether it waits for its dependents to be let go."""
+        """Whether it waits for its dependents to be orphaned."""
         return self.is_deleting and ORPHAN_FINALIZER in self.finalizers
 
 
 def ownership_of(stored: StoredObject) -> OwnershipInfo:
-    """Return the info of a stored object. Most have none, which their bytes tell without being decoded."""
+    """Return the info of a stored object. Searching the bytes avoids decoding most objects."""
     encoded = stored.encoded
     if b'"ownerReferences"' not in encoded and b'"deletionTimestamp"' not in encoded:
         return OwnershipInfo(stored.key, stored.uid)
     try:
         metadata = _DECODER.decode(encoded).metadata
     except msgspec.ValidationError:
-        # No verb lets it in, but if it is there: what cannot be read is nobody's, and stays.
+        # No verb accepts it, but an invalid stored object has no owners and is kept.
         return OwnershipInfo(stored.key, stored.uid)
     return OwnershipInfo(
         stored.key,

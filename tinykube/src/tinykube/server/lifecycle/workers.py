@@ -14,7 +14,8 @@ K = TypeVar("K", bound=Hashable)
 
 _LOG = logging.getLogger(__name__)
 
-# Writes of one loop turn share a transaction, so reconciling many keys in parallel saves syncs to disk.
+# Writes of one iteration of the loop share a transaction, so reconciling many keys in parallel saves disk
+# syncs.
 _MAX_PARALLEL = 64
 _BACKOFF = ExponentialBackoff(base_seconds=0.1, cap_seconds=60.0)
 

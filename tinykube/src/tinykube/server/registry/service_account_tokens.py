@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: TokenRequest issues them, TokenReview and the server's own authentication check them."""
+"""Service account tokens: issued by TokenRequest, verified by TokenReview and the server's own authentication."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tinykube.server.storage.model import Storage, StoredObject
 
 GROUP = "authentication.k8s.io"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-"""Who issues the tokens, and the audience of the API itself: the usual one of a cluster."""
+"""The issuer of the tokens, and the audience of the API itself: the usual one of a cluster."""
 
 SERVICE_ACCOUNTS = GroupResource("", "serviceaccounts")
 _PODS = GroupResource("", "pods")
@@ -29,22 +29,22 @@ _DEFAULT_SECONDS = 3_600
 _SHORTEST_SECONDS = 600
 _LONGEST_SECONDS = 1 << 32
 _LEEWAY = timedelta(minutes=1)
-"""For clocks that differ, and for what was deleted just now; that of Kubernetes."""
+"""The tolerance for clock differences and recent deletions, as in Kubernetes."""
 
 
 class TokenError(Exception):
-    """A token that is not valid (any more); the text says why."""
+    """An invalid or expired token; the text gives the reason."""
 
 
 class Identified(msgspec.Struct, frozen=True):
-    """Whose token it is, and which of the requested audiences it is for."""
+    """The user of a token, and the requested audiences that it is valid for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
 
 
 class ServiceAccountTokens:
-    """Issues and checks the tokens of one server. ``other_user`` knows the tokens that are not of service accounts."""
+    """Issues and verifies the tokens of one server. ``other_user`` identifies the tokens of other users."""
 
     def __init__(
         self, signer: TokenSigner, other_user: Callable[[str], UserInfo | None] = lambda token: None
@@ -104,10 +104,10 @@ class ServiceAccountTokens:
     def identify(
         self, storage: Storage, now: datetime, token: str, audiences: Sequence[str] = ()
     ) -> Identified | None:
-        """Return whose token this is, None for a text that this server has not signed.
+        """Return the user of a token, or None for a text that this server has not signed.
 
-        Without ``audiences`` it has to be meant for the API. Raises :class:`TokenError` for a token that has expired, is
-        meant for others, or whose account or bound object is gone.
+        Without ``audiences``, it must be valid for the API. Raises :class:`TokenError` for a token that has
+        expired, is for other audiences, or whose account or bound object no longer exists.
         """
         claims = self._signer.claims_of(token)
         if claims is None or claims.get("iss") != ISSUER:
@@ -150,7 +150,7 @@ class ServiceAccountTokens:
         }
 
     def configuration(self, url: str) -> JsonObject:
-        """Return the discovery document of OpenID Connect; ``url`` is where this server is reached."""
+        """Return the OpenID Connect discovery document; ``url`` is the address of this server."""
         return {
             "issuer": ISSUER,
             "jwks_uri": f"{url}/openid/v1/jwks",
@@ -160,27 +160,27 @@ class ServiceAccountTokens:
         }
 
     def public_keys(self) -> JsonObject:
-        """Return the JSON Web Key Set that others check tokens by."""
+        """Return the JSON Web Key Set for verifying tokens."""
         return self._signer.public_keys()
 
 
 class _TokenSubresource:
-    """``POST .../token``: the answer is the token; nothing is stored."""
+    """``POST .../token``: the response has the token; nothing is stored."""
 
     def __init__(self, tokens: ServiceAccountTokens) -> None:
         self._tokens = tokens
 
     def read(self, obj: JsonObject) -> JsonObject:
-        """Return the account (nothing reads this subresource)."""
+        """Return the account (no client reads this subresource)."""
         return obj
 
     def write(self, request: Request, obj: JsonObject, body: JsonObject) -> JsonObject:
-        """Return the TokenRequest with its token; the account stays as it is."""
+        """Return the TokenRequest with its token; the account is unchanged."""
         return self._tokens.issue(request, obj, body)
 
 
 def token_definitions(tokens: ServiceAccountTokens, accounts: Definition) -> tuple[Definition, Definition]:
-    """Return the accounts with their subresource ``token``, and TokenReview."""
+    """Return the ServiceAccount definition with the subresource ``token``, and TokenReview."""
     subresource = Subresource(
         name="token",
         verbs=("create",),
@@ -223,7 +223,7 @@ def _check_lifetime(seconds: int) -> None:
 
 
 def _bound(storage: Storage, namespace: str, account: str, reference: JsonObject) -> JsonObject:
-    """Return the claims of the object that a token is bound to, and of the node of a pod. Raises 400, 404, 409."""
+    """Return the claims for the object that a token is bound to, and for a pod's node. Raises 400, 404, 409."""
     if not reference:
         return {}
     kind, name = get_str(reference, "kind"), get_str(reference, "name")
@@ -239,7 +239,7 @@ def _bound(storage: Storage, namespace: str, account: str, reference: JsonObject
     claims: JsonObject = {kind.lower(): {"name": name, "uid": uid}}
     if kind == "Pod":
         spec = get_object(document, "spec")
-        # There is no admission here that would fill in the name.
+        # There is no admission plugin that would set the default name.
         if account != (get_str(spec, "serviceAccountName") or "default"):
             raise bad_request(
                 f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
@@ -269,7 +269,7 @@ def _check_times(claims: JsonObject, now: datetime) -> None:
 
 
 def _check_objects(storage: Storage, details: JsonObject, now: datetime) -> None:
-    """Check that the account and what the token is bound to still exist."""
+    """Check that the account and the bound object still exist."""
     namespace, account = get_str(details, "namespace"), get_object(details, "serviceaccount")
     name = get_str(account, "name")
     stored = storage.get(StorageKey(SERVICE_ACCOUNTS, namespace, name))

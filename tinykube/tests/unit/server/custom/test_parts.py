@@ -12,8 +12,8 @@ from tinykube.server.custom.list_and_embedded_validation import embedded_errors,
 from tinykube.server.custom.names import (
     ESTABLISHED,
     NAMES_ACCEPTED,
+    accept_names,
     condition,
-    grant_names,
     is_true,
     taken_names,
 )
@@ -33,7 +33,7 @@ def crd(kind: str, plural: str, /, **names: Any) -> dict[str, Any]:
 
 def test_names_that_are_free_are_granted_and_the_kind_established() -> None:
     one = crd("A", "as", shortNames=["x"])
-    grant_names(one, taken_names([]), NOW)
+    accept_names(one, taken_names([]), NOW)
     assert one["status"]["acceptedNames"] == one["spec"]["names"]
     assert is_true(one, NAMES_ACCEPTED)
     assert is_true(one, ESTABLISHED)
@@ -51,8 +51,8 @@ def test_names_that_are_free_are_granted_and_the_kind_established() -> None:
 )
 def test_names_that_are_taken_are_not_granted(names: dict[str, Any], reason: str) -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs", **names)
-    grant_names(one, taken_names([]), NOW)
-    grant_names(other, taken_names([one]), NOW)
+    accept_names(one, taken_names([]), NOW)
+    accept_names(other, taken_names([one]), NOW)
     found = condition(other, NAMES_ACCEPTED)
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", reason)
@@ -61,9 +61,9 @@ def test_names_that_are_taken_are_not_granted(names: dict[str, Any], reason: str
 
 def test_names_that_become_free_are_granted_then() -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs", shortNames=["x"])
-    grant_names(one, taken_names([]), NOW)
-    grant_names(other, taken_names([one]), NOW)
-    grant_names(other, taken_names([]), LATER)
+    accept_names(one, taken_names([]), NOW)
+    accept_names(other, taken_names([one]), NOW)
+    accept_names(other, taken_names([]), LATER)
     assert is_true(other, ESTABLISHED)
     found = condition(other, ESTABLISHED)
     assert found is not None
@@ -73,9 +73,9 @@ def test_names_that_become_free_are_granted_then() -> None:
 def test_who_is_established_stays_so_when_a_new_name_is_not_granted() -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs")
     for each, others in ((one, []), (other, [one])):
-        grant_names(each, taken_names(others), NOW)
+        accept_names(each, taken_names(others), NOW)
     other["spec"]["names"]["shortNames"] = ["x"]
-    grant_names(other, taken_names([one]), LATER)
+    accept_names(other, taken_names([one]), LATER)
     assert not is_true(other, NAMES_ACCEPTED)
     assert is_true(other, ESTABLISHED)
     assert "shortNames" not in other["status"]["acceptedNames"]

@@ -208,7 +208,7 @@ def test_a_bad_rule_is_refused() -> None:
 
     with pytest.raises(ValueError, match="unknown verb 'peek'"):
         Faults().refuse(500, verb="peek")
-    with pytest.raises(ValueError, match="no refusal with code 200"):
+    with pytest.raises(ValueError, match="unsupported code 200"):
         Faults().refuse(200)
     with pytest.raises(ValueError, match="probability"):
         Faults().lose_answer(rate=2.0)
