@@ -1,4 +1,4 @@
-"""What holds of owners of custom resources, whatever the schema and the objects."""
+"""Invariants of field ownership in custom resources, for random schemas and objects."""
 
 import contextlib
 import copy
@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32)
 
 
 class Thing:
-    """A kind with a random schema, as applies and updates see it."""
+    """A kind with a random schema, for applies and updates."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -98,7 +98,7 @@ def test_an_update_s_writer_owns_all_that_it_has_changed(seed: int) -> None:
     thing = Thing(seed)
     live, new = thing.applied(None, thing.fitting(), "m1"), thing.fitting()
     if not live["metadata"].get("managedFields"):
-        return  # nobody is tracked then
+        return  # ownership is not tracked then
     entries = after_writing(thing.tracked, Writer("m2", "", NOW), live, new, None) or []
     changes = compare(thing.node, live, new)
     gained = difference(union(changes.modified, changes.added), STRIPPED)

@@ -1,4 +1,4 @@
-"""What holds of field sets, comparisons and applies, whatever the documents."""
+"""Invariants of field sets, comparisons and applies, for random documents."""
 
 import copy
 from typing import Any
@@ -155,7 +155,7 @@ applies = st.lists(
 
 
 def run(steps: list[tuple[str, JsonObject, bool, bool]]) -> JsonObject | None:
-    """Make some writes, applies and others; return the object they leave."""
+    """Run some writes, applies and others; return the resulting object."""
     live: JsonObject | None = None
     for second, (manager, content, force, is_apply) in enumerate(steps):
         who = Writer(manager, "", f"2026-01-01T00:00:{second:02}Z")

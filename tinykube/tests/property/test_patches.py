@@ -1,4 +1,4 @@
-"""What holds of all patches, whatever the documents: nothing given is changed, and the three types agree where they can."""
+"""Invariants of all patches, for random documents: arguments are not modified, and the three types agree where possible."""
 
 import contextlib
 import copy
@@ -56,7 +56,7 @@ def test_a_json_patch_changes_neither_document_nor_patch(document: dict[str, Any
 
 
 def _spoil(value: Any) -> None:
-    """Change every part of a value: what it shares with others changes with it."""
+    """Modify every part of a value, including parts that it shares with other values."""
     for item in list(value.values() if isinstance(value, dict) else value):
         if isinstance(item, dict | list):
             _spoil(item)
@@ -68,7 +68,8 @@ def test_a_merge_patch_applied_twice_is_applied_once(document: dict[str, Any], p
     before, given_patch = copy.deepcopy(document), copy.deepcopy(patch)
     once = apply_merge_patch(document, patch)
     twice = apply_merge_patch(once, patch)
-    # A list that takes the place of an object keeps nulls within, as on a real server; in that of a list it does not.
+    # As on kube-apiserver, nulls are kept in a list that replaces an object, but not in one that replaces a
+    # list.
     assert same(apply_merge_patch(twice, patch), twice)
     assert same(twice, once) or _has_null_in_a_list(patch)
     _spoil(once)

@@ -1,7 +1,7 @@
-"""Whatever bytes are sent, each parser of the server refuses them as a bad request or reads them, at a cost that is bounded.
+"""For any bytes, each parser of the server returns a value or a bad request, at bounded cost.
 
-A bounded run in ``make test``; ``make fuzz`` runs for as long as FUZZ_EXAMPLES says. Hypothesis is led towards bodies that
-cost the most calls per byte.
+A bounded run is part of ``make test``; ``make fuzz`` runs FUZZ_EXAMPLES examples. Hypothesis targets bodies
+with the most calls per byte.
 """
 
 import json
@@ -95,7 +95,7 @@ bodies = texts | broken | depths | aliases | merges | st.binary(max_size=200)
 
 
 def cost(work: Callable[[], object], size: int, *, most_calls: int = MOST_CALLS) -> None:
-    """Do the work; fail where it costs more calls than its size allows. StatusErrors that are answers pass."""
+    """Run the work; fail if it costs more calls than its size allows. StatusErrors are allowed."""
     calls = 0
     refusal: StatusError | None = None
 
@@ -119,7 +119,7 @@ def cost(work: Callable[[], object], size: int, *, most_calls: int = MOST_CALLS)
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Compile the tables that are made on first use: they are no part of a body's cost."""
+    """Compile the tables that are created on first use: they are not part of a body's cost."""
     schema = TypeSchema()
     for group, version, kind in KINDS:
         document: dict[str, Any] = {"spec": {}, "metadata": {}}

@@ -1,4 +1,4 @@
-"""A rollout stays within its limits at every step, in whatever order sets and pods act; and it comes to its end."""
+"""A rollout stays within its limits at every step, in any order of actions, and completes."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Set:
-    """A ReplicaSet whose pods are counted: it makes and deletes one at a time, when it is its turn."""
+    """A ReplicaSet with counted pods: it creates or deletes one pod per turn."""
 
     def __init__(self, document: dict[str, Any], order: int) -> None:
         self.document = document
@@ -37,7 +37,7 @@ class Set:
         return ReplicaSetState(item, present=self.pods, active=self.pods, available=self.available)
 
     def act(self) -> bool:
-        """Make or delete one pod: the ones that are not available go first."""
+        """Create or delete one pod; unavailable ones are deleted first."""
         if self.pods < self.wanted:
             self.pods += 1
         elif self.pods > self.wanted:
@@ -70,7 +70,7 @@ class Rollout:
         self.spec["template"] = {"metadata": {"labels": {"app": "web"}}, "spec": {"image": str(number)}}
 
     def plan(self) -> bool:
-        """Take one step; tell whether there was one to take."""
+        """Take one step; return whether there was one."""
         meta = {"name": "web", "uid": "d", "annotations": self.annotations}
         deployment = msgspec.convert({"metadata": meta, "spec": self.spec}, Deployment)
         plan = plan_deployment(deployment, [each.counted() for each in self.sets], NOW)
@@ -92,7 +92,7 @@ class Rollout:
         return plan.create is not None or bool(plan.changes)
 
     def finish(self) -> None:
-        """Let everything act until nothing is left to do."""
+        """Run until nothing is left to do."""
         for _ in range(2000):
             acted = [self.plan(), *(each.act() for each in self.sets), *(each.mature() for each in self.sets)]
             if not any(acted):
@@ -158,14 +158,14 @@ def test_shares_make_up_the_total_and_none_is_negative(total: int, sizes: list[i
 
 
 class Asked:
-    """A probe that is really run, at each of its times, to compare with."""
+    """A probe that is executed at each of its times, for comparison."""
 
     def __init__(self, probe: Probe, first: float) -> None:
         self.probe, self.next = probe, first
         self.ready, self.equal = False, 0
 
     def until(self, now: float, answer: bool) -> None:
-        """Ask at every time up to ``now``; ``answer`` is what has been said since the last change before it."""
+        """Probe at every time up to ``now``; ``answer`` is the result since the last change before it."""
         while self.next <= now:
             self.equal = self.equal + 1 if answer != self.ready else 0
             if self.equal >= (self.probe.success_threshold if answer else self.probe.failure_threshold):
@@ -185,10 +185,10 @@ def test_what_is_foreseen_of_a_probe_is_what_asking_it_again_and_again_would_giv
     asked, now, says = Asked(probe, float(probe.initial_delay_seconds)), 0.0, True
     for stay in (
         probe.period_seconds + extra for extra in more
-    ):  # so that each answer is heard at least once
-        # The answer changes just after the moment, so that no question falls on it.
+    ):  # so that each result is probed at least once
+        # The result changes just after the time, so that it never coincides with a probe.
         end = now + stay
-        at = now + 0.5 if now else 0.0  # a container is looked at as it starts
+        at = now + 0.5 if now else 0.0  # a container is evaluated when it starts
         while at < end:
             next_step = advance(container, run, AnnotationOverrides(ready=says), at)
             run = next_step.run

@@ -1,4 +1,4 @@
-"""After any history of writes, failures, restarts and power losses the storage equals a naive model of it."""
+"""After any history of writes, failures, restarts and power failures, the storage equals a naive model."""
 
 import asyncio
 import shutil
@@ -36,13 +36,13 @@ KEYS = tuple(
     StorageKey(resource, namespace, name)
     for resource in RESOURCES
     for namespace, name in (("one", "a"), ("one", "b"), ("one-more", "a"))
-)  # few, so that things meet
+)  # few keys, so that writes collide
 keys = st.sampled_from(KEYS)
 namespaces = st.sampled_from(("", "one", "one-more"))
 
 
 class Event(NamedTuple):
-    """One change as the model knows it: ``content`` of a deletion is the last one."""
+    """A change in the model; ``content`` of a deletion is the last content."""
 
     revision: int
     key: StorageKey
@@ -63,7 +63,7 @@ class Watcher:
 
 
 class StorageMachine(RuleBasedStateMachine):
-    """Writers, readers and watchers of one storage; the disk writes, fails and loses power when a rule says so."""
+    """Writers, readers and watchers of one storage; rules let the disk write, fail and lose power."""
 
     on_disk = True
 
@@ -73,7 +73,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp(prefix="storage-histories-"))
         self.generation = 0
         self.clock = ManualClock()
-        self.events: list[Event] = []  # all that was ever durable
+        self.events: list[Event] = []  # everything that was ever durable
         self.pending: list[Pending] = []
         self.accepted: dict[StorageKey, Event] = {}
         self.revision = 1
@@ -205,7 +205,7 @@ class StorageMachine(RuleBasedStateMachine):
 
         done = self.loop.create_task(was_committed())
         self.turn()
-        # Its write goes on; only the failure of a write is told to nobody then.
+        # Its write continues, but then its failure has no recipient.
         self.pending[-1] = Pending(_Settled(done), waiting.events)  # type: ignore[arg-type]
 
     @rule(seconds=st.sampled_from((0.5, 2.0, 40.0)))
@@ -231,7 +231,7 @@ class StorageMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.on_disk)
     @rule()
     def the_power_goes(self) -> None:
-        """What the files hold at this moment is all that is left."""
+        """Only the current contents of the files survive."""
         old, self.generation = self.directory / str(self.generation), self.generation + 1
         new = self.directory / str(self.generation)
         new.mkdir(mode=0o700)
@@ -377,7 +377,7 @@ class _Revision(NamedTuple):
 
 
 class _Settled(NamedTuple):
-    """A commit that nobody waits for any more."""
+    """A commit without a waiter."""
 
     task: "asyncio.Task[tuple[Change, ...]]"
 
@@ -403,7 +403,7 @@ def with_revision(content: JsonObject, revision: int) -> JsonObject:
 
 
 class MemoryStorageMachine(StorageMachine):
-    """The same without a disk: the test kit's storage keeps the same promises."""
+    """The same without a disk: the in-memory storage has the same guarantees."""
 
     on_disk = False
 

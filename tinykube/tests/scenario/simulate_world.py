@@ -1,7 +1,7 @@
-"""An API server in memory that knows what a simulation asks for, and a simulation on it, in virtual time.
+"""An in-memory API server for a simulation, and a simulation that uses it, in virtual time.
 
-Objects are JSON, as on a real server; each resource is watched through a FakeSource. Requests take time, so that
-things happen in between.
+Objects are JSON, as on a real server; each resource is watched through a FakeSource. Requests take time, so
+that changes happen in between.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ _PATH = re.compile(
 
 
 class FakeApi:
-    """Fulfils :class:`tinykube.simulate.api.Api`. Every request takes ``delay()`` seconds before it acts."""
+    """Implements :class:`tinykube.simulate.api.Api`. Every request takes ``delay()`` seconds before it acts."""
 
     def __init__(self, clock: FakeClock, delay: Callable[[], float]) -> None:
         self._clock = clock
@@ -81,11 +81,11 @@ class FakeApi:
         return self._documents[plural].get(ObjectKey(namespace, name))
 
     def hold(self, plural: str) -> None:
-        """Let the watches of a resource fall behind."""
+        """Delay the watch events of a resource."""
         self._sources[plural].hold()
 
     def release(self, plural: str) -> None:
-        """Let the watches of a resource catch up."""
+        """Deliver the delayed watch events of a resource."""
         self._sources[plural].release()
 
     def make(self, document: Document) -> Document:
@@ -98,7 +98,7 @@ class FakeApi:
         self._patch(plural, ObjectKey(namespace, name), change, "")
 
     def edit_status(self, plural: str, name: str, change: Document, namespace: str = "default") -> None:
-        """Merge a change into a status, as somebody else does."""
+        """Merge a change into a status, as another controller does."""
         self._patch(plural, ObjectKey(namespace, name), {"status": change}, "status")
 
     def remove(self, plural: str, name: str, namespace: str = "default", grace: int | None = None) -> None:
@@ -266,7 +266,7 @@ class FakeApi:
 
 
 def merged(old: Any, change: Any) -> Any:
-    """Return a document with a merge patch; conditions are merged by their type, as a strategic patch does."""
+    """Return a document with a merge patch; conditions are merged by type, as with a strategic merge patch."""
     if not isinstance(change, dict):
         return copy.deepcopy(change)
     new = dict(old) if isinstance(old, dict) else {}
@@ -282,7 +282,7 @@ def merged(old: Any, change: Any) -> Any:
 
 
 class SimulatedWorld:
-    """A simulation at work on a :class:`FakeApi`."""
+    """A running simulation on a :class:`FakeApi`."""
 
     def __init__(
         self, settings: SimulateSettings, api: FakeApi | None, longest_delay: float, chance: int
@@ -297,7 +297,7 @@ class SimulatedWorld:
         self.manager = Manager(clock=self.clock, informers=parts.informers, controllers=parts.controllers)
 
     def reconciles(self) -> int:
-        """Return how often any controller has looked at anything."""
+        """Return the number of reconciles of all controllers."""
         return sum(part.statistics().succeeded for part in self._controllers if isinstance(part, Controller))
 
     def pods(self, app: str = "web") -> list[Document]:
@@ -319,7 +319,7 @@ class SimulatedWorld:
 async def simulated(
     settings: SimulateSettings, *, api: FakeApi | None = None, longest_delay: float = 0.0, chance: int = 0
 ) -> AsyncIterator[SimulatedWorld]:
-    """Run a simulation while the block runs, on a server of its own where none is given."""
+    """Run a simulation for a block, by default on a new server."""
     world = SimulatedWorld(settings, api, longest_delay, chance)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:

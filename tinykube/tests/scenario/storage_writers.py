@@ -1,4 +1,4 @@
-"""A process that writes to a storage with 32 writers until it is killed, and tells each write that was acknowledged.
+"""A process with 32 writers to a storage that runs until it is killed, and prints each acknowledged write.
 
 Run with a data directory. Each line on stdout: revision, type, name, number.
 """

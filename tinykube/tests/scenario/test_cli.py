@@ -34,7 +34,7 @@ spec:
 
 
 class Running:
-    """A tinykube in a process of its own, with the kubeconfig that it wrote."""
+    """A tinykube process and its kubeconfig."""
 
     def __init__(self, process: "subprocess.Popen[str]", printed: list[str]) -> None:
         self.process = process
@@ -132,7 +132,7 @@ def test_serve_keeps_its_data_token_and_certificate_in_a_data_directory(tmp_path
 def test_up_applies_manifests_and_runs_their_pods_on_simulated_nodes(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(DEPLOYMENT)
     with running(tmp_path, "up", "-f", "web.yaml", "--nodes", "2", "--speed", "1000") as server:
-        while True:  # the test's own timeout ends it
+        while True:  # the test's timeout ends it
             pods = server.items("/api/v1/namespaces/default/pods")
             if [pod["status"]["phase"] for pod in pods] == ["Running"] * 2:
                 break

@@ -1,4 +1,4 @@
-"""The embedded server, through our own client and reflector: what informers rely on, on a real socket."""
+"""The embedded server with aiokube's client and reflector, over a real socket: what informers rely on."""
 
 import asyncio
 import random
@@ -65,7 +65,7 @@ def key(name: str) -> ObjectKey:
 
 
 async def until(store: Store[EndpointSlice], names: set[str]) -> None:
-    """Wait until the store holds exactly these; the test's own timeout ends it."""
+    """Wait until the store contains exactly these objects, up to the test's timeout."""
     changed = asyncio.Event()
     end = store.subscribe(lambda old, new: changed.set())
     while {item.metadata.name for item in store.values()} != names:

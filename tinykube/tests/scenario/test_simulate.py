@@ -1,4 +1,4 @@
-"""A simulation in virtual time: rollouts within their limits, one status a transition, the same again from a seed."""
+"""A simulation in virtual time: rollout limits, one status write per transition, repeatable from a seed."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ def in_virtual_time(scenario: Any) -> Any:
 
 
 class Limits:
-    """Looks after each write whether a rollout keeps its promise."""
+    """Checks the limits of a rollout after each write."""
 
     def __init__(self, world: SimulatedWorld, most: int, fewest: int) -> None:
         self._world = world

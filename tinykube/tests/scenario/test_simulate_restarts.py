@@ -1,4 +1,4 @@
-"""A Deployment that asks for it is rolled out anew every so often, one update after the other, never two at once."""
+"""Annotated Deployments are restarted periodically, one update after the other."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The storage under ``kill -9``: what was acknowledged is there, revisions grow, watchers go on without gap or repeat."""
+"""The storage under ``kill -9``: acknowledged writes survive, revisions grow, watchers resume without gaps or duplicates."""
 
 import random
 import shutil
@@ -27,7 +27,7 @@ class Ack(NamedTuple):
 
 
 def run_until_killed(data_dir: Path, acks_before_the_end: int) -> list[Ack]:
-    """Let the writers write until so many acknowledgements were read; return all that came out before it was dead."""
+    """Run the writers until a number of acknowledgements; return everything printed before the process was dead."""
     process = subprocess.Popen([sys.executable, str(SCRIPT), str(data_dir)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process:
@@ -41,7 +41,7 @@ def run_until_killed(data_dir: Path, acks_before_the_end: int) -> list[Ack]:
 
 
 def copy_of(data_dir: Path, to: Path) -> Path:
-    """Return a copy of the files as the crash has left them; the next writers find the originals so, too."""
+    """Copy the files as the crash left them; the next writers open the originals."""
     to.mkdir(mode=0o700)
     for path in data_dir.glob(f"{DATABASE_NAME}*"):
         shutil.copy(path, to / path.name)
@@ -50,7 +50,7 @@ def copy_of(data_dir: Path, to: Path) -> Path:
 
 async def changes_after(storage: ObjectStorage, revision: int) -> list[Change]:
     subscription = storage.subscribe(RESOURCE, after_revision=revision)
-    # Each round writes more than nothing, so this does not wait.
+    # Each round writes something, so this does not block.
     return list(await subscription.next_batch())
 
 
@@ -62,7 +62,7 @@ async def test_twenty_crashes_lose_nothing_that_was_acknowledged(tmp_path: Path)
     rng = random.Random(seed)
     data_dir = tmp_path / "data"
     seen_revision = 1
-    state: dict[str, Change] = {}  # what a watcher has put together over all the crashes
+    state: dict[str, Change] = {}  # the state of a watcher over all crashes
     for crash in range(ROUNDS):
         acks = run_until_killed(data_dir, rng.randrange(1, 400))
         storage = open_storage(

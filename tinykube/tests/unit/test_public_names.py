@@ -1,4 +1,4 @@
-"""``import tinykube`` offers every public name, and imports it when it is used."""
+"""``import tinykube`` offers every public name, and imports it on first use."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""The embedded server for clients that others have written, a namespace for each test."""
+"""The embedded server for third-party clients, with a new namespace for each test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The official client for Python (``kubernetes``) on the embedded server: what its users do, with its defaults."""
+"""The official Python client (``kubernetes``) against the embedded server: common operations with default settings."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tinykube.testing.api_server import ThreadApiServer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:kubernetes"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # its pools are closed by the collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # its pools are closed by the garbage collector
 ]
 
 
@@ -21,7 +21,7 @@ def k8s() -> Any:
 
 @pytest.fixture(scope="module")
 def connected(k8s: Any, api_server_session: ThreadApiServer) -> Iterator[Any]:
-    """A client that has read the kubeconfig, as most do."""
+    """A client configured from the kubeconfig, as most are."""
     configuration = k8s.client.Configuration()
     k8s.config.load_kube_config(str(api_server_session.kubeconfig_path), client_configuration=configuration)
     with k8s.client.ApiClient(configuration) as client:
@@ -205,7 +205,7 @@ def test_one_of_two_candidates_becomes_the_leader(
     election = pytest.importorskip("kubernetes.leaderelection.leaderelection")
     config = pytest.importorskip("kubernetes.leaderelection.electionconfig")
     locks = pytest.importorskip("kubernetes.leaderelection.resourcelock.leaselock")
-    # Its locks take the default configuration.
+    # Its locks use the default configuration.
     monkeypatch.setattr(k8s.client.Configuration, "_default", connected.configuration)
 
     def candidate(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""``kubernetes_asyncio`` on the embedded server: the same, in a loop."""
+"""``kubernetes_asyncio`` against the embedded server: the same operations in an event loop."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""One suite, two servers: the embedded one and, where its programs are to be had, the real kube-apiserver."""
+"""One suite, two servers: the embedded one and, if its binaries are available, a real kube-apiserver."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Either of the two servers, for the whole session."""
+    """One of the two servers, for the whole session."""
     with ExitStack() as stack:
         if request.param == "embedded":
             ours = stack.enter_context(running_api_server(_SETTINGS))
@@ -48,7 +48,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         except AssetsMissingError as error:
             pytest.skip(str(error))
         plane = stack.enter_context(ControlPlane())
-        # Its caches begin with its start: now there is a past that they do not know.
+        # Its watch caches start empty: create history that precedes them.
         plane.stop_apiserver()
         plane.start_apiserver()
         yield Server(
@@ -57,7 +57,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 async def _overwrite_history(api: Api) -> None:
-    """Write as often as the embedded server remembers."""
+    """Write more changes than the embedded server's history holds."""
     path = f"{CONFIG_MAPS}/compaction"
     await api.post(CONFIG_MAPS, {"metadata": {"name": "compaction"}})
     for number in range(_HISTORY_CHANGES + 10):
@@ -66,7 +66,7 @@ async def _overwrite_history(api: Api) -> None:
 
 
 class _Compaction:
-    """Compacts etcd up to now, as the real server does by itself every five minutes."""
+    """Compacts etcd up to now, as kube-apiserver does every five minutes."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/v3/kv"
@@ -74,7 +74,7 @@ class _Compaction:
     async def __call__(self, api: Api) -> None:
         made = await api.config_map("compaction")
         revision: str = made["metadata"]["resourceVersion"]
-        # The server believes what stands under this key.
+        # kube-apiserver trusts the revision stored under this key.
         self._send("put", {"key": _base64("compact_rev_key"), "value": _base64(revision)})
         self._send("compaction", {"revision": revision, "physical": True})
         await api.delete(f"{CONFIG_MAPS}/compaction")
@@ -91,7 +91,7 @@ def _base64(text: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the suite in one loop: connections are made once."""
+    """Run the suite in one event loop, so that connections are reused."""
     for item in items:
         if _HERE in item.path.parents and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -99,18 +99,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def session(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections that bear the token."""
+    """Connections with the bearer token."""
     trusting = ssl.create_default_context(cadata=server.authority.decode())
     connector = aiohttp.TCPConnector(ssl=trusting, limit=0)
     headers = {"Authorization": f"Bearer {server.token}"}
     async with aiohttp.ClientSession(server.url, connector=connector, headers=headers) as connected:
         yield connected
-    await asyncio.sleep(0.1)  # TLS connections take their leave
+    await asyncio.sleep(0.1)  # let TLS connections shut down
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def api(server: Server, session: aiohttp.ClientSession) -> Api:
-    """The server, with a namespace for this test alone."""
+    """The server, with a namespace for this test."""
     api = Api(session, f"contract-{next(_NUMBERS)}", embedded=server.is_embedded, compact=server.compact)
     await api.post("/api/v1/namespaces", {"metadata": {"name": api.ns}})
     return api
@@ -118,6 +118,6 @@ async def api(server: Server, session: aiohttp.ClientSession) -> Api:
 
 @pytest.fixture
 def embedded(server: Server) -> None:
-    """Skip what a kube-apiserver leaves to its controller manager."""
+    """Skip features that kube-apiserver leaves to kube-controller-manager."""
     if not server.is_embedded:
         pytest.skip("kube-apiserver has no garbage collector: its controller manager has")

@@ -1,4 +1,4 @@
-"""Creates: what the server sets, generates, rehearses and refuses."""
+"""Creates: defaulted and generated fields, dry runs and errors."""
 
 import re
 from typing import Any

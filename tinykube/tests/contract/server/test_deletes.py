@@ -1,4 +1,4 @@
-"""Deletes: what is answered, what keeps an object, what is refused; collections; what owns what."""
+"""Deletes: responses, finalizers, errors, collections and garbage collection."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ A = f"{CONFIG_MAPS}/a"
 
 
 async def gone(api: Api, path: str) -> None:
-    """Wait until an object is gone."""
+    """Wait until an object no longer exists."""
     for _ in range(500):
         if (await api("GET", path)).code == 404:
             return
@@ -177,7 +177,7 @@ async def test_while_it_is_deleted_it_gets_no_new_finalizers(api: Api) -> None:
     await api.delete(A)
     finalizers = {"metadata": {"finalizers": ["example.com/wait", "example.com/more"]}}
     refusal = await api.refused("PATCH", A, finalizers, content_type="application/merge-patch+json")
-    ((reason, field, message),) = set(refusal.causes)  # the real server says some things twice
+    ((reason, field, message),) = set(refusal.causes)  # kube-apiserver reports some errors twice
     assert (reason, field) == ("FieldValueForbidden", "metadata.finalizers")
     assert message.startswith("Forbidden: no new finalizers can be added if the object is being deleted")
     await api.patch(A, {"metadata": {"finalizers": None}})

@@ -1,4 +1,4 @@
-"""In which form an answer goes out: JSON, YAML, tables, metadata alone; and what of that can be refused."""
+"""Response formats: JSON, YAML, tables and metadata only, and their errors."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lists: order, pages, versions, and what is refused."""
+"""Lists: order, pages, versions and errors."""
 
 import asyncio
 import base64
@@ -299,7 +299,7 @@ async def test_a_version_of_the_future_is_waited_for_then_refused(api: Api) -> N
             api.refused("GET", f"{CONFIG_MAPS}/a", query=future),
         ),
     )
-    # A watch that begins with a list is refused as a list is: by a Status, or by an event that holds it.
+    # A watch-list is rejected like a list: with a Status, or an event that contains it.
     status = watched.json.get("object", watched.json)
     assert (status["code"], status["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
     for refusal in refusals:

@@ -1,4 +1,4 @@
-"""Selectors of labels and of fields."""
+"""Label and field selectors."""
 
 import pytest
 from tests.contract.server.wire import (

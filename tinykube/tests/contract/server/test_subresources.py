@@ -1,4 +1,4 @@
-"""Paths that are no resource: discovery, version, health; and what is refused before it is looked at."""
+"""Non-resource paths: discovery, version, health; and errors before authorization."""
 
 import json
 from typing import Any
@@ -256,7 +256,7 @@ async def test_a_token_nobody_knows_is_refused(api: Api) -> None:
 
 
 async def test_nobody_may_read_anything(api: Api) -> None:
-    """The embedded server has no roles: where a real one knows an anonymous user who may do nothing, it knows none."""
+    """The embedded server has no RBAC: kube-apiserver knows an anonymous user without permissions, this server rejects it."""
     answer = await api("GET", CONFIG_MAPS, headers={"Authorization": ""})
     assert answer.code == (401 if api.is_embedded else 403)
 

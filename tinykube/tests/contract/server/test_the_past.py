@@ -1,4 +1,4 @@
-"""What becomes of versions that a server has forgotten: of lists, of pages, of watches."""
+"""Compacted versions in lists, pages and watches."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ async def test_a_past_that_is_gone_is_expired_for_lists_and_pages(api: Api) -> N
     exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
     await api.config_map("d")
     await api.compact()
-    for _ in range(250):  # the real server hears of it within fifteen seconds
+    for _ in range(250):  # kube-apiserver notices the compaction within fifteen seconds
         answer = await api("GET", CONFIG_MAPS, query=exact)
         if answer.code != 200:
             break
@@ -39,7 +39,7 @@ async def test_a_past_that_is_gone_is_expired_for_lists_and_pages(api: Api) -> N
     assert names(rest) == ["b", "c", "d"]
     assert version(rest) > version(page)
 
-    # "Not older" is about the present: the past does not matter.
+    # "Not older" compares with the current version, so compaction is irrelevant.
     assert names(await api.get(CONFIG_MAPS, query={"resourceVersion": old})) == ["a", "b", "c", "d"]
 
 

@@ -1,4 +1,4 @@
-"""Updates and patches: what is kept, what conflicts, what counts as a change."""
+"""Updates and patches: preserved fields, conflicts and no-op writes."""
 
 from typing import Any
 

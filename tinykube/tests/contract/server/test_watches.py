@@ -1,4 +1,4 @@
-"""Watches: where they begin, what they tell, how they end."""
+"""Watches: start, events and end."""
 
 import asyncio
 import json

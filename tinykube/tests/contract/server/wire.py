@@ -1,4 +1,4 @@
-"""Plain HTTP to an API server, with nothing in between that could hide what it says."""
+"""A plain HTTP client for API servers that hides nothing."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ _PATIENCE_SECONDS = 8.0
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """An HTTP response."""
 
     code: int
     headers: Mapping[str, str]
@@ -40,13 +40,13 @@ class Answer(NamedTuple):
 
 
 class Watching:
-    """The frames of a watch, as they come."""
+    """The events of a watch as they arrive."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.response = response
 
     async def next(self) -> Any:
-        """Return the next event; fail where there is none for a while, or no more."""
+        """Return the next event; fail after a timeout or at the end of the stream."""
         line = await self._line()
         assert line, "the watch has ended"
         return json.loads(line)
@@ -61,7 +61,7 @@ class Watching:
         ]
 
     async def rest(self) -> list[Any]:
-        """Return what still comes before the end of the stream."""
+        """Return the remaining events of the stream."""
         found = []
         while line := await self._line():
             found.append(json.loads(line))
@@ -73,7 +73,7 @@ class Watching:
 
 
 class Api:
-    """A server, and a namespace on it for one test. ``{ns}`` in a path is that namespace."""
+    """A server and a namespace for one test. ``{ns}`` in a path is replaced by that namespace."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Api:
         accept: str | None = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request as it is; a body that is no bytes goes as JSON."""
+        """Send a request; bodies other than bytes are encoded as JSON."""
         raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         data = None if raw is None else io.BytesIO(raw)
         sent = dict(headers or {})
@@ -133,7 +133,7 @@ class Api:
         return await self._good("DELETE", path, body, 200, **options)
 
     async def refused(self, method: str, path: str, body: Any = None, **options: Any) -> "Refusal":
-        """Send what is to be refused with a Status; return what it says."""
+        """Send a request that must be rejected with a Status; return the Status."""
         answer = await self(method, path, body, **options)
         assert answer.code >= 400, (answer.code, answer.text)
         status = answer.json
@@ -160,7 +160,7 @@ class Api:
         return await self.post("/api/v1/namespaces/{ns}/configmaps", {"metadata": metadata, "data": data})
 
     async def compact(self) -> None:
-        """Have the server forget the past, up to now, of ConfigMaps."""
+        """Make the server compact its history of ConfigMaps up to now."""
         await self._compact(self)
 
     def _path(self, path: str, query: Mapping[str, Any] | None) -> Any:
@@ -178,7 +178,7 @@ class Api:
 
 
 class Refusal(NamedTuple):
-    """The Status of a refusal, in short."""
+    """The summary of an error Status."""
 
     code: int
     reason: str | None

@@ -1,4 +1,4 @@
-"""While a server runs the garbage collector looks seldom; afterwards all is as it was."""
+"""While a server runs, garbage collection is rare; afterwards the settings are restored."""
 
 import gc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``--fault NAME,KEY=VALUE,...``: what is read, and what is refused in one line."""
+"""``--fault NAME,KEY=VALUE,...``: valid and invalid values; errors have one line."""
 
 import click
 import pytest

@@ -1,4 +1,4 @@
-"""The kubeconfig of a server: one process writes it, and takes it away again."""
+"""The kubeconfig of a server: written and removed by one process."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def test_a_file_left_by_a_killed_process_is_replaced(tmp_path: Path) -> None:
         left = path.read_bytes()
     path.parent.mkdir()
     path.write_bytes(left)
-    (path.parent / ".kubeconfig.lock").touch()  # a lock that nobody holds
+    (path.parent / ".kubeconfig.lock").touch()  # an unused lock
     with claim_kubeconfig(None, "tinykube", tmp_path) as own:
         own.write("fresh")
         assert own.path == path

@@ -1,4 +1,4 @@
-"""The server's certificate: who signs it, how long it is kept, and who may read its file."""
+"""The server's certificate: its CA, lifetime and file permissions."""
 
 import os
 import ssl

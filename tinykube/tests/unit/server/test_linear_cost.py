@@ -1,4 +1,4 @@
-"""What a request costs grows with its size, not with the square of it: calls counted at doubling sizes."""
+"""The cost of a request grows linearly with its size: calls are counted at doubling sizes."""
 
 import json
 import random
@@ -30,7 +30,7 @@ from tinykube.server.verbs.metadata import tidy
 
 
 class Text(str):
-    """A text whose comparisons are calls that can be counted."""
+    """A string whose comparisons are countable calls."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Text(str):
 
 
 def calls(work: Callable[[], object]) -> int:
-    """Return how many functions a piece of work calls, those in C included."""
+    """Return the number of function calls of some work, including those in C."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -177,7 +177,7 @@ def varint(value: int) -> bytes:
 @pytest.mark.parametrize("case", CASES)
 def test_twice_the_size_costs_twice_the_calls(case: str) -> None:
     make = CASES[case]
-    make(8)()  # tables that are made on first use
+    make(8)()  # tables created on first use
     once, twice = calls(make(200)), calls(make(400))
     assert once > 10
     assert twice < 2.3 * once, f"{case}: {once} calls, then {twice}"
@@ -213,7 +213,7 @@ def test_a_yaml_body_of_too_many_values_is_refused() -> None:
 
 
 def test_a_pattern_with_nested_repetition_takes_linear_time() -> None:
-    """With a backtracking engine this would outlast the universe."""
+    """With a backtracking engine this would not terminate."""
     assert go_pattern("^(a+)+$").search("a" * 100_000 + "!") is None
 
 

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: issued by TokenRequest, accepted by the server, judged by TokenReview."""
+"""Service account tokens: issued by TokenRequest, accepted by the server, verified by TokenReview."""
 
 import asyncio
 import base64

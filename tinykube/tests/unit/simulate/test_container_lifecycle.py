@@ -1,4 +1,4 @@
-"""One container: probes whose answers are foreseen, crashes, and the wait before the next start."""
+"""One container: computed probe results, crashes and restart backoff."""
 
 import math
 
@@ -27,7 +27,7 @@ def started(at: float = 100.0, **start_plan: float) -> ContainerRun:
 def ready_times(
     container: Container, run: ContainerRun, overrides: AnnotationOverrides, until: float
 ) -> list[tuple[float, bool]]:
-    """Follow a container from one moment it names to the next; return when its readiness changed."""
+    """Advance a container from one change to the next; return the times of its readiness changes."""
     now, changes, ready = run.since, [], run.ready
     while now <= until:
         next_step = advance(container, run, overrides, now)

@@ -1,4 +1,4 @@
-"""Steps of a rollout, one by one."""
+"""The steps of a rollout, one by one."""
 
 from datetime import UTC, datetime
 from typing import Any

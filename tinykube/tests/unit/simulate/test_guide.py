@@ -1,4 +1,4 @@
-"""The guide names every setting with its default, and every annotation."""
+"""The guide lists every setting with its default, and every annotation."""
 
 import re
 from pathlib import Path

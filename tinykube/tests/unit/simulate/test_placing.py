@@ -1,4 +1,4 @@
-"""Nodes, their networks, addresses, the scheduler's choice, annotations, settings and randomness."""
+"""Nodes, networks, addresses, scheduling, annotations, settings and randomness."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One pod: the order of its containers, its phases, its end, and how it is taken up again."""
+"""One pod: container order, phases, termination, and resumption from its status."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ def make(metadata: dict[str, Any] | None = None, **spec: Any) -> SimulatedPod:
 
 
 class Life:
-    """A pod that is followed from one moment it names to the next."""
+    """A pod that is advanced from one change to the next."""
 
     def __init__(self, pod: SimulatedPod, run: PodRun | None = None) -> None:
         self.pod = pod
@@ -38,7 +38,7 @@ class Life:
         )
 
     def at(self, now: float) -> PodStatus:
-        """Let time pass up to ``now``, waking as it asks to be woken."""
+        """Advance to ``now``, waking at each change."""
         while True:
             self.run, self.next = step(
                 self.pod, self.run, self.now, MOMENT, self.start_plan, stop_seconds=5.0
@@ -130,7 +130,7 @@ def test_on_failure_is_tried_again_and_always_too() -> None:
     annotations = {"simulate.tinykube.dev/complete-after": "3s", "simulate.tinykube.dev/exit-code": "1"}
     for policy in ("OnFailure", "Always"):
         life = Life(make({"annotations": annotations}, restartPolicy=policy))
-        status = life.at(9.0)  # 2 s pull, ends at 5, starts at once, ends at 8, waits for 10 s
+        status = life.at(9.0)  # 2 s pull, ends at 5, restarts immediately, ends at 8, waits for 10 s
         assert status.phase == "Running"
         assert states(status) == {"main": "CrashLoopBackOff"}
         assert (status.container_statuses or ())[0].restart_count == 1
@@ -216,6 +216,6 @@ def test_a_pod_that_is_born_with_a_crash_crashes_once_and_one_that_loops_again_a
     assert (status.container_statuses or ())[0].restart_count == 1
     assert conditions(status)["Ready"] == "True"
     looping = Life(make({"annotations": {f"{prefix}crash": "loop"}}))
-    status = looping.at(100.0)  # starts at 2, 3, 14, 35, 76, each a second long
+    status = looping.at(100.0)  # starts at 2, 3, 14, 35 and 76, each for one second
     assert (status.container_statuses or ())[0].restart_count == 4
     assert states(status) == {"main": "CrashLoopBackOff"}

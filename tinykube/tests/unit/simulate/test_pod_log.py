@@ -1,4 +1,4 @@
-"""What simulated pods leave for people: their log, and Events."""
+"""Logs and Events of simulated pods."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""ReplicaSets, StatefulSets, DaemonSets and revisions: which pod is made, and which has to go."""
+"""ReplicaSets, StatefulSets, DaemonSets and revisions: which pods are created and deleted."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The test kit: a server for the block, in a thread or in the loop; helpers; nothing left behind."""
+"""The test kit: a server for a block, in a thread or in the event loop; helpers; cleanup."""
 
 import asyncio
 import stat
@@ -237,7 +237,7 @@ def test_the_fixtures_give_a_fresh_server_and_a_shared_one(pytester: pytest.Pyte
             api_server.apply(CONFIG_MAP)
         """
     )
-    pytester.makeconftest("from tinykube.pytest_plugin import *")  # as where it is not installed
+    pytester.makeconftest("from tinykube.pytest_plugin import *")  # as if it were not installed
     pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
     done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider")
     done.assert_outcomes(passed=5)

@@ -1,4 +1,4 @@
-"""The guides' tests of a controller and of faults run as they stand there."""
+"""The guides' tests of a controller and of faults run unchanged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs made on the spot are ones that TLS and a client accept."""
+"""Generated certificates and kubeconfigs are accepted by TLS and by a client."""
 
 import base64
 import ssl
@@ -49,7 +49,7 @@ def test_a_server_is_trusted_under_its_names_and_no_other(
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load(server, authority.server(["127.0.0.1", "localhost"]), tmp_path)
     client = ssl.create_default_context(cadata=authority.pem.decode())
-    client.verify_flags |= ssl.VERIFY_X509_STRICT  # what later Pythons ask for by default
+    client.verify_flags |= ssl.VERIFY_X509_STRICT  # later Python versions require this by default
     for host in ("127.0.0.1", "localhost"):
         shake_hands(server, client, host)
     with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'elsewhere'"):

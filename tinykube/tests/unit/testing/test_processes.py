@@ -1,4 +1,4 @@
-"""Child processes: logged, watched while waited for, and gone afterwards."""
+"""Child processes: logged, monitored and cleaned up."""
 
 import os
 import signal

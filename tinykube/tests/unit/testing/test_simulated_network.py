@@ -217,7 +217,7 @@ def test_a_watch_ends_expires_or_falls_silent(kind: str) -> None:
 
 
 def test_a_delete_whose_answer_is_lost_is_sent_again_over_a_used_connection() -> None:
-    """As aiohttp does: what the caller then hears may stand for its own success."""
+    """As aiohttp does: the error that the caller gets may hide its own success."""
 
     async def main(simulated: Simulated) -> None:
         await simulated.create("a")

@@ -1,4 +1,4 @@
-"""What a definition may not say: where, and for which reason (the words are held to the real server's elsewhere)."""
+"""Invalid definitions: path and reason of each error (messages are compared with kube-apiserver's elsewhere)."""
 
 import copy
 from typing import Any

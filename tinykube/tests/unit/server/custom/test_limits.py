@@ -1,4 +1,4 @@
-"""Definitions that would cost everybody: refused when they are created, or harmless if they are there already."""
+"""Expensive definitions: rejected on create, or harmless if already stored."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ async def test_a_deep_definition_is_refused_and_a_deep_one_that_is_stored_fails_
     async with serving() as api:
         refusal = await api("POST", CRDS, with_schema(nested(80)), code=422)
         assert "nested more than 64 levels deep" in refusal["message"]
-        # As in a data directory from before there was a limit.
+        # As in a data directory from before the limit existed.
         with monkeypatch.context() as without_limit:
             without_limit.setattr(
                 "tinykube.server.custom.definition_validation.limit_errors", lambda definition: []

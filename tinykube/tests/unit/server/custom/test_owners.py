@@ -1,4 +1,4 @@
-"""Who owns what of custom resources, on a running server: as their definitions say, from the next write on."""
+"""Field ownership in custom resources on a running server follows their definitions from the next write on."""
 
 from typing import Any
 
@@ -144,7 +144,7 @@ async def test_metadata_within_an_object_holds_no_nulls_after_an_apply() -> None
         await applied(api, labelled(b="1"), "m1")
         gone = {"spec": {"o": {"metadata": {"labels": {"a": None}}}}}
         await api("PATCH", f"{AT}/x?fieldManager=m0", gone, kind=MERGE)
-        # The labels are the first manager's still; all that is left of them goes with the second one's.
+        # The labels still belong to the first manager; the rest is removed with the second one's fields.
         assert (await applied(api, cog(o=within), "m1"))["spec"] == {"o": within}
 
 

@@ -1,4 +1,4 @@
-"""Custom resources on a running server: in force at once, kept, and gone in order."""
+"""Custom resources on a running server: served immediately, stored, and removed in order."""
 
 import json
 import ssl
@@ -50,7 +50,7 @@ def cog(name: str = "x", **spec: Any) -> dict[str, Any]:
 
 
 class Api:
-    """A server, asked."""
+    """A client of the server."""
 
     def __init__(self, session: aiohttp.ClientSession, server: ApiServer) -> None:
         self.session = session
@@ -59,7 +59,7 @@ class Api:
     async def __call__(
         self, method: str, path: str, body: Any = None, *, code: int = 200, **headers: str
     ) -> Any:
-        """Ask; fail where the answer has another code."""
+        """Send a request; fail if the response has another code."""
         kind = {"Content-Type": headers.pop("kind", "application/json"), **headers}
         async with self.session.request(
             method, self.server.url + path, data=None if body is None else json.dumps(body), headers=kind
@@ -70,7 +70,7 @@ class Api:
             return json.loads(text) if text.startswith("{") else text
 
     async def until_gone(self, path: str, revision: str) -> list[dict[str, Any]]:
-        """Watch one object from a revision on until it is deleted; return what was told."""
+        """Watch one object from a revision until it is deleted; return the events."""
         collection, _, name = path.rpartition("/")
         events = []
         query = f"?watch=1&resourceVersion={revision}&fieldSelector=metadata.name={name}"

@@ -1,4 +1,4 @@
-"""What a schema makes of an object before it is judged."""
+"""Pruning, null handling and defaults of structural schemas."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values judged by a schema; the words are those of a real server (tests/cluster/test_custom_parity.py holds them to it)."""
+"""Validation of values; the messages are kube-apiserver's (tests/cluster/test_custom_parity.py compares them)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The entries of managedFields: read, written, ordered, and not too many of them."""
+"""The entries of managedFields: decoding, encoding, order and limit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Owners of replicas, seen through the ``scale`` subresource and back."""
+"""Ownership of replicas through the ``scale`` subresource."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def by(manager: str) -> Writer:
 
 
 def written(entries: Any, old: int, new: int, manager: str = "s") -> Any:
-    """Return the owners of a workload after its replicas were written through the subresource."""
+    """Return the managed fields of a workload after a write of its replicas through the subresource."""
     before = with_owners(scale(old or None), entries, WORKLOADS)
     after = owners_after_writing(by(manager), before, scale(new))
     return owners_of_parent(entries, after, "apps/v1", WORKLOADS)

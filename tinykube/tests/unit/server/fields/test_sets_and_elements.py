@@ -1,4 +1,4 @@
-"""Sets of fields in the form of ``fieldsV1``, and the path elements they are made of."""
+"""Field sets in the encoding of ``fieldsV1``, and their path elements."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How structural schemas are owned: what a field set of a custom resource is made of, part by part."""
+"""Field ownership of structural schemas."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def spec_node(spec: dict[str, Any], **members: Any) -> Any:
 
 
 def owned(spec: dict[str, Any], value: Any) -> Any:
-    """Return what an apply of a value owns under ``spec``."""
+    """Return the fields under ``spec`` that an apply of a value owns."""
     return field_set(node_of(spec), {"spec": value}).get("f:spec")
 
 

@@ -1,4 +1,4 @@
-"""How the types of documents are owned: field sets, comparisons, merges and what is wrong with an apply."""
+"""Field ownership of built-in types: sets, comparisons, merges and validation of applies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Managers that have written in different versions of a custom resource: all are known in each of them."""
+"""Managers that have written different versions of a custom resource are known in each version."""
 
 from typing import Any
 

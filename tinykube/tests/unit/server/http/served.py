@@ -1,4 +1,4 @@
-"""A server on a free port of this machine, and a client that speaks plain HTTP to it."""
+"""A server on a free loopback port, and a plain HTTP client for it."""
 
 import io
 import json
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 class ServedApi:
-    """Sends requests; a body that is no text goes as JSON."""
+    """Sends requests; bodies other than text are encoded as JSON."""
 
     def __init__(self, server: ApiServer, session: aiohttp.ClientSession) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""Clients that are silent, slow or many: they are closed in time, and others are served."""
+"""Silent, slow and excess clients are disconnected in time, and others are served."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Faults on purpose, over real sockets: what a client sees of each, and what the server has done."""
+"""Fault injection over real sockets: what clients observe, and what the server has executed."""
 
 import contextlib
 import http.client
@@ -22,7 +22,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Wire:
-    """One request on a connection of its own."""
+    """One request on its own connection."""
 
     def __init__(self, server: ThreadApiServer) -> None:
         self._server = server

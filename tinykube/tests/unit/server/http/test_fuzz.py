@@ -1,6 +1,6 @@
-"""Whatever is sent, the answer is a Status (or what was asked for), never a 500 that nobody foresaw, never an end.
+"""For any request, the response is a Status or the requested object, never an unexpected 500 or a crash.
 
-Seeded; ``TINYKUBE_FUZZ_REQUESTS`` makes it longer, ``TINYKUBE_FUZZ_SEED`` another run.
+Seeded; ``TINYKUBE_FUZZ_REQUESTS`` sets the number of requests, ``TINYKUBE_FUZZ_SEED`` the seed.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ def path(rng: random.Random) -> tuple[str, str]:
 async def one(api: ServedApi, rng: random.Random) -> None:
     method = rng.choice(METHODS)
     where, kind = path(rng)
-    # No watch may outlast the test, nor a wait for a version of the future.
+    # No watch may outlast the test, nor a wait for a future version.
     where += ("&" if "?" in where else "?") + "timeoutSeconds=1"
     sent = body(rng, kind) if rng.random() < 0.8 else b""
     headers = {"Content-Type": rng.choice(TYPES), "Accept": rng.choice(ACCEPTS)}
@@ -136,9 +136,9 @@ async def one(api: ServedApi, rng: random.Random) -> None:
     ) as response:
         code = response.status
         if "watch" in where and code == 200:
-            return  # it is left open: the answer is there, and leaving is part of the test
+            return  # the stream stays open: the response has started, and disconnecting is part of the test
         answer = await response.read()
-    # 500 without a reason is what the real server says to versions that are no numbers, or must not be there.
+    # kube-apiserver responds to non-numeric and forbidden versions with 500 without a reason.
     expected = (
         code < 500 or code in (501, 504) or b'"reason":"InternalError"' not in answer.replace(b" ", b"")
     )

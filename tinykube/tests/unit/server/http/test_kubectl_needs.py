@@ -1,4 +1,4 @@
-"""Small things that kubectl asks a server for, beside objects. On a real socket."""
+"""Requests of kubectl other than for objects, over a real socket."""
 
 import pytest
 from tests.unit.server.http.served import a_server

@@ -1,4 +1,4 @@
-"""Large bodies: whole and unchanged, for clients that read slowly, too, and to connections that go on."""
+"""Large bodies arrive complete and unchanged, also at slow clients and on keep-alive connections."""
 
 import asyncio
 import json
@@ -15,9 +15,7 @@ async def test_a_list_of_many_megabytes_comes_whole_and_the_connection_goes_on()
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": letter}}
             await api("POST", MAPS, {**body, "data": {"x": letter * 400_000}})
         async with api.session.get(MAPS) as response:
-            await asyncio.sleep(
-                0.05
-            )  # the server has to stop in between: there is more than all buffers hold
+            await asyncio.sleep(0.05)  # more than all buffers hold, so the server has to pause
             text = await response.read()
         assert int(response.headers["Content-Length"]) == len(text) > 3_200_000
         found = {item["metadata"]["name"]: item["data"]["x"] for item in json.loads(text)["items"]}

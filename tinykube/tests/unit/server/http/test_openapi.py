@@ -1,4 +1,4 @@
-"""How the OpenAPI documents are served: made once, packed for those who take them so, known by their tags."""
+"""Serving of OpenAPI documents: created once, compressed on request, cached by ETag."""
 
 import gzip
 from typing import Any
@@ -23,7 +23,7 @@ APPS = "apis/apps/v1"
 
 
 class Counting:
-    """Makes the real documents, and counts them."""
+    """Creates the real documents, and counts them."""
 
     def __init__(self) -> None:
         self.made: list[str] = []

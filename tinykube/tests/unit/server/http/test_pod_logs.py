@@ -1,4 +1,4 @@
-"""`kubectl logs` on the embedded server: lines that a log source makes up, cut as they are asked for."""
+"""`kubectl logs` on the embedded server: lines of a log source, selected by the request's options."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Many watches written by one callback: each is told all, in order, whatever happens to the others."""
+"""Many watches written by one callback: each gets all events in order, independent of the others."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tinykube.server.http.streams import pace_seconds
 from tinykube.server.verbs.watch import Batch, Bookmark, Event, Watch
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-MANY = 40  # enough of them for a pace
+MANY = 40  # enough watches for pacing
 
 
 def a_map(name: str, label: str = "v", size: int = 0) -> dict[str, object]:
@@ -74,7 +74,7 @@ async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
             for number in range(30):
                 await api("POST", MAPS, a_map(f"m{number:02d}", size=300_000))
             names = await quick
-        # More than all the buffers between the two take: the watch was handed back, and waited for its client.
+        # More than all buffers between the two hold: the watch was handed back, and waited for its client.
         lines = [json.loads(await late.content.readuntil(b"\n")) for _ in range(30)]
         assert [line["object"]["metadata"]["name"] for line in lines] == names
 

@@ -1,4 +1,4 @@
-"""What a request asks for, read without a server: paths, queries, Accept headers."""
+"""Parsing of requests without a server: paths, queries, Accept headers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How watches are written: batches as chunks, few system calls where many watch, bytes that are shared."""
+"""Writing of watches: batches as chunks, few system calls for many watches, shared bytes."""
 
 from tests.unit.server.verbs.world import World, a_world, config_map
 

@@ -1,4 +1,4 @@
-"""Subresources other than status: scale, binding, eviction, finalize. On a real socket."""
+"""Subresources other than status: scale, binding, eviction, finalize. Over a real socket."""
 
 from typing import Any
 

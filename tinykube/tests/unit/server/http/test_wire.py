@@ -1,4 +1,4 @@
-"""What goes over the wire: identity, forms, tables, discovery, watches, limits. On a real socket, with TLS."""
+"""The wire protocol: authentication, formats, tables, discovery, watches, limits. Over a real socket with TLS."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ def a_map(name: str, **data: str) -> dict[str, object]:
 
 
 async def lines_of(api: ServedApi, path: str, count: int, **headers: str) -> list[dict[str, object]]:
-    """Read so many events of a watch, then leave it."""
+    """Read a number of events of a watch, then disconnect."""
     async with api.session.get(path, headers=headers) as response:
         return [json.loads(await response.content.readline()) for _ in range(count)]
 
@@ -273,7 +273,7 @@ async def test_stopping_ends_watches_cleanly_and_refuses_nothing_that_was_confir
     async def watch(api: ServedApi) -> bytes:
         async with api.session.get(f"{MAPS}?watch=1") as response:
             ended.set()
-            return await response.read()  # raises where the stream is cut off
+            return await response.read()  # raises if the stream is truncated
 
     async with asyncio.TaskGroup() as group, a_server(tmp_path / "data") as api:
         task = group.create_task(watch(api), name="watch")

@@ -1,4 +1,4 @@
-"""What ends by its age: events, and pods whose grace is over with nobody to end them."""
+"""Expiry of events, and of pods whose grace period has ended without a kubelet."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_events_found_at_the_start_are_as_old_as_they_say() -> None:
         await world.namespace("default")
         await event(world, "forgotten")
         await event(world, "repeated", last="2026-01-01T00:50:00Z")
-        await world.settle(3_000)  # nobody ran meanwhile; it is 00:50
+        await world.settle(3_000)  # the server was down; it is 00:50
         async with world.running():
             assert world.names("events") == ["forgotten", "repeated"]
             await world.settle(700)
@@ -133,7 +133,7 @@ def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
         await world.delete("pods", "p", grace_seconds=0)
         await world.pod("p", "missing")
         key = next(iter(world.storage.heads_in(pods))).key
-        await ending.look(key)  # the old one's turn comes before the news of the new one
+        await ending.look(key)  # the old pod's timer fires before the event of the new pod
         assert world.names("pods") == ["p"]
         ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
         await ending.look(key)

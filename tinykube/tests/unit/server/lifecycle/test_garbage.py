@@ -1,4 +1,4 @@
-"""Owned objects, against the real verbs and storage."""
+"""The garbage collector, with real verbs and storage."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ def test_an_owner_with_another_uid_another_name_or_in_another_namespace_is_gone(
         await world.create("secrets", "of-another-uid", owners=[owner("mine", "not-its-uid")])
         await world.create("secrets", "of-another-name", owners=[owner("yours", mine)])
         await world.create("secrets", "of-mine", owners=[owner("mine", mine)])
-        async with world.running():  # found at the start
+        async with world.running():  # found at start-up
             assert world.names("secrets") == ["of-mine"]
 
     play(scene())
@@ -214,7 +214,7 @@ def test_changes_that_ran_away_are_made_up_for() -> None:
             for number, uid in enumerate(owners):
                 await world.create("secrets", f"s{number}", owners=[owner(f"o{number}", uid)])
             await world.settle()
-            async with asyncio.TaskGroup() as group:  # more at once than the history holds
+            async with asyncio.TaskGroup() as group:  # more changes at the same time than the history holds
                 for number in range(30):
                     group.create_task(world.delete("configmaps", f"o{number}"))
             await world.settle(5)
@@ -248,7 +248,7 @@ def test_dependents_of_a_kind_that_comes_later_are_judged_when_it_comes() -> Non
             await world.create("secrets", "of-a-widget", owners=[gone])
             await world.settle(1)
             assert world.names("secrets") == ["of-a-widget"]
-            world.registry.add(widgets)  # its collection has been followed all the time
+            world.registry.add(widgets)  # its collection has been watched all the time
             await world.settle(1)
             assert world.names("secrets") == []
             assert len(world.storage.snapshot(GroupResource("example.com", "widgets"))) == 0

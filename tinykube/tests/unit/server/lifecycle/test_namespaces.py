@@ -1,4 +1,4 @@
-"""Namespaces that are deleted, against the real verbs and storage."""
+"""Deletion of namespaces, with real verbs and storage."""
 
 from datetime import UTC, datetime
 from typing import Any

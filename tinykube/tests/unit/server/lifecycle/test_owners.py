@@ -1,4 +1,4 @@
-"""The graph of owners, and what is planned from it."""
+"""The ownership graph and the garbage collector's plans."""
 
 from itertools import product
 
@@ -70,7 +70,7 @@ def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
         elif act == "remove":
             if before is not None:
                 touched = graph.apply(Change("DELETED", state.pop(name), before))
-                # Whoever it owned is judged again.
+                # Its dependents are reconciled again.
                 assert touched >= {each.key for each in graph.dependents(before.uid)}
         else:
             after = stored(name, uid, revision, tuple(owners), tuple(finalizers), bool(deleting))  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
             touched = graph.apply(Change("ADDED" if before is None else "MODIFIED", after, before))
             if owners:
                 assert after.key in touched
-            for owner in ownership_of(after).owners:  # an owner that waits hears of it
+            for owner in ownership_of(after).owners:  # a waiting owner is notified
                 for other in state.values():
                     waits = ownership_of(other).deletes_dependents or ownership_of(other).orphans_dependents
                     if other.uid == owner.uid and waits:

@@ -1,4 +1,4 @@
-"""Workers of the lifecycle loops. The queue itself is tested with aiokube."""
+"""Workers of the lifecycle controllers. The queue itself is tested with aiokube."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

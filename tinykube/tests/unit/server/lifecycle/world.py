@@ -1,4 +1,4 @@
-"""A server without a wire: real storage, real verbs, the lifecycle's loops, all in virtual time."""
+"""A server without HTTP: real storage, real verbs and the lifecycle controllers, in virtual time."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ _TESTER = Caller(UserInfo("tester"))
 
 
 class World:
-    """What a test does to a server, and what it finds there. Names of kinds are plurals of the core group."""
+    """A server under test. Names of kinds are plurals of the core group."""
 
     def __init__(self, settings: StorageSettings | None = None) -> None:
         self.clock = FakeClock()
@@ -123,7 +123,7 @@ class World:
 
     @asynccontextmanager
     async def running(self, *, finish_graceful_deletions: bool = False) -> AsyncIterator[None]:
-        """Run the loops meanwhile."""
+        """Run the controllers for a block."""
         lifecycle = Lifecycle(
             self.storage,
             self.registry,
@@ -139,7 +139,7 @@ class World:
             task.cancel()
 
     async def settle(self, seconds: float = 0.01) -> None:
-        """Let everything happen that happens within this time."""
+        """Let everything happen that is due within this time."""
         await self.clock.sleep(seconds)
 
 

@@ -1,4 +1,4 @@
-"""JSON patches, with the outcomes of a real kube-apiserver 1.36."""
+"""JSON patches, with the results of a real kube-apiserver 1.36."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON merge patches, with the examples of RFC 7386 and the outcomes of a real kube-apiserver."""
+"""JSON merge patches, with the examples of RFC 7386 and the results of a real kube-apiserver."""
 
 import copy
 from typing import Any
@@ -25,7 +25,7 @@ from tinykube.server.patch.merge_patch import apply_merge_patch
         ({"a": "foo"}, {"a": {"b": None}}, {"a": {}}),
         ({"a": 1}, {"a": [{"b": None, "c": [None]}]}, {"a": [{"c": [None]}]}),
         ({"a": {"b": 1}}, {}, {"a": {"b": 1}}),
-        # Nulls within a list stay where it takes the place of an object, and nowhere else.
+        # Nulls in a list are kept only if it replaces an object.
         ({"a": {"b": 1}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
         ({"a": [1]}, {"a": [{"b": None}]}, {"a": [{}]}),
     ],

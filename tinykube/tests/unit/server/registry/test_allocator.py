@@ -1,4 +1,4 @@
-"""Numbers that are taken, drawn and given back."""
+"""Allocation and release of numbers."""
 
 import ipaddress
 import random

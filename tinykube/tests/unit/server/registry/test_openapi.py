@@ -1,4 +1,4 @@
-"""The OpenAPI documents: what kubectl looks for in them."""
+"""The parts of the OpenAPI documents that kubectl needs."""
 
 from typing import Any
 

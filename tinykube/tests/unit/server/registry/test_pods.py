@@ -1,4 +1,4 @@
-"""Pods: defaults, what may change, statuses, and their subresources."""
+"""Pods: defaults, mutable fields, statuses and subresources."""
 
 from typing import Any
 

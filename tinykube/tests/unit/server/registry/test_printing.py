@@ -1,4 +1,4 @@
-"""What kubectl prints."""
+"""kubectl's tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who holds which address and port: after any history, exactly the services that are there."""
+"""Allocation of addresses and ports: after any history, exactly those of the existing services are allocated."""
 
 import copy
 import random
@@ -141,7 +141,7 @@ async def test_what_a_storage_holds_is_taken_again_after_a_restart() -> None:
         stored = await world.get("s", "services")
         fresh = builtin_registry(TINY).get("", "v1", "services")
         assert fresh is not None
-        for _ in range(2):  # noted twice, held once
+        for _ in range(2):  # recorded twice, allocated once
             fresh.strategy.after_create(world.request(), stored)
         with pytest.raises(StatusError, match="provided IP is already allocated"):
             fresh.strategy.prepare_for_create(world.request(), _prepared("t", clusterIP="10.0.0.2"))
@@ -173,7 +173,7 @@ async def test_after_any_history_the_pools_hold_what_the_services_have(seed: int
         ports = [port["nodePort"] for spec in held for port in spec["ports"] if "nodePort" in port]
         assert len(ips) == len({*ips}), f"seed {seed}: an address is held twice"
         assert len(ports) == len({*ports}), f"seed {seed}: a port is held twice"
-        # What nobody has can be taken; what somebody has cannot.
+        # Free values can be allocated; used ones cannot.
         for number in range(1, 7):
             error = await _try(world, clusterIP=f"10.0.0.{number}")
             assert (error is None) == (f"10.0.0.{number}" not in ips), (
@@ -214,4 +214,4 @@ async def _random_step(world: World, rng: random.Random) -> None:
             case _:
                 await world.delete(name, "services")
     except StatusError:
-        return  # refused, as much of it is: nothing may have been taken
+        return  # rejected: nothing may remain allocated

@@ -1,4 +1,4 @@
-"""What texts, numbers and addresses may look like."""
+"""Validation of texts, numbers and addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reads a gnostic ``openapi.v2.Document`` back into the document it stands for: by tables written for this alone."""
+"""Decodes a gnostic ``openapi.v2.Document``, with tables written only for this test."""
 
 import json
 import struct
@@ -7,7 +7,7 @@ from typing import Any
 
 from tinykube.server.schema.protobuf_wire import fields_of
 
-# message: number -> (word, what it is). A * behind it is repeated. From gnostic's openapi_v2.proto.
+# message: number -> (key, type). * marks a repeated field. From gnostic's openapi_v2.proto.
 MESSAGES: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "Document": {
         1: ("swagger", "text"),
@@ -82,19 +82,19 @@ MESSAGES: Mapping[str, Mapping[int, tuple[str, str]]] = {
     },
     "ExternalDocs": {1: ("description", "text"), 2: ("url", "text")},
 }
-# messages around a single thing: the number that it has in them, and what it is
+# messages around a single value: its number and type
 WRAPPERS = {
     "SchemaItem": (1, "Schema"),
     "Items": (1, "Schema"),
     "Type": (1, "text"),
     "ResponseValue": (1, "Response"),
 }
-# messages of named values: the number that each has, and what its value is
+# messages of named values: the number and type of the value
 MAPS = {"Map1": (1, "Schema"), "Paths": (2, "PathItem"), "Responses": (1, "ResponseValue")}
 
 
 def read_document(message: bytes) -> dict[str, Any]:
-    """Return the document. Raises KeyError for a number that no table has."""
+    """Return the document. Raises KeyError for an unknown number."""
     read: dict[str, Any] = _read("Document", memoryview(message))
     return read
 

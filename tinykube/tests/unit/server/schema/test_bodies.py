@@ -1,4 +1,4 @@
-"""Bodies as text: JSON and YAML, duplicates, and what is said of what cannot be read (as a kube-apiserver 1.36 says it)."""
+"""JSON and YAML bodies: duplicates, and kube-apiserver 1.36's error messages."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_what_can_be_read_has_no_error_and_what_has_none_can_be_read(text: str) 
     try:
         decode_json(text.encode())
     except SyntaxProblemError:
-        # A lone surrogate is the one thing that Go lets pass.
+        # Go accepts only a lone surrogate.
         assert problem or "\\u" in text
     else:
         assert problem == ""
@@ -184,7 +184,7 @@ def test_json_under_a_yaml_type_is_read_as_json() -> None:
 
 
 def test_yaml_that_is_nested_without_end_is_refused_before_it_is_composed() -> None:
-    # The C library composes by recursion, and would take the process with it.
+    # The C library composes recursively, and would crash the process.
     for text in (b"[" * 200_000, b"- " * 200_000, b"? " * 100_000, b"{a: " * 100_000):
         with pytest.raises(YamlProblemError):
             decode_yaml(text)

@@ -1,4 +1,4 @@
-"""Documents brought into the form of their type; the texts of refusals are those of a real kube-apiserver 1.36."""
+"""Conforming of documents; error messages are those of a real kube-apiserver 1.36."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The fixed defaults of kinds, as a real kube-apiserver 1.36 fills them in."""
+"""The static defaults of kinds, as set by a real kube-apiserver 1.36."""
 
 import copy
 from typing import Any

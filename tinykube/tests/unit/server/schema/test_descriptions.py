@@ -1,4 +1,4 @@
-"""What types and fields are for: told for each, once, where it is asked for, and never read before."""
+"""Documentation of types and fields: complete, without duplicates, and loaded only on demand."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -39,7 +39,7 @@ STORED = {f"{one.kind}{suffix}" for one in STORED_KINDS for suffix in ("", "List
 
 @cache
 def with_words() -> frozenset[ObjectRef]:
-    """The types of all kinds but those that are only stored, which `kubectl explain` shows without descriptions."""
+    """The types of all kinds except those that are only stored, which `kubectl explain` shows without descriptions."""
     found: set[ObjectRef] = set()
     ahead = [
         one

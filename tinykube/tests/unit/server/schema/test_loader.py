@@ -1,4 +1,4 @@
-"""The descriptions: every file can be read, every reference leads somewhere, and a few facts that all else stands on."""
+"""The type descriptions: every file parses, every reference resolves, and a few basic facts hold."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Version 2 says what version 3 says, in one document, in its own words."""
+"""The OpenAPI v2 document is equivalent to the v3 documents."""
 
 import copy
 from typing import Any

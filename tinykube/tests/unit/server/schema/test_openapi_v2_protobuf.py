@@ -1,4 +1,4 @@
-"""Version 2 in protobuf says what it says in JSON."""
+"""The OpenAPI v2 document in protobuf is equivalent to its JSON."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def whole_document() -> dict[str, Any]:
 
 
 def without_empty_lists(value: Any) -> Any:
-    """Return a document without what protobuf cannot tell from what is not there."""
+    """Return a document without empty lists, which protobuf cannot distinguish from absent ones."""
     if isinstance(value, dict):
         return {word: without_empty_lists(inner) for word, inner in value.items() if inner != []}
     return [without_empty_lists(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Protobuf bodies: written here by hand, field by field, and read by the descriptions."""
+"""Protobuf bodies: encoded here field by field, and decoded with the type descriptions."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""Spellings of quantities and times, each seen on a real kube-apiserver 1.36."""
+"""Canonical forms of quantities and times, each observed on a real kube-apiserver 1.36."""
 
 import pytest
 

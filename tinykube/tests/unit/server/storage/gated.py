@@ -1,4 +1,4 @@
-"""A log that writes, or fails, when the test says so; and small documents to store."""
+"""A log that writes or fails on the test's command, and small documents to store."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ LEASES = GroupResource("coordination.k8s.io", "leases")
 
 
 class GatedLog:
-    """Another log behind a gate."""
+    """A log behind a gate."""
 
     def __init__(self, inner: Log) -> None:
         self.inner = inner
@@ -42,7 +42,7 @@ class GatedLog:
         self.held.append((batch, done))
 
     async def release(self) -> int:
-        """Write what is held; return the last revision of it."""
+        """Write the held batches; return their last revision."""
         batch, done = self.held.popleft()
         written = asyncio.get_running_loop().create_future()
 
@@ -55,7 +55,7 @@ class GatedLog:
         return batch.last_revision
 
     def fail(self) -> None:
-        """Refuse what is held, as a full disk does."""
+        """Fail the held batches, as a full disk does."""
         _, done = self.held.popleft()
         done(OSError("database or disk is full"))
 

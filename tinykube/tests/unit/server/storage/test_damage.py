@@ -1,4 +1,4 @@
-"""Files that are not what was written: refused when they are opened, never served as data."""
+"""Damaged files: rejected when they are opened, never served as data."""
 
 import os
 import random
@@ -45,7 +45,7 @@ async def fill(storage: ObjectStorage) -> None:
 
 
 async def crashed(tmp_path: Path) -> tuple[Path, Contents, int]:
-    """Return the files as a crash leaves them, half in the database and half in its log, and what they hold."""
+    """Return the files after a crash, half in the database and half in its log, and their contents."""
     async with opened(tmp_path / "data") as storage:
         await fill(storage)
     async with opened(tmp_path / "data") as storage:
@@ -233,7 +233,7 @@ async def test_on_a_full_disk_deletions_are_stored_and_nothing_else(
         released: list[bool] = []
 
         def release() -> None:
-            """Make the room that the real one gives back to the disk."""
+            """Free the space that the real reserve would free."""
             log._connection.execute(f"PRAGMA max_page_count = {pages + 16}")
             released.append(True)
 
@@ -294,7 +294,7 @@ asyncio.run(main(Path(sys.argv[1])))
 
 @pytest.mark.slow
 def test_a_disk_that_is_really_full_loses_nothing_and_takes_deletions(tmp_path: Path) -> None:
-    """On a file system of 16 MiB of its own, where this user may mount one."""
+    """On a separate file system of 16 MiB, if this user may mount one."""
     script = 'mount -t tmpfs -o size=16m none "$1" && exec "$2" -c "$3" "$1/data"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, SMALL_DISK]
     try:

@@ -1,4 +1,4 @@
-"""What is stored of a document: its bytes, and what selectors ask for."""
+"""The stored form of a document: its bytes and the values for selectors."""
 
 import msgspec
 from tests.unit.server.storage.gated import CONFIGMAPS, describe

@@ -1,4 +1,4 @@
-"""The files: who may read them, who has them, what is in them, and what happens when they fail."""
+"""The data files: permissions, locking, contents and failures."""
 
 import os
 import sqlite3
@@ -150,7 +150,8 @@ async def test_an_orderly_restart_goes_on_right_behind_and_a_crash_far_enough_ah
         for path in (tmp_path / "data").glob("tinykube.db*"):
             (tmp_path / "copy").mkdir(mode=0o700, exist_ok=True)
             (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
-        # A disk that lies loses the log's end with the power: the newest revisions, though told, are gone.
+        # A lying disk loses the end of the log in a power failure: the newest revisions are lost although
+        # confirmed.
     (tmp_path / "copy" / "tinykube.db-wal").unlink()
     async with opened(tmp_path / "copy") as storage:
         assert storage.revision == revision
@@ -178,7 +179,7 @@ async def test_what_was_superseded_long_ago_leaves_the_file(tmp_path: Path) -> N
     found = rows_in(path)
     assert found[-1] == last
     assert end.revision not in found
-    # The rows of the history, what its first change replaced, and what one group was late to delete.
+    # The history's rows, the row that its first change replaced, and the rows that one group deleted late.
     assert len(found) <= history + 4
     async with opened(path, history_changes=16) as storage:
         assert storage.get(gone) is None
@@ -282,7 +283,7 @@ async def test_a_history_that_left_no_trace_is_known_to_be_gone_after_a_restart(
             other = StorageKey(CONFIGMAPS, "default", f"other-{number}")
             await rewrite(storage, other, 1)
     async with opened(path) as storage:
-        # The rows of what came and went are deleted: only the note of where the history begins tells of them.
+        # The rows of created and deleted objects are deleted: only the record of the compaction remains.
         with pytest.raises(RevisionCompactedError):
             storage.subscribe(CONFIGMAPS, after_revision=before)
 

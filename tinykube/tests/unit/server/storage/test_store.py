@@ -1,4 +1,4 @@
-"""What a commit promises: groups, conflicts, failures, closing."""
+"""Guarantees of commits: groups, conflicts, failures, closing."""
 
 import asyncio
 from typing import Any
@@ -237,6 +237,6 @@ async def test_the_past_ends_with_its_age_in_every_collection() -> None:
         key = StorageKey(WIDGETS, "default", f"w{second}")
         await storage.commit([write(key)])
     assert first.revision < storage.oldest_revision < storage.revision
-    # 300 s of a change every 10 s are kept, no more than a tick longer.
+    # With one change every 10 s, 300 s are kept, and at most one tick more.
     assert 30 <= storage.statistics().history_changes <= 32
     assert storage.statistics().objects == 41

@@ -1,4 +1,4 @@
-"""Subscriptions and frames: each change once, in order, for any number of watchers."""
+"""Subscriptions and encoded events: each change once, in order, for any number of watchers."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Creating: what the server sets, what it refuses, and what a dry run leaves behind."""
+"""Create: server-set fields, errors and dry runs."""
 
 import re
 

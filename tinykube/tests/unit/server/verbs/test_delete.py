@@ -1,4 +1,4 @@
-"""Deleting: at once, held by finalizers, with a grace period, one by one and all together."""
+"""Delete: immediate, with finalizers, with a grace period, single objects and collections."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""managedFields and server-side apply through the verbs: what is stored, and what is refused."""
+"""managedFields and server-side apply through the verbs: stored entries and errors."""
 
 import copy
 import json

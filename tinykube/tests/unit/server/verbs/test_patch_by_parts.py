@@ -1,4 +1,4 @@
-"""A patch is applied to the members it names alone, and comes out as if it had been applied to all."""
+"""A patch only processes the members that it names, with the same result as for the whole object."""
 
 from typing import Any
 

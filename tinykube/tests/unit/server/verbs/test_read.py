@@ -1,4 +1,4 @@
-"""Getting and listing: pages of one revision, versions asked for, and what a selector leaves."""
+"""Get and list: consistent pages, requested versions and selectors."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""Updating and patching: versions, what stays, and what is no change at all."""
+"""Update and patch: versions, preserved fields and no-op writes."""
 
 import asyncio
 from typing import Any

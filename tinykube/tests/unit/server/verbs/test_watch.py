@@ -1,4 +1,4 @@
-"""Watching: where it begins, what a selector makes of a change, bookmarks, and how it ends. In virtual time."""
+"""Watch: start, selectors, bookmarks and end, in virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A server below HTTP: real storage, kinds and schema, with a clock that is moved by hand."""
+"""A server below HTTP: real storage, kinds and schema, with a manual clock."""
 
 import random
 from collections.abc import AsyncIterator
@@ -117,7 +117,7 @@ class World:
 async def a_world(
     registry: Registry | None = None, *, clock: Clock | None = None, settings: StorageSettings | None = None
 ) -> AsyncIterator[World]:
-    """Open a world with the namespace ``default``."""
+    """Open a server with the namespace ``default``."""
     registry = registry or builtin_registry()
     hand = ManualClock()
     clock = clock or hand
@@ -139,7 +139,7 @@ async def a_world(
 
 
 async def refusal(awaitable: Any) -> StatusError:
-    """Return what a verb refuses with."""
+    """Return the error of a verb."""
     try:
         await awaitable
     except StatusError as error:
