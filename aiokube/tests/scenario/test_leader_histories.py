@@ -1,8 +1,8 @@
 """Any history of several candidates: slow and lossy requests, pauses, clocks that run wrong. Never two that may write.
 
 The candidates are the pure machine; the environment is simulated event by event, each candidate with its
-own clock. The test checks the times in which a candidate's fence allows writes, whatever the
-process is doing: until its own clock reaches the deadline.
+own clock. The test checks the times in which a candidate's fence allows writes, for any
+activity of the process: until its own clock reaches the deadline.
 """
 
 import heapq

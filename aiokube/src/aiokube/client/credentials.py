@@ -4,9 +4,12 @@ A credential source returns a frozen :class:`Credential` for each request, usual
 Reprs show the source of a secret, never the secret.
 """
 
+import asyncio
 import base64
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -80,6 +83,45 @@ class StaticCredentials:
 
 
 ANONYMOUS = StaticCredentials(Credential())
+
+
+class RenewableCredentials(ABC):
+    """Credentials that expire. Concurrent callers share one renewal."""
+
+    _renew_before = timedelta(0)
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._credential: Credential | None = None
+        self._expires: datetime | None = None
+
+    async def current(self) -> Credential:
+        """Return the credential; renew it if it has expired or is about to."""
+        if (found := self._valid()) is not None:
+            return found
+        async with self._lock:
+            return self._valid() or await self._renew()
+
+    async def renewed(self, rejected: Credential) -> Credential:
+        """Renew the credential, unless another request has done so since ``rejected`` was returned."""
+        async with self._lock:
+            if self._credential is not None and self._credential is not rejected:
+                return self._credential
+            return await self._renew() if self._can_renew else rejected
+
+    @property
+    def _can_renew(self) -> bool:
+        return True
+
+    def _valid(self) -> Credential | None:
+        if self._expires is not None and self._clock.wall() >= self._expires - self._renew_before:
+            return None
+        return self._credential
+
+    @abstractmethod
+    async def _renew(self) -> Credential:
+        """Fetch, store and return a new credential with its expiry; the same object if nothing changed."""
 
 
 def bearer(token: str) -> str:

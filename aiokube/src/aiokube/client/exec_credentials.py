@@ -15,7 +15,13 @@ from typing import Any, Self
 import msgspec
 
 from aiokube.client.bounded import output_of
-from aiokube.client.credentials import CertificateData, ClientCertificate, Credential, bearer
+from aiokube.client.credentials import (
+    CertificateData,
+    ClientCertificate,
+    Credential,
+    RenewableCredentials,
+    bearer,
+)
 from aiokube.client.errors import ConfigError, CredentialError
 from aiokube.clock import Clock
 from aiokube.process.redaction import redact
@@ -91,7 +97,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 _decoder = msgspec.json.Decoder(_ExecCredential)
 
 
-class ExecCredentials:
+class ExecCredentials(RenewableCredentials):
     """Runs a plugin when credentials are first needed, when they expire, and when a server refuses them.
 
     Concurrent callers share one run. A plugin that does not use the terminal has a minute. Its credentials
@@ -112,36 +118,14 @@ class ExecCredentials:
         cluster: Mapping[str, Any] | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
+        super().__init__(clock)
         self._plugin = plugin
-        self._clock = clock
         self._certificate = certificate
         self._cluster = cluster
         self._timeout_seconds = timeout_seconds
-        self._lock = asyncio.Lock()
-        self._credential: Credential | None = None
-        self._expires: datetime | None = None
 
     def __repr__(self) -> str:
         return f"ExecCredentials({self._plugin.command!r})"
-
-    async def current(self) -> Credential:
-        """Return the plugin's credentials; run it if they have expired."""
-        if (found := self._valid()) is not None:
-            return found
-        async with self._lock:
-            return self._valid() or await self._renew()
-
-    async def renewed(self, rejected: Credential) -> Credential:
-        """Run the plugin again, unless another request has done so since ``rejected`` was returned."""
-        async with self._lock:
-            if self._credential is not None and self._credential is not rejected:
-                return self._credential
-            return await self._renew()
-
-    def _valid(self) -> Credential | None:
-        if self._expires is not None and self._clock.wall() >= self._expires:
-            return None
-        return self._credential
 
     async def _renew(self) -> Credential:
         plugin = self._plugin

@@ -14,7 +14,7 @@ import msgspec
 
 from aiokube.client.bounded import MAX_ERROR_BYTES, read_whole
 from aiokube.client.config import TlsConfig
-from aiokube.client.credentials import ClientCertificate, Credential, basic, bearer
+from aiokube.client.credentials import ClientCertificate, Credential, RenewableCredentials, basic, bearer
 from aiokube.client.errors import ConfigError, CredentialError
 from aiokube.client.proxy import proxy_from_environment
 from aiokube.client.tls import make_context
@@ -22,7 +22,6 @@ from aiokube.clock import Clock
 
 log = logging.getLogger(__name__)
 
-_EARLY = timedelta(seconds=10)
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -51,13 +50,15 @@ class _Claims(msgspec.Struct):
     exp: float | None = None
 
 
-class OidcCredentials:
+class OidcCredentials(RenewableCredentials):
     """Returns the ID token, and requests a new one ten seconds before it expires and on a 401.
 
     Nothing is written back to the kubeconfig: if the provider rotates refresh tokens, the one in the file
     becomes invalid, which is logged once. Raises ConfigError if the token has expired and cannot be renewed,
     CredentialError if the provider fails.
     """
+
+    _renew_before = timedelta(seconds=10)
 
     def __init__(
         self,
@@ -68,14 +69,11 @@ class OidcCredentials:
         clock: Clock,
         certificate: ClientCertificate | None = None,
     ) -> None:
+        super().__init__(clock)
         self._settings = settings
-        self._clock = clock
         self._certificate = certificate
         self._refresh_token = refresh_token
         self._has_warned = False
-        self._lock = asyncio.Lock()
-        self._credential: Credential | None = None
-        self._expires: datetime | None = None
         if id_token:
             self._take(id_token)
         elif not refresh_token:
@@ -84,30 +82,9 @@ class OidcCredentials:
     def __repr__(self) -> str:
         return f"OidcCredentials({self._settings.issuer!r})"
 
-    async def current(self) -> Credential:
-        """Return the ID token if it is valid for ten more seconds, else a new one."""
-        if (found := self._valid()) is not None:
-            return found
-        async with self._lock:
-            return self._valid() or await self._renew()
-
-    async def renewed(self, rejected: Credential) -> Credential:
-        """Request a new token, unless another request has done so since, or renewal is impossible."""
-        async with self._lock:
-            if self._credential is not None and self._credential is not rejected:
-                return self._credential
-            if not self._can_renew:
-                return rejected
-            return await self._renew()
-
     @property
     def _can_renew(self) -> bool:
         return bool(self._refresh_token and self._settings.issuer and self._settings.client_id)
-
-    def _valid(self) -> Credential | None:
-        if self._expires is not None and self._clock.wall() >= self._expires - _EARLY:
-            return None
-        return self._credential
 
     def _take(self, id_token: str) -> Credential:
         self._credential = Credential(bearer(id_token), self._certificate)

@@ -1,6 +1,10 @@
 """Every broken set-up gets the right answer in every view: unknown collections never count as empty."""
 
 import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.unit.diagnose.verdicts import SETUPS, VIEWS, Answers, Setup, all_answers, worlds
@@ -8,6 +12,8 @@ from tests.unit.diagnose.verdicts import SETUPS, VIEWS, Answers, Setup, all_answ
 from endpointd.diagnose.changes import changes_of_all
 from endpointd.diagnose.check import check
 from endpointd.diagnose.snapshot import ClusterIndex
+
+ROOT = Path(__file__).parents[4]
 
 everything = functools.cache(all_answers)
 seen = functools.cache(worlds)
@@ -53,3 +59,12 @@ def test_without_nodes_a_proposed_slice_keeps_the_published_zones() -> None:
 
 def test_without_slices_a_diff_proposes_nothing() -> None:
     assert list(changes_of_all(seen()["get all"])) == []
+
+
+def test_the_command_of_make_verdicts_prints_the_table() -> None:
+    found = re.search(r"^verdicts:.*\n\t@(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found is not None
+    command = found[1].replace("$(BIN)/python", sys.executable)
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith(": 0 wrong")
