@@ -9,14 +9,14 @@ import random
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import msgspec
 
 from aiokube.api.core import NODES, PODS, SERVICES
-from aiokube.api.discovery import ENDPOINT_SLICES, MANAGED_BY_ENDPOINTSLICE_CONTROLLER
+from aiokube.api.discovery import ENDPOINT_SLICES, MANAGED_BY_ENDPOINTSLICE_CONTROLLER, SERVICE_NAME_LABEL
 from aiokube.api.endpoints import ENDPOINTS, HEADLESS_LABEL
 from aiokube.api.meta import ObjectKey
 from aiokube.api.resource import Resource
@@ -39,6 +39,7 @@ from tests.differential.normalise import Snapshot as ComparedSnapshot
 from tests.differential.normalise import slice_names_in_order
 from tests.differential.operations import RESOURCES, Operation, SliceOf
 from tests.simulation.invariants import HistoryInvariants, StoreInvariants, WatchChecker
+from tests.simulation.oracle import judge
 from tests.simulation.script import NAMESPACES, REPLICAS, Event, Script
 from tinykube.server.objects import GroupResource
 from tinykube.server.storage.model import StorageSettings
@@ -81,7 +82,12 @@ class Outcome:
     writes: int
     requests: int
     digest: str
-    statistics: dict[str, int] = field(default_factory=dict)
+    published: dict[str, list[str]]
+    """For each service, what its slices hold in the end."""
+    deliveries: dict[str, int]
+    """For each replica, how many pieces of watches it was sent."""
+    fenced_writes: dict[str, int]
+    """For each replica, how many writes it sent, leases and Events not counted."""
 
 
 class Replica:
@@ -101,6 +107,7 @@ class Replica:
         self._stop: asyncio.Event | None = None
         self._kill_at: Event | None = None
         self._writes_left = 0
+        self.writes = 0
 
     def start(self) -> None:
         """Start a new process, unless one runs."""
@@ -139,7 +146,10 @@ class Replica:
     def _sent(self, verb: str, resource: str, target: str, body: bytes) -> None:
         self._cluster.requests += 1
         self._cluster.history.sent(self.identity, verb, resource, target)
-        if self._kill_at is None or resource in ("leases", "events"):
+        if resource in ("leases", "events"):
+            return
+        self.writes += 1
+        if self._kill_at is None:
             return
         self._writes_left -= 1
         if self._writes_left == 0:
@@ -243,6 +253,7 @@ class Cluster:
             for name, rate, offset in zip(REPLICAS, script.clock_rates, script.clock_offsets, strict=True)
         }
         self.consumer: ServiceMap | None = None
+        self.published: dict[str, list[str]] = {}
         self.checker: WatchChecker | None = None
 
     # ------------------------------------------------------------------------------------------------- parts
@@ -338,6 +349,8 @@ class Cluster:
                 host = replica.host
                 self.loop.pause(host)
                 self.later(event.seconds, lambda: self.loop.resume(host))
+            case "withhold" if replica is not None:
+                replica.link.withheld[event.count] = event.seconds
             case "kill" if replica is not None:
                 replica.kill(event.seconds)
             case "kill-at-write" if replica is not None:
@@ -497,6 +510,7 @@ class Cluster:
                 )
         if not self.violations:
             self._judge_views()
+            self._note_published()
 
     def _leader(self) -> Replica | None:
         return next(
@@ -531,7 +545,19 @@ class Cluster:
             audit = replica.assembly._auditor.statistics()
             if audit.last_mismatch:
                 self.report("audit", audit.last_mismatch)
+        for wrong in judge(
+            self._objects(SERVICES), self._objects(PODS), self._objects(NODES), self._objects(ENDPOINT_SLICES)
+        ):
+            self.report("published", wrong)
         self._judge_consumer()
+
+    def _note_published(self) -> None:
+        for item in self._objects(ENDPOINT_SLICES):
+            service = (item.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
+            found = self.published.setdefault(f"{item.metadata.namespace}/{service} {item.address_type}", [])
+            found += [f"{one.addresses} {one.conditions} {item.ports}" for one in item.endpoints or ()]
+        for endpoints in self.published.values():
+            endpoints.sort()
 
     def _judge_consumer(self) -> None:
         if self.consumer is None:
@@ -613,4 +639,7 @@ def simulate(script: Script, choices: Mapping[int, int] | None = None) -> Outcom
         writes=cluster.history.writes,
         requests=cluster.requests,
         digest=digest.hexdigest(),
+        published=cluster.published,
+        deliveries={name: replica.link.deliveries for name, replica in cluster.replicas.items()},
+        fenced_writes={name: replica.writes for name, replica in cluster.replicas.items()},
     )

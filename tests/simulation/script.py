@@ -46,7 +46,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``kind`` is one of: operation (of somebody else, on the API), fault (of the next matching request of ``host``), cut (the
     link of ``host`` for ``seconds``), pause, kill (``host``, which starts again after ``seconds``), kill-at-write (as its
     ``count``-th write from now leaves; with ``acted``, once the server has carried it out), stop (in an orderly way),
-    server-kill (``acted``: what it was writing was synced), freeze (the second API server's watch cache, for ``seconds``).
+    server-kill (``acted``: what it was writing was synced), withhold (the
+    ``count``-th delivery of a watch of ``host``, for ``seconds``), freeze (the second API server's watch cache, for ``seconds``).
     """
 
     at: float
@@ -130,7 +131,7 @@ def _operations(rng: random.Random, ends_at: float) -> list[Event]:
         for made in mirroring_workload.generate(seed, size, mirroring):
             operations += made.operations
     else:
-        operations += _rollout(rng)
+        operations += rollout(rng)
     if rng.random() < 0.5:
         moments = sorted(rng.uniform(0, ends_at) for _ in operations)
     else:
@@ -144,9 +145,9 @@ def _operations(rng: random.Random, ends_at: float) -> list[Event]:
     ]
 
 
-def _rollout(rng: random.Random) -> list[Operation]:
+def rollout(rng: random.Random, size: int = 0) -> list[Operation]:
     """Return a rolling update: each pod of a service is replaced by a new one, which is ready first."""
-    namespace, size = NAMESPACES[0], rng.randint(3, 8)
+    namespace, size = NAMESPACES[0], size or rng.randint(3, 8)
     found: list[Operation] = [
         _create("nodes", "", "node-0", {"kind": "Node", "apiVersion": "v1"}),
         _create(

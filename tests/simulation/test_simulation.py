@@ -12,8 +12,9 @@ from tests.simulation.cluster import simulate
 from tests.simulation.script import make_script, with_events
 from tests.simulation.seeds import run_seeds
 from tests.simulation.shrink import shrink
+from tests.simulation.sieve import run_sieve
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "100"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "50"))
 ROOT = Path(__file__).parents[2]
 
 _DIGESTS = """
@@ -77,3 +78,10 @@ def test_a_failure_is_shrunk_to_a_short_story(monkeypatch: pytest.MonkeyPatch) -
     shrunk = shrink(script, violations[0].invariant, max_runs=60)
     assert 1 <= len(shrunk.script.events) <= 5
     assert "services" in shrunk.text()
+
+
+def test_a_crash_a_late_event_or_a_stale_server_at_any_place_changes_nothing_in_the_end() -> None:
+    """Every ninth place; ``python -m tests.simulation.sieve`` disturbs the scenario at all of them."""
+    table = run_sieve(step=9)
+    assert len(table) == 4
+    assert [line for _, wrong in table.values() for line in wrong] == []
