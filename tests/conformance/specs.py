@@ -85,7 +85,6 @@ _KNOWN_FAILURES: tuple[tuple[str, str], ...] = (
     (r"activeDeadlineSeconds to be updated", "simulated pods have no deadline"),
     (r"Sysctls", "security contexts are not validated"),
     (r"validates resource limits", "the simulated scheduler does not count resources"),
-    (r"PriorityClass endpoints", "the value of a PriorityClass is not immutable"),
     (r"lifecycle of a csinode|VolumeAttachment", "no CSINode and no VolumeAttachment"),
     (r"pv/pvc status", "the status of a PersistentVolumeClaim differs"),
 )

@@ -4,6 +4,9 @@ Real applications contain them (a Job, an Ingress, a Role), and `kubectl apply` 
 should work. Nothing runs Jobs, routes Ingresses, enforces NetworkPolicies or checks roles.
 """
 
+from collections.abc import Sequence
+
+from tinykube.server.errors import FieldError, forbidden_field, invalid_value
 from tinykube.server.objects import JsonObject, metadata_of
 from tinykube.server.registry.definition import Definition, Request, Strategy
 from tinykube.server.registry.printing import AGE, NAME
@@ -48,6 +51,19 @@ class _StoredStrategy(Strategy):
                 obj.pop(name)
 
 
+class _PriorityClassStrategy(_StoredStrategy):
+    """The value and the preemption policy of a PriorityClass never change: pods were scheduled by them."""
+
+    def validate_update(self, request: Request, obj: JsonObject, old: JsonObject) -> Sequence[FieldError]:
+        errors = []
+        if obj.get("value") != old.get("value"):
+            errors.append(forbidden_field("value", "may not be changed in an update."))
+        policy = obj.get("preemptionPolicy")
+        if policy != old.get("preemptionPolicy"):
+            errors.append(invalid_value("preemptionPolicy", policy, "field is immutable"))
+        return errors
+
+
 def _stored(
     api_version: str,
     kind: str,
@@ -57,6 +73,7 @@ def _stored(
     has_status: bool = False,
     any_name: bool = False,
     categories: tuple[str, ...] = (),
+    strategy: Strategy | None = None,
 ) -> Definition:
     group, _, version = api_version.rpartition("/")
     return Definition(
@@ -68,7 +85,7 @@ def _stored(
         namespaced=namespaced,
         short_names=short_names,
         categories=categories,
-        strategy=_StoredStrategy(has_status=has_status, any_name=any_name),
+        strategy=strategy or _StoredStrategy(has_status=has_status, any_name=any_name),
         subresources=(status_subresource(kind),) if has_status else (),
         columns=(NAME, AGE),
     )
@@ -105,7 +122,14 @@ STORED_KINDS: tuple[Definition, ...] = (
     _stored(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False, any_name=True),
     _stored(_RBAC, "Role", "roles", any_name=True),
     _stored(_RBAC, "RoleBinding", "rolebindings", any_name=True),
-    _stored("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False),
+    _stored(
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        "priorityclasses",
+        "pc",
+        namespaced=False,
+        strategy=_PriorityClassStrategy(has_status=False, any_name=False),
+    ),
     _stored("storage.k8s.io/v1", "CSIDriver", "csidrivers", namespaced=False),
     _stored("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False),
     _stored(

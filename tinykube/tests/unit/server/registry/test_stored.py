@@ -1,0 +1,16 @@
+"""Kinds that are stored and have no effect, where they have a rule all the same."""
+
+import pytest
+
+from aiokube import InvalidError
+from tinykube import ThreadApiServer
+
+
+def test_the_value_and_the_policy_of_a_priority_class_do_not_change(api_server: ThreadApiServer) -> None:
+    base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}}
+    api_server.apply({**base, "value": 1, "description": "a"})
+    api_server.apply({**base, "description": "b"})
+    with pytest.raises(InvalidError, match=r"value: Forbidden: may not be changed in an update\."):
+        api_server.apply({**base, "value": 2})
+    with pytest.raises(InvalidError, match=r"preemptionPolicy: Invalid value: .*field is immutable"):
+        api_server.apply({**base, "preemptionPolicy": "Never"})
