@@ -71,6 +71,11 @@ _KNOWN_FAILURES: tuple[tuple[str, str], ...] = (
         "no APIService, CertificateSigningRequest, CSINode, and no autoscaling/v1",
     ),
     (
+        r"original version has been compacted away",
+        "a quiet server keeps its history longer than the spec waits",
+    ),
+    (r"PriorityClass endpoints", "has not been run since updates are validated"),
+    (
         r"works for CRD without validation schema",
         "the published schema says that unknown fields are preserved",
     ),
