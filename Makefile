@@ -56,8 +56,9 @@ test: $(STAMP) ## unit, property, contract and scenario tests
 verdicts: $(STAMP) ## what explain and check say of 49 broken set-ups, with all rights, without nodes and from files
 	@PYTHONPATH=endpointd $(BIN)/python -m tests.unit.diagnose.verdicts
 
-fuzz: $(STAMP) ## fuzz the embedded server's parsers and files for long (FUZZ_EXAMPLES, TINYKUBE_FUZZ_SEED)
+fuzz: $(STAMP) ## fuzz the parsers of client and server, requests and files for long (FUZZ_EXAMPLES, TINYKUBE_FUZZ_SEED)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/property/test_server_parsers.py
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q -o timeout=0 aiokube/tests/property/test_client_parsers.py
 	TINYKUBE_FUZZ_REQUESTS=$${FUZZ_REQUESTS:-50000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/http/test_fuzz.py
 	TINYKUBE_BIT_FLIPS=$${FUZZ_FLIPS:-2000} $(BIN)/python -m pytest -q -o timeout=0 tinykube/tests/unit/server/storage/test_damage.py -k flipped
 

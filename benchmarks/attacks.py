@@ -65,7 +65,7 @@ async def process(*command: str) -> AsyncIterator[subprocess.Popen[bytes]]:
                 started.kill()
             size = log.seek(0, os.SEEK_END)
             print(f"  log of {command[0]}: {size} bytes", file=sys.stderr)
-            if started.returncode not in (0, -15):
+            if started.returncode not in (0, -15) or size > 10_000:
                 log.seek(max(size - 2000, 0))
                 print(log.read().decode(errors="replace"), file=sys.stderr)
 

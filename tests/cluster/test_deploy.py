@@ -158,6 +158,7 @@ class Replicas:
             f"--config={self._config}",
             f"--kubeconfig={self._kubeconfig}",
             f"--metrics-bind-address=127.0.0.1:{port}",
+            "--healthz-bind-address=",  # two replicas on one host
             f"--leader-elect-lease-duration={lease}",
             f"--leader-elect-renew-deadline={renew}",
             f"--leader-elect-retry-period={retry}",

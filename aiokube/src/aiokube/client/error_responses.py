@@ -43,7 +43,7 @@ async def error_from_response(
 def _status_of(response: aiohttp.ClientResponse, body: bytes, method: str, path: str) -> Status:
     try:
         status = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = Status()
     if status.kind == "Status":
         return status if status.code else msgspec.structs.replace(status, code=response.status)

@@ -152,7 +152,7 @@ class ExecCredentials(RenewableCredentials):
         plugin = self._plugin
         try:
             printed = _decoder.decode(output)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problem = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
             raise CredentialError(
                 f"{plugin.where}: {plugin.command} printed no ExecCredential: {problem}"

@@ -110,7 +110,7 @@ class OidcCredentials(RenewableCredentials):
             raise CredentialError(
                 f"the identity provider of {where} cannot be reached: {type(error).__name__}"
             ) from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise CredentialError(f"the identity provider of {where} sent an invalid response") from None
         if not tokens.id_token:
             raise CredentialError(

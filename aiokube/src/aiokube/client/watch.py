@@ -16,7 +16,8 @@ from aiokube.client.watchlines import LineSplitter
 T = TypeVar("T", bound=KubernetesObject)
 
 # Errors of decoding, and of projections that meet values which no schema rules out.
-UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError)
+# RecursionError: values that are nested too deeply.
+UNDECODABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 
 
 class Watch(StreamContext, Generic[T]):
@@ -75,7 +76,7 @@ def undecodable_event(resource: Resource[T], line: bytes, error: Exception) -> U
     problem = problem_of(error)
     try:
         metadata = _any_event_decoder.decode(line).object.metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UndecodableEventError(resource.full_name, problem)
     key = ObjectKey(metadata.namespace, metadata.name) if metadata.name else None
     return UndecodableEventError(

@@ -17,6 +17,7 @@ from aiokube.runtime.errors import (
     is_unavailable,
     retry_after_seconds,
 )
+from aiokube.runtime.failure_log import FailureLog
 from aiokube.runtime.pacing import LoopPacer
 from aiokube.runtime.permissions import with_hint
 from aiokube.runtime.reachability import Reachability
@@ -91,7 +92,8 @@ class Controller(Generic[K]):
       :class:`RequeueAfter`, the key is reconciled again after that time, or earlier if it is added.
     * A reconcile that raises is retried indefinitely with the queue's backoff. An expected error
       (:class:`~aiokube.runtime.errors.ReconcileError`, an error of :mod:`aiokube.client`, or a group of only
-      those) is logged in one line, any other with a traceback. ``retry_after_seconds`` of an error is the
+      those) is logged in one line, any other with a traceback; beyond 20 failures
+      a minute in one namespace they are only counted (:class:`FailureLog`). ``retry_after_seconds`` of an error is the
       minimum delay.
     * With a ``reachability``, keys whose server is unreachable wait for the server instead
       (:class:`DeferredRetries`).
@@ -136,6 +138,7 @@ class Controller(Generic[K]):
         self._last_success_at: float | None = None
         self._last_end_at: float | None = None
         self._last_failed = False
+        self._failure_log = FailureLog(clock)
 
     async def run(self) -> None:
         """Work until :meth:`stop`; return after all workers have exited.
@@ -301,8 +304,17 @@ class Controller(Generic[K]):
             self._deferred.ended(key)
         expected = is_expected(error)
         delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
+        is_logged, folded = self._failure_log.note(getattr(key, "namespace", ""))
+        if folded:
+            logger.warning(
+                "more reconciles failed and were not logged: controller=%s namespace=%s count=%d",
+                self.name,
+                getattr(key, "namespace", ""),
+                folded,
+            )
+        level = logging.WARNING if expected else logging.ERROR
         logger.log(
-            logging.WARNING if expected else logging.ERROR,
+            level if is_logged else logging.DEBUG,
             "reconcile failed: controller=%s key=%s attempt=%d next_try_seconds=%s error=%s",
             self.name,
             key,

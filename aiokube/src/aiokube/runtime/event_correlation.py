@@ -8,6 +8,9 @@ the latest message with a prefix.
 2. **Counting.** A repeated occurrence increases the count of its Event.
 3. **Rate limit.** A component may write 25 times about one object, then once in five minutes. Suppressed
 occurrences are counted, so the next write has the full count.
+
+A fourth rule is not upstream's: a component may write 1,000 times about the objects of one namespace, then once a
+second. Thousands of Services over quota would otherwise write 25 Events each.
 """
 
 import re
@@ -28,6 +31,8 @@ FOLD_WINDOW_SECONDS = 600.0
 FOLDED_PREFIX = "(combined from similar events): "
 BURST = 25
 REFILL_SECONDS = 300.0
+NAMESPACE_BURST = 1000
+NAMESPACE_REFILL_SECONDS = 1.0
 DEFAULT_NAMESPACE = "default"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -107,11 +112,17 @@ class Allowance(msgspec.Struct, frozen=True):
     moment: float = 0.0
 
 
-def spend(allowance: Allowance | None, moment: float) -> tuple[Allowance, bool]:
+def spend(
+    allowance: Allowance | None,
+    moment: float,
+    *,
+    burst: int = BURST,
+    refill_seconds: float = REFILL_SECONDS,
+) -> tuple[Allowance, bool]:
     """Take one write from an allowance; return whether one was left."""
-    tokens = float(BURST)
+    tokens = float(burst)
     if allowance is not None:
-        tokens = min(tokens, allowance.tokens + (moment - allowance.moment) / REFILL_SECONDS)
+        tokens = min(tokens, allowance.tokens + (moment - allowance.moment) / refill_seconds)
     if tokens < 1.0:
         return Allowance(tokens, moment), False
     return Allowance(tokens - 1.0, moment), True
@@ -168,7 +179,7 @@ _ObjectId = tuple[str, str | None, str | None, str | None, str | None, str | Non
 
 
 class EventCorrelator:
-    """Decides for each occurrence what to write, by the three rules, with bounded memory.
+    """Decides for each occurrence what to write, by the four rules, with bounded memory.
 
     Deterministic: the same occurrences in the same order give the same writes. It never waits for a write,
     and a lost write affects no other.
@@ -178,10 +189,11 @@ class EventCorrelator:
         self._similar: Recent[Hashable, Similar] = Recent(remembered)
         self._told: Recent[Hashable, Told] = Recent(remembered)
         self._allowances: Recent[_ObjectId, Allowance] = Recent(remembered)
+        self._namespaces: Recent[tuple[str, str], Allowance] = Recent(remembered)
         self._last_name = 0
 
     def observe(self, occurrence: Occurrence) -> Write | None:
-        """Record an occurrence and return the write; None if the rate limit suppresses it."""
+        """Record an occurrence and return the write; None if a rate limit, of its object or namespace, suppresses it."""
         about = _identity(occurrence)
         alike = (about, occurrence.type, occurrence.reason)
         similar, folded = fold(self._similar.get(alike), occurrence.message, occurrence.moment)
@@ -203,6 +215,16 @@ class EventCorrelator:
 
         allowance, allowed = spend(self._allowances.get(about), occurrence.moment)
         self._allowances.put(about, allowance)
+        if not allowed:
+            return None
+        shared = (occurrence.component, occurrence.namespace)
+        allowance, allowed = spend(
+            self._namespaces.get(shared),
+            occurrence.moment,
+            burst=NAMESPACE_BURST,
+            refill_seconds=NAMESPACE_REFILL_SECONDS,
+        )
+        self._namespaces.put(shared, allowance)
         if not allowed:
             return None
         event = _event(occurrence, now_told, message, timestamp)

@@ -55,13 +55,60 @@ class ClientEventSink:
         await self._client.patch(EVENTS, key, patch, patch_type=STRATEGIC_MERGE_PATCH)
 
 
+class FairBuffer:
+    """Occurrences that wait, with one turn for each namespace and a bound over all.
+
+    Beyond ``capacity`` the oldest of the namespace that has most is dropped: no namespace can displace another's.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._by_namespace: dict[str, deque[Occurrence]] = {}
+        """Namespaces with something to take, in the order of their turns."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, occurrence: Occurrence) -> bool:
+        """Add an occurrence; return whether another was dropped for it."""
+        is_full = self._count >= self._capacity
+        if is_full:
+            fullest = max(self._by_namespace, key=lambda name: len(self._by_namespace[name]))
+            self._take(fullest)
+        self._by_namespace.setdefault(occurrence.namespace, deque()).append(occurrence)
+        self._count += 1
+        return is_full
+
+    def popleft(self) -> Occurrence:
+        """Take the oldest occurrence of the namespace whose turn it is."""
+        namespace = next(iter(self._by_namespace))
+        occurrence = self._take(namespace)
+        if namespace in self._by_namespace:
+            self._by_namespace[namespace] = self._by_namespace.pop(namespace)
+        return occurrence
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._by_namespace.clear()
+        self._count = 0
+
+    def _take(self, namespace: str) -> Occurrence:
+        waiting = self._by_namespace[namespace]
+        occurrence = waiting.popleft()
+        if not waiting:
+            del self._by_namespace[namespace]
+        self._count -= 1
+        return occurrence
+
+
 class EventStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """The outcomes of the occurrences recorded so far; they add up to the total."""
 
     buffered: int
     written: int
     quiet: int
-    """Suppressed by the rate limit per object (behaviour 0.7)."""
+    """Suppressed by the rate limit per object or namespace (behaviour 0.7)."""
     overflowed: int
     """Dropped from a full buffer, the oldest first."""
     refused: int
@@ -96,10 +143,11 @@ class EventRecorder(Protocol):
 
 
 class EventWriter:
-    """Writes recorded Events one at a time, in order; a service of the manager.
+    """Writes recorded Events one at a time; a service of the manager.
 
     * Recording never waits and never fails. At most ``capacity`` occurrences are buffered; beyond that the
-      oldest is dropped and counted.
+      oldest of the namespace that has most is dropped and counted.
+    * Namespaces take turns; the Events of one namespace are written in order.
     * Only writes without a response, or with a server error, are retried: up to 12 times, 10 s apart (the
       first pause is random, so that clients do not retry simultaneously). Refused Events are dropped with a
       log line, except in expected cases (a terminating namespace, an Event that already exists).
@@ -116,7 +164,7 @@ class EventWriter:
         self._rng = rng
         self._capacity = capacity
         self._correlator = EventCorrelator()
-        self._buffer: deque[Occurrence] = deque()
+        self._buffer = FairBuffer(capacity)
         self._arrived = asyncio.Event()
         self._stopping = asyncio.Event()
         self._limit: asyncio.Timeout | None = None
@@ -129,12 +177,10 @@ class EventWriter:
 
     def record(self, occurrence: Occurrence) -> None:
         """Buffer an occurrence; returns immediately."""
-        if len(self._buffer) >= self._capacity:
-            self._buffer.popleft()
+        if self._buffer.append(occurrence):
             self._overflowed += 1
             if self._overflowed == 1:
                 logger.warning("events are dropped, the server is too slow: capacity=%d", self._capacity)
-        self._buffer.append(occurrence)
         self._arrived.set()
 
     async def run(self) -> None:

@@ -14,6 +14,7 @@ from typing import Generic, NoReturn, TypeVar, assert_never, cast
 from aiokube.api.meta import KubernetesObject, ObjectKey, key_of, version_number
 from aiokube.api.resource import Bookmark, WatchError, WatchEvent
 from aiokube.client.errors import (
+    AnswerTooLargeError,
     ApiError,
     ConnectionFailedError,
     ResponseTruncatedError,
@@ -392,6 +393,7 @@ class Reflector(Generic[T]):
         before = len(self._gathered)
         for item in page.items:
             self._gathered[key_of(item)] = item
+        self._check_gathered()
         return PageReceived(page.resource_version, page.continue_token, len(self._gathered) == before)
 
     async def _list_whole(self, source: StreamsLists[T], action: ListPage) -> PageReceived:
@@ -401,8 +403,16 @@ class Reflector(Generic[T]):
             async for items in stream:
                 for item in items:
                     self._gathered[key_of(item)] = item
+                self._check_gathered()
                 await self._clock.sleep(0)  # buffered data is read without suspending
         return PageReceived(stream.resource_version, stream.continue_token)
+
+    def _check_gathered(self) -> None:
+        if len(self._gathered) > self._settings.max_objects:
+            self._gathered = {}
+            raise AnswerTooLargeError(
+                f"more than {self._settings.max_objects} objects in one list (raise max_objects if there are so many)"
+            )
 
     def _too_slow(self, what: str, *, opening: bool = False) -> Fault:
         settings = self._settings
@@ -521,6 +531,7 @@ class Reflector(Generic[T]):
             else:
                 self._gathered[key_of(change.item)] = change.item
         changes.clear()
+        self._check_gathered()
         if len(self._gathered) > before:
             watch.last_growth = watch.last_heard
         return None

@@ -35,6 +35,9 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Initial events that bring no new object for this long are considered stuck."""
     longest_stream_seconds: float = 300.0
     """So are initial events that have not ended after this long."""
+    max_objects: int = 500_000
+    """A list, over all pages, or initial events with more objects fail, with backoff: a server that never ends its list
+    must not exhaust memory. Kubernetes supports 150,000 pods."""
     request_seconds: float = 90.0
     """The limit for one response: a page of a list, or the status of a watch with initial events."""
     open_seconds: float = 20.0

@@ -204,6 +204,17 @@ def method_not_allowed(resource: GroupResource) -> StatusError:
     )
 
 
+def too_many_requests(message: str, *, retry_seconds: int) -> StatusError:
+    """Return a 429 that clients wait for and try again."""
+    return StatusError(
+        429,
+        "TooManyRequests",
+        message,
+        details={"retryAfterSeconds": retry_seconds},
+        headers={"Retry-After": str(retry_seconds)},
+    )
+
+
 def internal(message: str) -> StatusError:
     """500: an unexpected error; the cause is in the server's log."""
     return StatusError(

@@ -23,6 +23,10 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Timeout between two requests of a connection, including the second one's headers."""
     write_seconds: float = 60.0
     """Timeout of a write to a client: slow readers hold memory."""
+    safe_seconds: float = 1.0
+    """A connection without a request is not closed to make room for another before this age."""
+    max_unread: int = 512
+    """Limit of connections whose clients stop reading for 5 s or more; beyond it the longest unread is closed. Each holds up to about 1 MiB."""
     max_connections: int | None = None
     """None: the process's limit of open files, less a reserve."""
 

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.runtime.watch.running import LIST_FIRST, new, now
 from tests.unit.runtime.watch.things import Thing, contents, key
@@ -249,6 +250,33 @@ async def test_an_endless_list_is_asked_for_with_growing_pauses() -> None:
         await asyncio.sleep(60)
         assert endless.pages < 120, "4,850 a second before"
         task.cancel()
+
+
+async def test_an_endless_list_of_new_objects_is_given_up_and_the_memory_returned() -> None:
+    """Each page has new valid objects and a new token: 3 GB were stored before."""
+    endless = InventingSource()
+    settings = msgspec.structs.replace(LIST_FIRST, max_objects=2_000)
+    informer = Informer(endless, name="things", clock=FakeClock(), rng=random.Random(1), settings=settings)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run(), name="informer")
+        await asyncio.sleep(300)
+        assert endless.pages < 100
+        assert not informer.store.synced
+        assert "more than 2000 objects" in informer.statistics().reflector.last_error
+        task.cancel()
+
+
+class InventingSource(FakeSource[Thing]):
+    """A server that invents objects for as long as it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages = 0
+
+    async def list_page(self, **asked: Any) -> Page[Thing]:
+        self.pages += 1
+        items = tuple(new(f"thing-{self.pages}-{number}") for number in range(500))
+        return Page(items, "7", f"token-{self.pages}")
 
 
 class EndlessSource(FakeSource[Thing]):

@@ -361,3 +361,35 @@ def test_the_whole_type_survives_a_round_trip() -> None:
     )
     assert EVENTS.decode(msgspec.json.encode(event)) == event
     assert event.related == ObjectReference(kind="Node", name="n")
+
+
+@virtually
+async def test_one_namespace_cannot_displace_the_events_of_another() -> None:
+    server = Server()
+    server.takes_seconds = 1.0
+    async with writing(server, capacity=10) as writer:
+        recorder = writer.recorder("test-controller")
+        for number in range(100):
+            noisy = msgspec.structs.replace(SERVICE, namespace="noisy", name=f"s{number}", uid=f"n{number}")
+            recorder.event(noisy, "Warning", "Broken", "it broke")
+            if number == 50:
+                recorder.event(SERVICE, "Warning", "Broken", "it broke")
+        await asyncio.sleep(3.0)
+        assert [event.metadata.namespace for event in server.events.values()][:3].count("shop") == 1
+        await asyncio.sleep(100.0)
+    names = [event.involved_object.name for event in server.events.values()]
+    assert "cart" in names
+    assert names[-1] == "s99"
+
+
+@virtually
+async def test_thousands_of_failing_objects_of_one_namespace_write_a_bounded_number_of_events() -> None:
+    server = Server()
+    async with writing(server, capacity=100_000) as writer:
+        recorder = writer.recorder("test-controller")
+        for number in range(5_000):
+            noisy = msgspec.structs.replace(SERVICE, namespace="noisy", name=f"s{number}", uid=f"n{number}")
+            recorder.event(noisy, "Warning", "Broken", "it broke")
+        recorder.event(SERVICE, "Warning", "Broken", "it broke")
+        await asyncio.sleep(10.0)
+        assert writer.statistics().written == 1_000 + 1

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import math
 import resource
-from collections import deque
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +20,8 @@ _LOG = logging.getLogger(__name__)
 
 _READ_BUFFER_BYTES = 16 * 1024
 _MOST_CONNECTIONS = 50_000
+_SAFE_UNREAD_SECONDS = 5.0
+_IDLE_LOOK_SECONDS = 0.1
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -49,19 +53,31 @@ def _room_for_connections(reserve: int) -> int:
 class Connection(RequestHandler):
     """A client's connection. ``on_lost`` is called once when it ends, for any reason."""
 
-    __slots__ = ("_had_request", "_on_made", "_unread_since", "_waiting_since", "on_lost")
+    __slots__ = (
+        "_had_request",
+        "_on_made",
+        "_on_read",
+        "_on_unread",
+        "_unread_since",
+        "_waiting_since",
+        "on_lost",
+    )
 
     def __init__(
         self,
         manager: web.Server,
         *,
         loop: asyncio.AbstractEventLoop,
-        on_made: Callable[[], None],
+        on_made: Callable[[asyncio.BaseTransport], None],
+        on_unread: "Callable[[Connection], None]",
+        on_read: "Callable[[Connection], None]",
         **settings: Any,
     ) -> None:
         super().__init__(manager, loop=loop, **settings)
         self.on_lost: Callable[[], None] | None = None
         self._on_made = on_made
+        self._on_unread = on_unread
+        self._on_read = on_read
         self._waiting_since: float | None = None
         self._unread_since: float | None = None
         self._had_request = False
@@ -70,26 +86,44 @@ class Connection(RequestHandler):
         """Record when the client stopped reading."""
         super().pause_writing()
         self._unread_since = self._loop.time()
+        self._on_unread(self)
 
     def resume_writing(self) -> None:
         """Record that the client reads again."""
         super().resume_writing()
         self._unread_since = None
+        self._on_read(self)
 
     def check(self, now: float, limits: ConnectionLimits) -> None:
         """Close the connection if its client has missed a deadline; called every few seconds."""
         if self.transport is None:
             return
+        self._note_waiting(now)
+        limit = limits.idle_seconds if self._had_request else limits.head_seconds
+        is_unread = self._unread_since is not None and now - self._unread_since > limits.write_seconds
+        if self.idle_seconds(now) > limit or is_unread:
+            self.transport.abort()
+
+    def idle_seconds(self, now: float) -> float:
+        """Return for how long it has had no request, as far as the checks have seen."""
+        self._note_waiting(now)
+        return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+    def unread_seconds(self, now: float) -> float:
+        """Return for how long its client has not taken what was written."""
+        return 0.0 if self._unread_since is None else now - self._unread_since
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _note_waiting(self, now: float) -> None:
         if self._current_request is not None:
             self._waiting_since = None
             self._had_request = True
         elif self._waiting_since is None:
             self._waiting_since = now
-        limit = limits.idle_seconds if self._had_request else limits.head_seconds
-        is_idle = self._waiting_since is not None and now - self._waiting_since > limit
-        is_unread = self._unread_since is not None and now - self._unread_since > limits.write_seconds
-        if is_idle or is_unread:
-            self.transport.abort()
 
     @property
     def is_backed_up(self) -> bool:
@@ -99,13 +133,14 @@ class Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving a client, with a read buffer of request size."""
         _shrink_read_buffer(transport)
-        self._on_made()
+        self._on_made(transport)
         self._waiting_since = self._loop.time()
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Notify the writer of this connection that the client has disconnected."""
         super().connection_lost(exc)
+        self._on_read(self)
         callback, self.on_lost = self.on_lost, None
         if callback is not None:
             callback()
@@ -115,14 +150,18 @@ class Connection(RequestHandler):
         error = details.get("exc_info")
         if isinstance(error, HttpProcessingError):
             _LOG.debug("a client sent malformed HTTP: %s", type(error).__name__)
+        elif isinstance(error, ConnectionError):  # a traceback for each client that leaves would fill the log
+            _LOG.debug("a client has left: %s", type(error).__name__)
         else:
             super().log_exception(*args, **details)
 
 
 class Connections(web.Server):
-    """Creates connections, rejects those beyond the limit, and closes those that missed a deadline.
+    """Makes the connections of a server, bounds their number and what their clients leave unread, and closes those past a deadline.
 
-    Bodies of more than 3 MiB are rejected while they are read.
+    When there is no room for a new connection, the one that has been without a request or in its handshake for longest
+    is closed, unless that is less than ``safe_seconds``; else the new one is refused. Of more than ``max_unread`` connections whose clients do
+    not read, the longest unread is closed. Bodies of more than 3 MiB are refused while they are read.
     """
 
     def __init__(self, handler: Handler, limits: ConnectionLimits, *, reserve: int, **settings: Any) -> None:
@@ -130,8 +169,11 @@ class Connections(web.Server):
         self._settings = settings
         self._limits = limits
         self._most = limits.max_connections or _room_for_connections(reserve)
-        self._handshakes: deque[float] = deque()
-        """The deadlines of pending TLS handshakes, earliest first."""
+        self._handshakes: dict[int, tuple[socket.socket, float]] = {}
+        """Handshakes under way by file descriptor, the oldest first: the socket, and since when."""
+        self._unread: dict[Connection, None] = {}
+        """Connections whose clients do not read, the longest unread first."""
+        self._idle_seen_at = -math.inf
         self._checking: asyncio.TimerHandle | None = None
         self._refused = 0
 
@@ -140,20 +182,75 @@ class Connections(web.Server):
         loop = asyncio.get_running_loop()
         if self._checking is None:
             self._checking = loop.call_later(self._check_seconds, self._check)
-        return Connection(self, loop=loop, on_made=self._handshake_done, **self._settings)
+        return Connection(
+            self,
+            loop=loop,
+            on_made=self._handshake_done,
+            on_unread=self.now_unread,
+            on_read=self.now_read,
+            **self._settings,
+        )
 
-    def admit(self) -> bool:
+    def admit(self, accepted: socket.socket) -> bool:
         """Return whether a newly accepted connection may stay; if so, count it."""
         now = asyncio.get_running_loop().time()
-        while self._handshakes and self._handshakes[0] < now:
-            self._handshakes.popleft()
-        if len(self.connections) + len(self._handshakes) < self._most:
-            self._handshakes.append(now + self._limits.head_seconds)
-            return True
-        self._refused += 1
-        if self._refused.bit_count() == 1:  # 1, 2, 4, 8, ...: a flood must not fill the log
-            _LOG.warning("connections rejected: limit=%d rejected=%d", self._most, self._refused)
-        return False
+        self._forget_ended_handshakes(now)
+        if len(self.connections) + len(self._handshakes) >= self._most and not self._make_room(now):
+            self._refused += 1
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8, ...: a flood must not fill the log
+                _LOG.warning("connections rejected: limit=%d rejected=%d", self._most, self._refused)
+            return False
+        number = accepted.fileno()
+        self._handshakes.pop(number, None)
+        self._handshakes[number] = accepted, now
+        return True
+
+    def _forget_ended_handshakes(self, now: float) -> None:
+        while self._handshakes:
+            number, (waiting, since) = next(iter(self._handshakes.items()))
+            if waiting.fileno() == number and now - since < self._limits.head_seconds:
+                return
+            del self._handshakes[number]
+
+    def _make_room(self, now: float) -> bool:
+        """Close the oldest handshake, or idle connections; return whether there is room now."""
+        if self._handshakes:
+            number, (waiting, since) = next(iter(self._handshakes.items()))
+            if now - since >= self._limits.safe_seconds:
+                del self._handshakes[number]
+                with suppress(OSError):
+                    waiting.shutdown(socket.SHUT_RDWR)  # its transport sees the end, and closes it
+                return True
+        if (
+            now - self._idle_seen_at < _IDLE_LOOK_SECONDS
+        ):  # looking through all for each new one would be quadratic
+            return False
+        self._idle_seen_at = now
+        idle = [
+            (seconds, connection)
+            for connection in self.connections
+            if isinstance(connection, Connection)
+            and (seconds := connection.idle_seconds(now)) >= self._limits.safe_seconds
+        ]
+        idle.sort(key=lambda entry: -entry[0])
+        for _, connection in idle[: max(self._most // 16, 1)]:
+            connection.abort()
+        return bool(idle)
+
+    def now_unread(self, connection: Connection) -> None:
+        """Count a connection whose client does not read, and close the longest unread beyond the limit."""
+        self._unread[connection] = None
+        now = asyncio.get_running_loop().time()
+        while len(self._unread) > self._limits.max_unread:
+            oldest = next(iter(self._unread))
+            if oldest.unread_seconds(now) < _SAFE_UNREAD_SECONDS:
+                break
+            del self._unread[oldest]
+            oldest.abort()
+
+    def now_read(self, connection: Connection) -> None:
+        """Forget a connection whose client has read, or left."""
+        self._unread.pop(connection, None)
 
     def stop_checking(self) -> None:
         """Stop the deadline checks."""
@@ -165,9 +262,10 @@ class Connections(web.Server):
         limits = self._limits
         return min(limits.head_seconds, limits.idle_seconds, limits.write_seconds) / 4
 
-    def _handshake_done(self) -> None:
-        if self._handshakes:
-            self._handshakes.popleft()
+    def _handshake_done(self, transport: asyncio.BaseTransport) -> None:
+        made = transport.get_extra_info("socket")
+        if made is not None:
+            self._handshakes.pop(made.fileno(), None)
 
     def _check(self) -> None:
         loop = asyncio.get_running_loop()

@@ -115,13 +115,13 @@ class Dispatcher:
     def _has_version(self, group: str, version: str) -> bool:
         return version in self._registry.versions().get(group, ())
 
-    def _unknown_version(self, info: RequestInfo, group: str) -> web.Response:
+    def _unknown_version(self, info: RequestInfo, group: str) -> web.StreamResponse:
         """Respond to an unknown version: with a Status if the group exists, else with plain text."""
         if group in self._registry.versions():
             raise no_such_resource()
         return text(404, "404 page not found\n", audit_id=info.audit_id)
 
-    def _answer_other(self, info: RequestInfo, segments: list[str]) -> web.Response:
+    def _answer_other(self, info: RequestInfo, segments: list[str]) -> web.StreamResponse:
         if info.method not in ("GET", "HEAD"):
             raise method_not_allowed(GroupResource("", ""))
         match segments:
@@ -142,7 +142,7 @@ class Dispatcher:
             return respond(200, body, published.content_type, audit_id=info.audit_id, cache_control=cache)
         return text(404, "404 page not found\n", audit_id=info.audit_id)
 
-    def _health(self, info: RequestInfo, check: str, names: list[str]) -> web.Response:
+    def _health(self, info: RequestInfo, check: str, names: list[str]) -> web.StreamResponse:
         """Return ``ok`` or the failed checks; ``?verbose`` lists all checks, a name below the path selects one."""
         results = {"ping": ""}
         if check != "livez":
@@ -163,7 +163,7 @@ class Dispatcher:
         lines.append(f"{check} check {'passed' if passed else 'failed'}\n")
         return text(200 if passed else 500, "\n".join(lines), audit_id=info.audit_id)
 
-    def _discover(self, info: RequestInfo, segments: list[str]) -> web.Response:
+    def _discover(self, info: RequestInfo, segments: list[str]) -> web.StreamResponse:
         found = self._discovery.roots(segments, info.request.headers.get("Accept", ""))
         if found is None:
             return self._unknown_version(info, "" if segments[0] == "api" else segments[1])
@@ -188,7 +188,7 @@ class Dispatcher:
             cache_control=cache_control,
         )
 
-    def _paths(self, info: RequestInfo) -> web.Response:
+    def _paths(self, info: RequestInfo) -> web.StreamResponse:
         info.form(NO_TRANSFORM)
         paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         paths += self._documents

@@ -26,18 +26,18 @@ def _addresses(host: str, port: int) -> list[tuple[int, Any]]:
 class _LimitedSocket(socket.socket):
     """A listening socket that closes connections beyond the limit immediately, before the TLS handshake."""
 
-    admit: Callable[[], bool]
+    admit: Callable[[socket.socket], bool]
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection; raise BlockingIOError, as for no connection, if it was rejected."""
         connection, address = super().accept()
-        if not self.admit():
+        if not self.admit(connection):
             connection.close()
             raise BlockingIOError
         return connection, address
 
 
-def _listening_socket(family: int, address: Any, admit: Callable[[], bool]) -> socket.socket:
+def _listening_socket(family: int, address: Any, admit: Callable[[socket.socket], bool]) -> socket.socket:
     listening = _LimitedSocket(family, socket.SOCK_STREAM)
     try:
         listening.admit = admit

@@ -1,5 +1,6 @@
 """Encode lists: stored bytes are joined without encoding them again; tables and views are encoded on request."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from tinykube.server.http.codec import encode_json, encode_yaml
@@ -25,10 +26,8 @@ def list_metadata(definition: Definition, page: Page) -> JsonObject:
 def encode_page(
     definition: Definition, page: Page, form: Form, *, include_object: str, now: datetime
 ) -> bytes:
-    """Encode the response to a list."""
+    """Encode the response to a list that is not sent as it is stored (see :func:`is_plain`)."""
     metadata = list_metadata(definition, page)
-    if form == _PLAIN and definition.view is None:
-        return _joined(definition, page, metadata)
     documents = [shown(definition, stored.decode()) for stored in page.items]
     if form.transform == "Table":
         document = table(
@@ -60,16 +59,39 @@ def item_of(stored: StoredObject) -> bytes:
     return b"{" + stored.encoded[stored.item_offset :]
 
 
-def _joined(definition: Definition, page: Page, metadata: JsonObject) -> bytes:
+def is_plain(definition: Definition, form: Form) -> bool:
+    """Return whether a list goes out as its objects are stored."""
+    return form == _PLAIN and definition.view is None
+
+
+def plain_texts(definition: Definition, page: Page) -> tuple[Iterator[bytes], int]:
+    """Return a plain list as texts, made while they are read, and how many bytes they have."""
     head = encode_json(
-        {"kind": definition.listed_kind, "apiVersion": definition.api_version, "metadata": metadata}
+        {
+            "kind": definition.listed_kind,
+            "apiVersion": definition.api_version,
+            "metadata": list_metadata(definition, page),
+        }
     )
-    if definition.typed_items:
-        items = b",{".join([stored.encoded[1:] for stored in page.items])
-    else:
-        items = b",{".join([stored.encoded[stored.item_offset :] for stored in page.items])
-    opening = b',"items":[{' if page.items else b',"items":['
-    return b"".join((head[:-2], opening, items, b"]}\n"))
+    begin = head[:-2] + (b',"items":[{' if page.items else b',"items":[')
+    between = b",{"
+
+    def skipped(stored: StoredObject) -> int:
+        return 1 if definition.typed_items else stored.item_offset
+
+    size = len(begin) + len(_END) + len(between) * max(len(page.items) - 1, 0)
+    size += sum(len(stored.encoded) - skipped(stored) for stored in page.items)
+
+    def texts() -> Iterator[bytes]:
+        yield begin
+        for number, stored in enumerate(page.items):
+            if number:
+                yield between
+            yield stored.encoded[skipped(stored) :]
+        yield _END
+
+    return texts(), size
 
 
+_END = b"]}\n"
 _PLAIN = Form()

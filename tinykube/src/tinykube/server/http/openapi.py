@@ -51,7 +51,7 @@ class OpenApi:
         self._revision = -1
         self._documents: dict[str, _Document] = {}
 
-    def answer(self, info: RequestInfo, rest: list[str]) -> web.Response:
+    def answer(self, info: RequestInfo, rest: list[str]) -> web.StreamResponse:
         """Return the index, or one document."""
         self._forget_what_is_old()
         if not [part for part in rest if part]:
@@ -63,7 +63,7 @@ class OpenApi:
         cache_control = "public, immutable" if is_named else NOT_CACHED
         return _kept(info, found, "application/json", cache_control)
 
-    def answer_v2(self, info: RequestInfo) -> web.Response:
+    def answer_v2(self, info: RequestInfo) -> web.StreamResponse:
         """Return the document of version 2: all groups in one, as JSON or protobuf.
 
         kubectl requests protobuf for kinds missing in version 3 (a ``List``, or a misspelt kind) and for
@@ -89,7 +89,7 @@ class OpenApi:
             self._documents.clear()
             self._revision = self._registry.revision
 
-    def _index(self, info: RequestInfo) -> web.Response:
+    def _index(self, info: RequestInfo) -> web.StreamResponse:
         paths = {}
         for group, versions in self._registry.versions().items():
             for version in versions:
@@ -124,7 +124,9 @@ def _packed(body: bytes) -> _Document:
     return _Document(zlib.compress(body, _GZIP_LEVEL, wbits=_GZIP), digest)
 
 
-def _kept(info: RequestInfo, document: _Document, content_type: str, cache_control: str) -> web.Response:
+def _kept(
+    info: RequestInfo, document: _Document, content_type: str, cache_control: str
+) -> web.StreamResponse:
     etag = f'"{document.digest}"'
     headers = {"Etag": etag, "Vary": "Accept, Accept-Encoding"}
     code, body = 200, b""

@@ -20,7 +20,7 @@ from tinykube.server.http.codec import (
 )
 from tinykube.server.http.faults import Faults, ReplaceWatch, faulty_answer
 from tinykube.server.http.frames import Framer
-from tinykube.server.http.lists import encode_page, typed_list
+from tinykube.server.http.lists import encode_page, is_plain, plain_texts, typed_list
 from tinykube.server.http.negotiation import (
     NO_TRANSFORM,
     OF_A_LIST,
@@ -31,7 +31,7 @@ from tinykube.server.http.negotiation import (
 from tinykube.server.http.paths import ResourcePath
 from tinykube.server.http.pod_logs import LogSource, serve_log
 from tinykube.server.http.request_info import RequestInfo
-from tinykube.server.http.responses import respond
+from tinykube.server.http.responses import AnswerBudget, respond, respond_in_pieces
 from tinykube.server.http.streams import Streams
 from tinykube.server.http.tables import partial, table
 from tinykube.server.objects import JsonObject
@@ -79,6 +79,7 @@ class Resources:
     ) -> None:
         self._pod_logs = pod_logs
         self._faults = faults or Faults()
+        self._answers = AnswerBudget()
         self._backend = backend
         self._decoder = decoder
         self._streams = streams
@@ -177,6 +178,12 @@ class Resources:
         form = info.form(OF_A_LIST)
         include = self._include_object(info, form)
         page = await list_page(reads_from, target, parameters.list_options(info.query))
+        if is_plain(target.definition, form):
+            texts, size = plain_texts(target.definition, page)
+            return respond_in_pieces(
+                texts, size, form.content_type, audit_id=info.audit_id, warnings=info.warnings
+            )
+        held = self._answers.reserve(sum(len(stored.encoded) for stored in page.items))
         encode = functools.partial(
             encode_page,
             target.definition,
@@ -188,10 +195,15 @@ class Resources:
         if target.definition.types is None or len(page.items) <= _ENCODED_ON_LOOP_ITEMS:
             body = encode()
         else:
-            body = await asyncio.to_thread(
-                encode
-            )  # the cost of its columns and versions depends on its definition
-        return respond(200, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
+            body = await asyncio.to_thread(encode)  # its columns and versions cost what its definition says
+        return respond(
+            200,
+            body,
+            form.content_type,
+            audit_id=info.audit_id,
+            warnings=info.warnings,
+            reservation=held,
+        )
 
     async def _watch(
         self, info: RequestInfo, target: Target, replace_watch: ReplaceWatch | None
@@ -389,7 +401,9 @@ class Resources:
 
     # ------------------------------------------------------------------------------------ responses
 
-    def _object(self, info: RequestInfo, definition: Definition, result: Result, form: Form) -> web.Response:
+    def _object(
+        self, info: RequestInfo, definition: Definition, result: Result, form: Form
+    ) -> web.StreamResponse:
         """Respond with an object: its stored bytes unless another form is requested."""
         if result.stored is not None and form == _PLAIN:
             body = result.stored.encoded + b"\n"
@@ -418,7 +432,7 @@ class Resources:
             version=form.version,
         )
 
-    def _document(self, info: RequestInfo, code: int, document: JsonObject, form: Form) -> web.Response:
+    def _document(self, info: RequestInfo, code: int, document: JsonObject, form: Form) -> web.StreamResponse:
         body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
         return respond(code, body, form.content_type, audit_id=info.audit_id, warnings=info.warnings)
 

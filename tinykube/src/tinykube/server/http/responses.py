@@ -1,34 +1,99 @@
 """Responses: code, headers, body. All have an Audit-Id and forbid caching, as on kube-apiserver."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aiohttp import web
 
-from tinykube.server.errors import StatusError
+from tinykube.server.errors import StatusError, too_many_requests
 from tinykube.server.http.codec import encode_json, encode_yaml
 from tinykube.server.http.negotiation import JSON, Form
 
 NOT_CACHED = "no-cache, private"
 
-_LARGE_BYTES = 1024 * 1024
+_LARGE_BYTES = 256 * 1024
 _SLICE_BYTES = 256 * 1024
 
 
-class LargeAnswer(web.Response):
-    """A large body, written in slices as its client reads.
+class AnswerBudget:
+    """The bytes of answers that were made for one client each and are not yet sent, over all connections.
 
-    A single write would copy it three times on its way through TLS, and block all other requests.
+    Stored objects are not counted: all answers share them.
     """
+
+    def __init__(self, limit_bytes: int = 128 * 1024 * 1024) -> None:
+        self._limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+    def reserve(self, size: int) -> "Reservation":
+        """Take so many bytes until the reservation is dropped; raise 429 while others hold too many.
+
+        An answer that alone exceeds the limit is made when no other is held.
+        """
+        if self.used_bytes and self.used_bytes + size > self._limit_bytes:
+            raise too_many_requests(
+                "too many large answers wait for their clients to read them", retry_seconds=1
+            )
+        return Reservation(self, size)
+
+
+class Reservation:
+    """A part of a budget, given back when nothing refers to it any more."""
+
+    def __init__(self, budget: AnswerBudget, size: int) -> None:
+        self._budget = budget
+        self._size = size
+        budget.used_bytes += size
+
+    def __del__(self) -> None:
+        self._budget.used_bytes -= self._size
+
+
+class LargeAnswer(web.StreamResponse):
+    """A large body, written piece by piece as its client reads.
+
+    Written at once it would be copied three times over on its way through TLS, all of it, and nobody else be served
+    meanwhile. Pieces are made when they are written, so that a client that does not read holds one of them.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        pieces: Iterable[bytes | memoryview],
+        size: int,
+        reservation: Reservation | None = None,
+    ) -> None:
+        super().__init__(status=code)
+        self.content_length = size
+        self.pieces = pieces
+        self._reservation = reservation
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Write the body."""
-        body = self._body
-        if isinstance(body, bytes) and not self._must_be_empty_body and not self._eof_sent:
-            view = memoryview(body)
-            for start in range(0, len(body), _SLICE_BYTES):
-                await self.write(view[start : start + _SLICE_BYTES])
-            self._body = None
+        if not self._must_be_empty_body and not self._eof_sent:
+            for piece in self.pieces:
+                await self.write(piece)
+        self.pieces = ()
+        self._reservation = None
         await super().write_eof(data)
+
+
+def _slices(body: bytes) -> Iterator[bytes | memoryview]:
+    view = memoryview(body)
+    return (view[start : start + _SLICE_BYTES] for start in range(0, len(body), _SLICE_BYTES))
+
+
+def in_slices(texts: Iterable[bytes]) -> Iterator[bytes | memoryview]:
+    """Return texts as pieces of the size that is written at once."""
+    waiting: list[bytes] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= _SLICE_BYTES:
+            yield from _slices(b"".join(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 def respond(
@@ -40,9 +105,42 @@ def respond(
     warnings: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
     cache_control: str = NOT_CACHED,
-) -> web.Response:
-    """Return a complete response."""
-    response = (LargeAnswer if len(body) > _LARGE_BYTES else web.Response)(status=code, body=body)
+    reservation: Reservation | None = None,
+) -> web.StreamResponse:
+    """Return a whole answer."""
+    response: web.StreamResponse
+    if len(body) > _LARGE_BYTES:
+        response = LargeAnswer(code, list(_slices(body)), len(body), reservation)
+    else:
+        response = web.Response(status=code, body=body)
+    return _with_headers(
+        response,
+        content_type,
+        audit_id=audit_id,
+        warnings=warnings,
+        headers=headers,
+        cache_control=cache_control,
+    )
+
+
+def respond_in_pieces(
+    texts: Iterable[bytes], size: int, content_type: str, *, audit_id: str, warnings: Sequence[str] = ()
+) -> web.StreamResponse:
+    """Return an answer of ``size`` bytes that is made while it is sent."""
+    return _with_headers(
+        LargeAnswer(200, in_slices(texts), size), content_type, audit_id=audit_id, warnings=warnings
+    )
+
+
+def _with_headers(
+    response: web.StreamResponse,
+    content_type: str,
+    *,
+    audit_id: str,
+    warnings: Sequence[str],
+    headers: Mapping[str, str] | None = None,
+    cache_control: str = NOT_CACHED,
+) -> web.StreamResponse:
     response.headers["Content-Type"] = content_type
     response.headers["Audit-Id"] = audit_id
     response.headers["Cache-Control"] = cache_control
@@ -62,7 +160,7 @@ def add_warnings(response: web.StreamResponse, warnings: Sequence[str]) -> None:
 
 def refuse(
     error: StatusError, *, audit_id: str, form: Form = JSON, warnings: Sequence[str] = ()
-) -> web.Response:
+) -> web.StreamResponse:
     """Return the Status response of an error."""
     document = error.to_status()
     body = encode_yaml(document) if form.is_yaml else encode_json(document, pretty=form.is_pretty)
@@ -71,6 +169,6 @@ def refuse(
     )
 
 
-def text(code: int, body: str, *, audit_id: str) -> web.Response:
+def text(code: int, body: str, *, audit_id: str) -> web.StreamResponse:
     """Return a plain text response."""
     return respond(code, body.encode(), "text/plain; charset=utf-8", audit_id=audit_id)

@@ -146,7 +146,7 @@ class _Pump:
         if batch:
             stream.transport.write(stream.framer.chunk(batch))
             stream.not_before = next_time
-        if batch == () or stream.connection.is_backed_up:
+        if batch == () or stream.connection.is_backed_up or stream.watch.has_more:
             stream.hand_back()
         else:
             self.watch(stream)

@@ -188,14 +188,19 @@ class Subscription(Protocol):
     """
 
     async def next_batch(self) -> Sequence[Change]:
-        """Wait for changes; return all pending ones, at least one. Empty: the subscription is closed or overrun."""
+        """Wait for changes; return the next batch, at least one. Empty: the subscription is closed or overrun."""
         ...
 
     def take(self) -> Sequence[Change] | None:
-        """Return all pending changes, possibly none, without waiting. ``None``: it is closed or overrun.
+        """Return the next batch of pending changes, possibly none, without waiting. ``None``: it is closed or overrun.
 
         Readers at the same position get the same sequence; it must not be modified.
         """
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be more to take at once: it must be taken before :meth:`arm`."""
         ...
 
     def arm(self, woken: Callable[[], None]) -> None:

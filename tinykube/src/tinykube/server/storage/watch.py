@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import islice
 from operator import attrgetter
 
 from tinykube.server.storage.encoding import reencoded
@@ -10,6 +11,11 @@ from tinykube.server.storage.model import Change, ChangeType, RevisionCompactedE
 
 _FRAMED_CHANGES = 256
 """The number of newest changes that keep their encoded events for sharing by current watchers."""
+
+_LARGEST_FRAME_BYTES = 64 * 1024
+"""Larger frames are made for each watcher again: copying is cheap, and 256 kept ones could hold hundreds of megabytes."""
+_BATCH_BYTES = 256 * 1024
+"""A reader that is far behind gets its changes in batches of about so many bytes: no more is in flight to one client."""
 
 _REVISION = attrgetter("revision")
 
@@ -35,7 +41,7 @@ def frame(change: Change, kind: ChangeType) -> bytes:
     else:
         document = change.after.encoded
     made = b'{"type":"%s","object":%s}\n' % (kind.encode(), document)
-    if encoded.kept:
+    if encoded.kept and len(made) <= _LARGEST_FRAME_BYTES:
         if kind == "MODIFIED":
             encoded.modified = made
         elif kind == "ADDED":
@@ -49,16 +55,15 @@ class SharedChanges(list[Change]):
     """A list of changes that several readers share: it must not be modified.
 
     ``derived`` caches results computed from them, to share these, too.
+    ``end`` is the number to continue from.
     """
 
-    __slots__ = ("derived",)
+    __slots__ = ("derived", "end")
 
-    def __init__(self, changes: Sequence[Change]) -> None:
+    def __init__(self, changes: Sequence[Change], end: int) -> None:
         super().__init__(changes)
         self.derived: dict[object, object] = {}
-
-
-_NO_CHANGES = SharedChanges(())
+        self.end = end
 
 
 class History:
@@ -168,24 +173,36 @@ class History:
             raise RevisionCompactedError(revision, self.oldest)
 
     def since(self, number: int, namespace: str) -> SharedChanges | None:
-        """Return the changes (of a namespace) from a number on, ``None`` if one of them was dropped."""
+        """Return the next batch of changes (of a namespace) from a number on, ``None`` if one of them was dropped.
+
+        A batch has up to about 256 KiB, and at least one change if there is one.
+        """
         if number < self._first:
             if self._last_dropped.get(namespace, -1) >= number:
                 return None
             number = self._first
         end = self.end
         if number >= end:
-            return _NO_CHANGES
+            return SharedChanges((), end)
         if self._shared_end != end:
             self._shared.clear()
             self._shared_end = end
         shared = self._shared.get((namespace, number))
         if shared is None:
-            fresh = self._changes[number - self._first :]
-            if namespace:
-                fresh = [change for change in fresh if change.after.key.namespace == namespace]
-            shared = self._shared[namespace, number] = SharedChanges(fresh)
+            shared = self._shared[namespace, number] = self._batch(number, namespace)
         return shared
+
+    def _batch(self, number: int, namespace: str) -> SharedChanges:
+        size = 0
+        batch: list[Change] = []
+        for change in islice(self._changes, number - self._first, None):
+            if not namespace or change.after.key.namespace == namespace:
+                size += len(change.after.encoded)
+                if batch and size > _BATCH_BYTES:
+                    break
+                batch.append(change)
+            number += 1
+        return SharedChanges(batch, number)
 
     def add_waiting(self, subscription: "HistorySubscription") -> None:
         """Wake a subscription on the next change that concerns it."""
@@ -226,7 +243,7 @@ class HistorySubscription:
         return self._overrun
 
     def take(self) -> Sequence[Change] | None:
-        """Return all pending changes, possibly none; ``None`` once it is closed or overrun."""
+        """Return the next batch of changes, possibly none; ``None`` once it is closed or overrun."""
         if self._closed:
             return None
         history = self._history
@@ -234,11 +251,16 @@ class HistorySubscription:
         if batch is None:
             self._overrun = self._closed = True
             return None
-        self._number = history.end
+        self._number = batch.end
         if batch and batch[0].revision <= self._after_revision:
             # It was subscribed at a future revision.
             return [change for change in batch if change.revision > self._after_revision]
         return batch
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be something to take at once."""
+        return self._closed or self._number < self._history.end
 
     def arm(self, woken: Callable[[], None]) -> None:
         """Call ``woken`` once when there is something to take; call this right after a take without changes."""
@@ -254,7 +276,7 @@ class HistorySubscription:
         self._history.remove_waiting(self)
 
     async def next_batch(self) -> Sequence[Change]:
-        """Wait for changes; return all pending ones. The sequence is shared and must not be modified."""
+        """Wait for changes; return the next batch. The sequence is shared and must not be modified."""
         while (batch := self.take()) is not None:
             if batch:
                 return batch

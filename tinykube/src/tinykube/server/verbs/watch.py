@@ -27,6 +27,7 @@ BOOKMARK_SECONDS = 60.0
 _SHORTEST_WATCH_SECONDS = 1800.0
 _LAST_BOOKMARK_SECONDS = 2.0
 _INITIAL_BATCH = 500
+_INITIAL_BATCH_BYTES = 256 * 1024
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -145,6 +146,11 @@ class Watch:
                 return None
         return ()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be something to take at once: then it must not be armed."""
+        return self._initial is not None or self._subscription.has_more
+
     def arm(self, woken: Callable[[], None]) -> None:
         """Call ``woken`` once when there may be a batch to take. Call this right after a :meth:`take` of ``None``."""
         self._subscription.arm(woken)
@@ -248,11 +254,13 @@ async def open_watch(backend: Backend, target: Target, options: ListOptions) -> 
 
 def _initial_batches(objects: Iterable[StoredObject], end: Bookmark | None) -> Iterator[Batch]:
     batch: list[Event | Bookmark | Failure] = []
+    size = 0
     for stored in objects:
         batch.append(Event("ADDED", stored))
-        if len(batch) == _INITIAL_BATCH:
+        size += len(stored.encoded)
+        if len(batch) == _INITIAL_BATCH or size >= _INITIAL_BATCH_BYTES:
             yield batch
-            batch = []
+            batch, size = [], 0
     if end is not None:
         batch.append(end)
     if batch:

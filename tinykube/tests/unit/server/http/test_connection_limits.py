@@ -2,12 +2,16 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import cast
 
 import pytest
+from aiohttp import web
 from tests.unit.server.http.served import TOKEN, ServedApi, a_server
 
+from tinykube.server.http import connections
 from tinykube.server.http import request_info as asked
+from tinykube.server.http.connections import Connection, Connections
 from tinykube.server.settings import ConnectionLimits
 
 SHORT = ConnectionLimits(head_seconds=0.4, idle_seconds=0.4, write_seconds=0.4)
@@ -27,6 +31,12 @@ async def assert_closed(reader: asyncio.StreamReader) -> None:
                 pass
         except (ConnectionError, ssl.SSLError):
             pass
+
+
+async def leave(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(ConnectionError, ssl.SSLError):
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize("sent", ["", "GET /api HTTP/1.1\r\nHo", f"{GET}\r\n", f"{GET}\r\n{GET}"])
@@ -86,7 +96,7 @@ async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
 
 
 async def test_connections_beyond_the_limit_are_refused_and_the_others_served() -> None:
-    async with a_server(connections=ConnectionLimits(max_connections=4)) as api:
+    async with a_server(connections=ConnectionLimits(max_connections=4, safe_seconds=60.0)) as api:
         assert (await api("GET", "/api/v1/namespaces")).code == 200
         kept = [await connect(api) for _ in range(3)]
         for _ in range(3):
@@ -95,3 +105,51 @@ async def test_connections_beyond_the_limit_are_refused_and_the_others_served() 
         assert (await api("GET", "/api/v1/namespaces")).code == 200
         for _, writer in kept:
             writer.close()
+
+
+async def test_silent_connections_give_way_to_those_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times as many bare connections as there may be: each request on a new connection is answered all the same."""
+    monkeypatch.setattr(connections, "_IDLE_LOOK_SECONDS", 0.0)
+    limits = ConnectionLimits(max_connections=4, safe_seconds=0.0)
+    async with a_server(connections=limits) as api:
+        port = int(api.server.url.rpartition(":")[2])
+        silent = []
+        for _ in range(6):
+            silent.append(await asyncio.open_connection("127.0.0.1", port))  # not even a handshake
+            silent.append(await connect(api))  # no request
+            reader, writer = await connect(api)
+            writer.write(f"{GET}Connection: close\r\n\r\n".encode())
+            async with asyncio.timeout(20):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            await leave(writer)
+        for _, writer in silent:
+            await leave(writer)
+
+
+class _Stalled:
+    """What a table of connections asks of one whose client does not read."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.is_aborted = False
+
+    def unread_seconds(self, _now: float) -> float:
+        return self.seconds
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_of_many_clients_that_do_not_read_the_longest_unread_are_closed() -> None:
+    async def unused(_: web.BaseRequest) -> web.StreamResponse:
+        raise AssertionError
+
+    made = Connections(unused, ConnectionLimits(max_unread=2), reserve=1)
+    stalled = [_Stalled(seconds) for seconds in (60.0, 50.0, 40.0, 0.0)]
+    for one in stalled:
+        made.now_unread(cast("Connection", one))
+    assert [one.is_aborted for one in stalled] == [True, True, False, False]
+    made.now_read(cast("Connection", stalled[2]))
+    made.now_unread(cast("Connection", _Stalled(0.0)))
+    made.now_unread(cast("Connection", _Stalled(0.0)))
+    assert not stalled[3].is_aborted  # it has had less than five seconds

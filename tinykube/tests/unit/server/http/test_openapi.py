@@ -11,6 +11,7 @@ from tests.unit.server.http.served import a_server
 from tinykube.server.http.openapi import OpenApi, takes_gzip
 from tinykube.server.http.query import parse_query
 from tinykube.server.http.request_info import RequestInfo
+from tinykube.server.http.responses import LargeAnswer
 from tinykube.server.objects import JsonObject
 from tinykube.server.registry.builtin import builtin_registry
 from tinykube.server.registry.definition import Registry, UserInfo
@@ -33,7 +34,7 @@ class Counting:
         return TypeOpenApi().document(registry, group, version)
 
 
-def ask(openapi: OpenApi, path: str, **headers: str) -> web.Response:
+def ask(openapi: OpenApi, path: str, **headers: str) -> web.StreamResponse:
     request: Any = make_mocked_request(
         "GET", "/", {name.replace("_", "-"): value for name, value in headers.items()}
     )
@@ -49,7 +50,10 @@ def ask(openapi: OpenApi, path: str, **headers: str) -> web.Response:
     return openapi.answer_v2(asked) if path == V2 else openapi.answer(asked, path.split("/"))
 
 
-def body(response: web.Response) -> bytes:
+def body(response: web.StreamResponse) -> bytes:
+    if isinstance(response, LargeAnswer):
+        return b"".join(response.pieces)
+    assert isinstance(response, web.Response)
     assert isinstance(response.body, bytes)
     return response.body
 

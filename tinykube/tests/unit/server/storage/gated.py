@@ -80,8 +80,11 @@ def document(name: str, namespace: str = "", *, number: int = 0, uid: str = "u")
     }
 
 
-def write(key: StorageKey, expected: int = 0, *, number: int = 0) -> Write:
-    return Write(key, document(key.name, key.namespace, number=number), expected)
+def write(key: StorageKey, expected: int = 0, *, number: int = 0, text: str = "") -> Write:
+    written = document(key.name, key.namespace, number=number)
+    if text:
+        written["data"] = {"text": text}
+    return Write(key, written, expected)
 
 
 def removal(key: StorageKey, expected: int) -> Write:

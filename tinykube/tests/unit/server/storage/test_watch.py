@@ -210,3 +210,40 @@ async def test_a_snapshot_stays_as_it_was_and_its_pages_are_cut_from_one() -> No
     assert next(iter(storage.snapshot(CONFIGMAPS, "", at).after("", ""))) is next(iter(past.after("", "")))
     with pytest.raises(ValueError, match="in the future"):
         storage.snapshot(CONFIGMAPS, "", storage.revision + 1)
+
+
+async def test_a_reader_far_behind_gets_bounded_batches_and_misses_nothing() -> None:
+    storage = opened()
+    first = await put(storage, "a")
+    changes: list[Change] = []
+    for number in range(40):
+        name = "large" if number % 2 else f"in-{number}"
+        latest = storage.head(key(name))
+        changes += await storage.commit(
+            [write(key(name), latest.revision if latest else 0, number=number, text="x" * 30_000)]
+        )
+    subscription = storage.subscribe(CONFIGMAPS, after_revision=first.revision)
+    taken: list[Change] = []
+    batches = 0
+    while batch := subscription.take():
+        assert sum(len(change.after.encoded) for change in batch) <= 256 * 1024
+        assert subscription.has_more == (len(taken) + len(batch) < len(changes))
+        taken += batch
+        batches += 1
+    assert taken == changes
+    assert batches > 3
+
+
+async def test_one_change_larger_than_a_batch_is_still_delivered() -> None:
+    storage = opened()
+    first = await put(storage, "a")
+    (change,) = await storage.commit([write(key("b"), 0, text="x" * 600_000)])
+    subscription = storage.subscribe(CONFIGMAPS, after_revision=first.revision)
+    assert list(subscription.take() or ()) == [change]
+
+
+async def test_large_frames_are_not_kept_for_later_watchers() -> None:
+    storage = opened()
+    (change,) = await storage.commit([write(key("b"), 0, text="x" * 600_000)])
+    assert frame(change, "ADDED") == frame(change, "ADDED")
+    assert change.encoded_events.added is None
