@@ -3,12 +3,15 @@
 import json
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.unit.server.verbs.world import World, a_world
 
 from aiokube import yaml_reader
+from aiokube.client.liststream import ListSplitter
+from aiokube.client.watchlines import LineSplitter
 from aiokube.clock import SystemClock
 from tinykube.server.custom.jsonpath import json_path
 from tinykube.server.custom.patterns import go_pattern, search_microseconds
@@ -126,6 +129,24 @@ def duplicates(size: int) -> bytes:
     return b"{" + b",".join(b'"a%d":1,"a%d":2' % (index, index) for index in range(size)) + b"}"
 
 
+def merge_keys(size: int) -> bytes:
+    return "\n".join(["data:", *(f"  <<: {{k{index}: v}}" for index in range(size))]).encode()
+
+
+def contexts(size: int) -> str:
+    return json.dumps(
+        {"contexts": [{"name": f"c{index}", "context": {"cluster": "a"}} for index in range(size)]}
+    )
+
+
+def split(splitter: LineSplitter | ListSplitter, size: int) -> None:
+    body = (
+        b'{"items":[' + b",".join(b'{"metadata":{"name":"n%d"}}' % index for index in range(size)) + b"]}\n"
+    )
+    for at in range(0, len(body), 16):
+        splitter.feed(body[at : at + 16])
+
+
 CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
     "a JSON body with repeated keys": lambda size: lambda: decode_json(duplicates(size)),
     "a YAML body": lambda size: lambda: yaml_text.decode_yaml(json.dumps(plain(size, "a")).encode()),
@@ -163,6 +184,10 @@ CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
     "an apply's types": lambda size: lambda: problems(NODE, plain(size, "a")),
     "the comparison of an update": lambda size: lambda: compare(NODE, plain(size, "a"), plain(size, "b")),
     "owner references": owners,
+    "YAML merge keys": lambda size: lambda: yaml_text.decode_yaml(merge_keys(size)),
+    "a kubeconfig": lambda size: lambda: yaml_reader.read_document(contexts(size)),
+    "lines of a watch in small pieces": lambda size: lambda: split(LineSplitter(), size),
+    "a list that arrives in small pieces": lambda size: lambda: split(ListSplitter(1024), size),
 }  # fmt: skip
 
 
@@ -248,3 +273,92 @@ def test_descending_several_times_looks_at_each_value_once_a_step() -> None:
 def test_a_path_that_looks_at_too_many_values_finds_nothing() -> None:
     assert json_path("$..*").find({"a": list(range(3_000))}) == []
     assert len(json_path("$..*").find({"a": list(range(500))})) == 501
+
+
+# ------------------------------------------------------------------------------------------ whole requests
+
+Write = Callable[[World, int], Awaitable[object]]
+
+
+def owned(size: int) -> dict[str, Any]:
+    references = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": f"u{index}"} for index in range(size)]
+    return {"metadata": {"name": "written", "ownerReferences": references}}
+
+
+def env_pod(size: int, value: str) -> dict[str, Any]:
+    env = [{"name": f"N{index}", "value": value} for index in range(size)]
+    return {
+        "metadata": {"name": "written"},
+        "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
+    }
+
+
+async def patched_env(world: World, size: int) -> object:
+    containers = [{"name": "c", "env": env_pod(size, "b")["spec"]["containers"][0]["env"]}]
+    document = {"spec": {"template": {"spec": {"containers": containers}}}}
+    return await world.patch("written", document, "strategic", "deployments", group="apps")
+
+
+def deployment(size: int) -> dict[str, Any]:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": env_pod(size, "a")["spec"]}
+    return {
+        "metadata": {"name": "written"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def many(size: int, value: str) -> dict[str, Any]:
+    return {"metadata": {"name": "written"}, "data": {f"k{index}": value for index in range(size)}}
+
+
+REQUESTS: Mapping[str, tuple[Write | None, Write]] = {
+    "create with owner references": (None, lambda world, size: world.create(owned(size))),
+    "create a pod with many variables": (None, lambda world, size: world.create(env_pod(size, "a"), "pods")),
+    "strategic merge of many variables": (
+        lambda world, size: world.create(deployment(size), "deployments", group="apps"),
+        patched_env,
+    ),
+    "update of many keys": (
+        lambda world, size: world.create(many(size, "a")),
+        lambda world, size: world.update("written", many(size, "b")),
+    ),
+    "merge patch of many keys": (
+        lambda world, size: world.create(many(size, "a")),
+        lambda world, size: world.patch("written", {"data": many(size, "b")["data"]}),
+    ),
+    "JSON patch of many keys": (
+        lambda world, size: world.create(many(size, "a")),
+        lambda world, size: world.patch(
+            "written",
+            [{"op": "replace", "path": f"/data/k{index}", "value": "b"} for index in range(size)],
+            "json",
+        ),
+    ),
+}
+
+
+async def request_calls(case: str, size: int) -> int:
+    prepare, write = REQUESTS[case]
+    async with a_world() as world:
+        if prepare is not None:
+            await prepare(world, size)
+        count = 0
+
+        def note(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        try:
+            await write(world, size)
+        finally:
+            sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("case", REQUESTS)
+async def test_a_whole_request_of_twice_the_size_costs_twice_the_calls(case: str) -> None:
+    await request_calls(case, 8)
+    once, twice = await request_calls(case, 400), await request_calls(case, 800)
+    assert twice < 2.3 * once, f"{case}: {once} calls, then {twice}"
