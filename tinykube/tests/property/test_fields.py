@@ -103,7 +103,7 @@ def test_equal_sets_are_written_alike_whatever_they_come_from(
     assert union(difference(mine, theirs), intersection(mine, theirs)) == mine
     assert union(mine, theirs) == made_of(one | other) == union(theirs, mine)
     assert canonical_set(mine) == mine
-    assert (mine, theirs) == before, "an operation has changed what it was given"
+    assert (mine, theirs) == before, "an operation has modified its arguments"
 
 
 @given(contents, contents)
@@ -137,7 +137,7 @@ def test_what_was_applied_is_there_then(live: JsonObject, body: JsonObject) -> N
     result = merged(SERVICE, stored(live), service(body))
     there = compare(SERVICE, service(body), result)
     assert not there.modified
-    assert all(len(path) < 3 for path in paths(there.removed)), "only what is empty may be left out"
+    assert all(len(path) < 3 for path in paths(there.removed)), "only empty values may be omitted"
 
 
 @given(contents)

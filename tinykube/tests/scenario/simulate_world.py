@@ -65,7 +65,7 @@ class FakeApi:
         self._documents: dict[str, dict[ObjectKey, Document]] = {each.plural: {} for each in RESOURCES}
         self._uids = 0
         self.history: list[tuple[float, str, str, str]] = []
-        """When what was done to which object, and what came of it."""
+        """Time, operation, object and result of each request."""
         self.after_each: Callable[[], None] = lambda: None
         self.slow: Callable[[str], float] = lambda path: 0.0
         """How much longer a POST to a path takes."""

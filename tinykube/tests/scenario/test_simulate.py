@@ -430,7 +430,7 @@ async def test_a_condition_of_others_that_our_own_write_brings_along_is_not_over
         world.api.hold(PODS)
         world.api.edit_status(PODS, "alone", {"conditions": [{"type": "example.com/gate", "status": "True"}]})
         await asyncio.sleep(10)
-        assert is_ready(world.pod("alone")), "the watch has told of nothing, but the answer to a write has"
+        assert is_ready(world.pod("alone")), "known from the response to a write, before any watch event"
 
 
 @in_virtual_time

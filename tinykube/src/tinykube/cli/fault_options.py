@@ -23,7 +23,7 @@ NAMES = (
     "stall-watch",
     "duplicate-events",
 )
-"""As in :mod:`tinykube.server.http.faults`, which would import the server to print the help."""
+"""As in :mod:`tinykube.server.http.faults`; importing that for the help text would import the server."""
 _FAULT_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "code": ("code", int),
     "retry-after": ("retry_after_seconds", int),
@@ -78,7 +78,7 @@ def fault_options(command: F) -> F:
 
 
 def add_faults(faults: "Faults", texts: Sequence[str], rate: float, seed: int) -> None:
-    """Add the rules that the options ask for. Raises ``click.UsageError``."""
+    """Add the rules for the options. Raises ``click.UsageError``."""
     for text in texts:
         fault, scope = parse_fault(text)
         try:
@@ -90,24 +90,24 @@ def add_faults(faults: "Faults", texts: Sequence[str], rate: float, seed: int) -
 
 
 def parse_fault(text: str) -> "tuple[Fault, dict[str, Any]]":
-    """Read ``NAME,KEY=VALUE,...``: the fault, and the scope of its rule. Raises ``click.UsageError``."""
+    """Parse ``NAME,KEY=VALUE,...``: the fault, and the scope of its rule. Raises ``click.UsageError``."""
     from tinykube.server.http.faults import FAULT_NAMES, REFUSAL_CODES, Fault
 
     name, *pairs = text.split(",")
     known = next((one for one in FAULT_NAMES if one == name), None)
     if known is None:
-        raise click.UsageError(f"--fault {text}: {name!r} is no fault: use {', '.join(FAULT_NAMES)}")
+        raise click.UsageError(f"--fault {text}: unknown fault {name!r}: use {', '.join(FAULT_NAMES)}")
     settings: dict[str, Any] = dict(_DEFAULTS.get(name, {}))
     scope: dict[str, Any] = {}
     for pair in pairs:
         key, _, value = pair.partition("=")
         if key not in _KEYS:
-            raise click.UsageError(f"--fault {text}: {key!r} is no key: use {', '.join(_KEYS)}")
+            raise click.UsageError(f"--fault {text}: unknown key {key!r}: use {', '.join(_KEYS)}")
         field, read = _KEYS[key]
         try:
             (settings if key in _FAULT_KEYS else scope)[field] = read(value)
         except ValueError:
-            raise click.UsageError(f"--fault {text}: {key} is {value!r}, and has to be a number") from None
+            raise click.UsageError(f"--fault {text}: {key} must be a number, not {value!r}") from None
     if settings.get("code", REFUSAL_CODES[0]) not in REFUSAL_CODES:
-        raise click.UsageError(f"--fault {text}: code is one of {', '.join(map(str, REFUSAL_CODES))}")
+        raise click.UsageError(f"--fault {text}: code must be one of {', '.join(map(str, REFUSAL_CODES))}")
     return Fault(name=known, **settings), scope

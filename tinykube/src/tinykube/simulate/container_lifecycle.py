@@ -86,7 +86,7 @@ def crossing(first: float, period_seconds: float, changed: float, threshold: int
 
 
 def has_no_image(image: str) -> bool:
-    """Return whether an image cannot be pulled: its tag says that it does not exist (``nonexistent``, ``404``)."""
+    """Return whether an image cannot be pulled: its tag marks it as missing (``nonexistent``, ``404``)."""
     return image.rpartition(":")[2] in _MISSING_TAGS
 
 

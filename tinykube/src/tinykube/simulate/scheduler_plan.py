@@ -55,7 +55,7 @@ def explain(pod: SimulatedPod, nodes: Sequence[SimulatedNode], load: Load) -> st
         if reason is not None:
             reasons[reason] = reasons.get(reason, 0) + 1
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return f"0/{len(nodes)} nodes are available: {told or 'there are none'}."
+    return f"0/{len(nodes)} nodes are available: {told or 'no nodes exist'}."
 
 
 def why_not(spec: PodSpec, node: SimulatedNode, load: Load) -> str | None:

@@ -50,10 +50,10 @@ FAST_PODS = SimulateSettings(speed=100.0)
 
 
 class InCluster(NamedTuple):
-    """What a pod needs to reach its API server, for tests of in-cluster configuration. Removed with the server."""
+    """The environment of a pod, for tests of in-cluster configuration. Removed with the server."""
 
     folder: Path
-    """What is mounted at /var/run/secrets/kubernetes.io/serviceaccount: ``token``, ``ca.crt`` and ``namespace``."""
+    """The contents of /var/run/secrets/kubernetes.io/serviceaccount: ``token``, ``ca.crt`` and ``namespace``."""
     environ: dict[str, str]
     """``KUBERNETES_SERVICE_HOST`` and ``KUBERNETES_SERVICE_PORT``."""
 
@@ -79,7 +79,7 @@ class ApiServerAccess:
 
     @property
     def faults(self) -> Faults:
-        """Faults on purpose: refused, slow, lost and stale answers, and watches that break; none at first."""
+        """Fault injection: rejected, slow, lost and stale responses, and broken watches; none by default."""
         return self._server.faults
 
     def kubeconfig(self) -> str:
@@ -95,7 +95,7 @@ class ApiServerAccess:
         return path
 
     def _in_cluster(self, token: str, namespace: str) -> "InCluster":
-        """Write the files that a pod has, and return where they are."""
+        """Write the files that are mounted in a pod; return their location."""
         folder = Path(tempfile.mkdtemp(prefix="in-cluster-", dir=self._folder.path()))
         (folder / "ca.crt").write_bytes(self.certificate_authority)
         (folder / "namespace").write_text(namespace)
@@ -183,19 +183,19 @@ class LoopApiServer(ApiServerAccess):
         return await self.objects.service_account_token(name, namespace, audiences, lifetime_seconds)
 
     async def in_cluster(self, service_account: str = "default", namespace: str = "default") -> InCluster:
-        """Return the files and environment variables that a pod with this service account has."""
+        """Return the files and environment variables of a pod with this service account."""
         return self._in_cluster(await self.service_account_token(service_account, namespace), namespace)
 
     def snapshot(self) -> Snapshot:
-        """Return all objects as they are now, for :meth:`restore`."""
+        """Return a snapshot of all objects, for :meth:`restore`."""
         return self._server.snapshot()
 
     async def restore(self, snapshot: Snapshot) -> int:
-        """Bring all objects back to a snapshot of this server; return how many events that took.
+        """Restore all objects from a snapshot of this server; return the number of changes.
 
-        Watches stay open and report the changes: DELETED for what was created since, ADDED for what was deleted, MODIFIED
-        for what was changed. Resource versions grow; everything else, the uid included, is as it was. Finalizers and
-        grace periods do not count. Stop whatever still writes first.
+        Watches stay open and report the changes: DELETED for objects created since, ADDED for deleted ones, MODIFIED
+        for changed ones. Resource versions grow; everything else is restored, including the uid. Finalizers and grace
+        periods are ignored. Stop other writers first.
         """
         return await self._server.restore(snapshot)
 
@@ -282,11 +282,11 @@ class ThreadApiServer(ApiServerAccess):
         )
 
     def in_cluster(self, service_account: str = "default", namespace: str = "default") -> InCluster:
-        """Return the files and environment variables that a pod with this service account has."""
+        """Return the files and environment variables of a pod with this service account."""
         return self._wait(self._inner.in_cluster(service_account, namespace))
 
     def snapshot(self) -> Snapshot:
-        """Return all objects as they are now, for :meth:`restore`."""
+        """Return a snapshot of all objects, for :meth:`restore`."""
 
         async def take() -> Snapshot:
             return self._inner.snapshot()
@@ -294,11 +294,11 @@ class ThreadApiServer(ApiServerAccess):
         return self._wait(take())
 
     def restore(self, snapshot: Snapshot) -> int:
-        """Bring all objects back to a snapshot of this server; return how many events that took.
+        """Restore all objects from a snapshot of this server; return the number of changes.
 
-        Watches stay open and report the changes: DELETED for what was created since, ADDED for what was deleted, MODIFIED
-        for what was changed. Resource versions grow; everything else, the uid included, is as it was. Finalizers and
-        grace periods do not count. Stop whatever still writes first.
+        Watches stay open and report the changes: DELETED for objects created since, ADDED for deleted ones, MODIFIED
+        for changed ones. Resource versions grow; everything else is restored, including the uid. Finalizers and grace
+        periods are ignored. Stop other writers first.
         """
         return self._wait(self._inner.restore(snapshot))
 

@@ -1,8 +1,8 @@
 """A network in this process, for simulations: links that are slow, lose messages, break or go silent.
 
 The client is the real one, with its retries and its write fence: only the HTTP library's session is replaced
-(:class:`SimulatedSession`), so the fence is asked where bytes would be handed to a socket. Everything random comes from the
-random source of the link.
+(:class:`SimulatedSession`), so the fence is checked just before bytes would be sent. All randomness comes
+from the link's random source.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ _URL = "http://apiserver.simulated"
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _CONNECT_TIMEOUT_SECONDS = 15.0
 _UNACKNOWLEDGED_SECONDS = 14.0
-"""After so long without an acknowledgement the sockets of the real client report a broken connection."""
+"""The time without an acknowledgement after which the real client's sockets report a broken connection."""
 
 
 class Story(Protocol):
-    """Takes one line of what happened in a simulation."""
+    """Records one line of the simulation's log."""
 
     def __call__(self, who: str, what: str) -> None:
         """Record a line."""
@@ -45,17 +45,17 @@ class Story(Protocol):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happens to the next request that matches. ``verb`` and ``resource`` match everything where empty.
+    """The fault for the next matching request. Empty ``verb`` and ``resource`` match everything.
 
     ============== ==========================================================================================
     lose-request   the connection breaks before the server has read the request
     lose-answer    the connection breaks after the server has acted
-    silence        the server acts; its answer never arrives, and nothing reports that (a half-open connection)
-    slow           the request is on its way for ``seconds``
+    silence        the server acts; its answer never arrives, without any error (a half-open connection)
+    slow           the request takes ``seconds`` to arrive
     status         the server answers ``code`` instead of acting
     act-and-status the server acts, and answers ``code``
-    end-watch      a watch ends after ``seconds``: its connection breaks
-    stall-watch    a watch delivers nothing after ``seconds``, and nothing reports that
+    end-watch      the connection of a watch breaks after ``seconds``
+    stall-watch    a watch delivers nothing after ``seconds``, without any error
     expire-watch   a watch ends after ``seconds`` with an ERROR event of code 410
     ============== ==========================================================================================
     """
@@ -68,7 +68,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after_seconds: int | None = None
 
     def matches(self, verb: str, resource: str) -> bool:
-        """Return whether this is for such a request."""
+        """Return whether the fault applies to a request."""
         if self.kind.endswith("-watch") != (verb == "watch"):
             return False
         return self.verb in ("", verb) and self.resource in ("", resource)
@@ -97,7 +97,7 @@ REASONS: Mapping[int, str] = {
 
 
 class Answer(NamedTuple):
-    """A whole answer; the body of a stream comes later."""
+    """A response; the body of a stream follows later."""
 
     status: int
     headers: Mapping[str, str]
@@ -105,7 +105,7 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """A request as the server sees it: the part of aiohttp's request that the server uses, and the way back."""
+    """A request on the server's side: the subset of aiohttp's request that the server uses, and the way back."""
 
     def __init__(
         self, exchange: "Exchange", method: str, target: str, headers: CIMultiDict[str], body: bytes
@@ -124,20 +124,20 @@ class Request:
 
 
 class Frontend(Protocol):
-    """An API server as the network reaches it."""
+    """An API server as seen by the network."""
 
     @property
     def host(self) -> SimulatedHost:
-        """The machine that it runs on now."""
+        """The host that it currently runs on."""
         ...
 
     def accept(self, request: Request) -> None:
-        """Start to work on a request; called on no host."""
+        """Start handling a request; called outside of any host."""
         ...
 
 
 class Exchange:
-    """One request and its answer, which may be a stream. The server's side calls ``answer``, ``write``, ``end``, ``reset``."""
+    """One request and its response, possibly a stream. The server's side calls ``answer``, ``write``, ``end``, ``reset``."""
 
     def __init__(self, link: "Link", frontend: Frontend, verb: str, resource: str, target: str) -> None:
         self.link = link
@@ -153,10 +153,10 @@ class Exchange:
         self._held: deque[Callable[[], None]] = deque()
         self._expected_at = 0.0
 
-    # ----------------------------------------------------------------------------------------- the server's side
+    # ----------------------------------------------------------------------------------------- server side
 
     def answer(self, answer: Answer, *, is_stream: bool = False) -> None:
-        """Send the answer, or the head of a stream."""
+        """Send the response, or the headers of a stream."""
         if self.fault is not None and not is_stream:
             match self.fault.kind:
                 case "lose-answer":
@@ -169,27 +169,27 @@ class Exchange:
         self._send(lambda: self._deliver_answer(answer, is_stream))
 
     def write(self, data: bytes) -> None:
-        """Send a piece of a stream."""
+        """Send a part of a stream."""
         link = self.link
         seconds = link.withheld.get(link.deliveries, 0.0)
         link.deliveries += 1
         if seconds:
-            link.tell(f"what {self.verb} {self.resource} delivers is withheld for {seconds:g} s")
+            link.tell(f"{self.verb} {self.resource}: delivery delayed by {seconds:g} s")
             self._expected_at = max(self._expected_at, link.loop.now + seconds)
         self._send(lambda: self._deliver(data))
 
     def end(self) -> None:
-        """End a stream in an orderly way."""
+        """End a stream cleanly."""
         self._send(lambda: self._deliver(None))
 
     def reset(self) -> None:
         """Break the connection."""
         self._send(self._deliver_reset)
 
-    # ----------------------------------------------------------------------------------------- the client's side
+    # ----------------------------------------------------------------------------------------- client side
 
     def close(self) -> None:
-        """Close the connection from the client's side; the server notices at once."""
+        """Close the connection from the client's side; the server notices immediately."""
         if not self.is_closed:
             self.is_closed = True
             self.link.exchanges.pop(self, None)
@@ -203,7 +203,7 @@ class Exchange:
             self._fail(aiohttp.ClientOSError(errno.ETIMEDOUT, "Connection timed out"))
 
     def release(self) -> None:
-        """Deliver what was held while the link was cut."""
+        """Deliver messages delayed while the link was cut."""
         for _ in range(len(self._held)):
             self._schedule()
 
@@ -216,7 +216,7 @@ class Exchange:
 
     def _schedule(self) -> None:
         loop = self.link.loop
-        # In order, whatever each message's latency.
+        # In order, regardless of each message's latency.
         self._expected_at = max(loop.now + self.link.latency_seconds(), self._expected_at)
         self.link.call_later(self._expected_at - loop.now, self._arrive)
 
@@ -255,7 +255,7 @@ class Exchange:
 
 
 class _Content:
-    """The body of an answer as it arrives: what the client uses of aiohttp's StreamReader."""
+    """The body of a response as it arrives: the subset of aiohttp's StreamReader that the client uses."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -305,7 +305,7 @@ class _Content:
 
 
 class SimulatedResponse:
-    """What the client uses of aiohttp's response."""
+    """The subset of aiohttp's response that the client uses."""
 
     connection = None
 
@@ -321,13 +321,13 @@ class SimulatedResponse:
         return self.headers.get("Content-Type", "").partition(";")[0]
 
     def close(self) -> None:
-        """Close the connection, unless the answer has ended."""
+        """Close the connection, unless the response is complete."""
         self._exchange.close()
 
 
 @dataclass(slots=True)
 class Latency:
-    """How long one message takes: at least ``least_seconds``, now and then ``slow_seconds`` more."""
+    """The latency of messages: at least ``least_seconds``, occasionally ``slow_seconds`` more."""
 
     least_seconds: float = 0.001
     spread_seconds: float = 0.004
@@ -338,8 +338,8 @@ class Latency:
 class Link:
     """The network between one host and the API servers: its latency, its faults, and whether it is cut.
 
-    A cut link holds messages. Where it is mended soon they arrive late, as TCP sends them again; after 14 seconds the
-    connections with unacknowledged data, or with a watch, are reported as broken to the client.
+    A cut link holds messages. If it is repaired soon they arrive late, as TCP retransmits them; after 14
+    seconds, connections with unacknowledged data, or with a watch, are reported to the client as broken.
     """
 
     def __init__(
@@ -357,13 +357,13 @@ class Link:
         self.exchanges: dict[Exchange, None] = {}
         self.faults: list[Fault] = []
         self.tells_reads = False
-        """Whether good answers to reads are part of the story, too."""
+        """Whether successful reads are logged, too."""
         self.deliveries = 0
-        """How many pieces of watches were sent so far."""
+        """The number of watch messages sent so far."""
         self.withheld: dict[int, float] = {}
-        """For how many seconds a delivery, by its number, is held back with everything after it on its watch."""
+        """Delays in seconds by delivery number; later deliveries of the same watch wait, too."""
         self.on_sent: Callable[[str, str, str, bytes], None] | None = None
-        """Called with verb, resource, target and body as the bytes of a write leave the host."""
+        """Called with verb, resource, target and body when the bytes of a write leave the host."""
         self._frontends = frontends
         self._rng = rng
         self._story = story
@@ -381,21 +381,21 @@ class Link:
         return seconds
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call back in virtual time, on no host."""
+        """Call back in virtual time, outside of any host."""
         self._network.run(self.loop.call_later, max(seconds, 0.0), callback, *arguments)
 
     def choose_frontend(self) -> Frontend:
-        """Return the API server that a new connection leads to."""
+        """Return the API server for a new connection."""
         return self._rng.choice(self._frontends) if len(self._frontends) > 1 else self._frontends[0]
 
     def cut(self) -> None:
-        """Deliver nothing any more, in either direction."""
+        """Stop deliveries in both directions."""
         self.is_cut = True
         self._cuts += 1
         self.call_later(_UNACKNOWLEDGED_SECONDS, self._notice, self._cuts)
 
     def mend(self) -> None:
-        """Deliver again, what was held included."""
+        """Resume deliveries, starting with the delayed messages."""
         if self.is_cut:
             self.is_cut = False
             for exchange in list(self.exchanges):
@@ -407,20 +407,20 @@ class Link:
                 exchange.time_out()
 
     def close_all(self) -> None:
-        """Close the connections of a host that was killed: its kernel does it."""
+        """Close the connections of a killed host, as its kernel does."""
         for exchange in list(self.exchanges):
             if self.is_cut:
                 exchange.on_closed = None
             exchange.close()
 
     def reset_all(self, frontend: Frontend) -> None:
-        """Break the connections to a server that was killed."""
+        """Break the connections to a killed server."""
         for exchange in list(self.exchanges):
             if exchange.frontend is frontend:
                 exchange.reset()
 
     def take_fault(self, verb: str, resource: str) -> Fault | None:
-        """Return the fault for a request and forget it."""
+        """Remove and return the fault for a request."""
         for index, fault in enumerate(self.faults):
             if fault.matches(verb, resource):
                 del self.faults[index]
@@ -428,12 +428,12 @@ class Link:
         return None
 
     def tell(self, what: str) -> None:
-        """Record a line of the story."""
+        """Record a line in the log."""
         self._story(self.name, what)
 
 
 class SimulatedSession:
-    """What the client uses of aiohttp's session: one pool of connections over one link."""
+    """The subset of aiohttp's session that the client uses: one connection pool over one link."""
 
     def __init__(self, link: Link, user_agent: str) -> None:
         self._link = link
@@ -441,15 +441,15 @@ class SimulatedSession:
         self._frontend: Frontend | None = None
 
     async def close(self) -> None:
-        """Close: there is nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
     async def request(
         self, method: str, url: Any, *, data: Any, headers: Mapping[str, str], **_: Any
     ) -> SimulatedResponse:
-        """Send a request and return the answer once its head has arrived."""
+        """Send a request and return the response once its headers have arrived."""
         parts = urlsplit(str(url))
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        # As aiohttp: a connection that was open before and breaks is tried once more where that is harmless.
+        # Like aiohttp: if a reused connection breaks, an idempotent request is retried once.
         may_retry = method in _IDEMPOTENT and self._frontend is not None
         while True:
             try:
@@ -470,7 +470,7 @@ class SimulatedSession:
         link = self._link
         if self._frontend is None or self._frontend.host.is_dead:
             self._frontend = await self._connect()
-        body = data.read() if hasattr(data, "read") else data or b""  # the fence is asked here
+        body = data.read() if hasattr(data, "read") else data or b""  # the fence is checked here
         verb, resource = describe(method, target)
         exchange = Exchange(link, self._frontend, verb, resource, target)
         exchange.fault = link.take_fault(verb, resource)
@@ -505,7 +505,7 @@ class SimulatedSession:
     def _reach(self, exchange: Exchange, request: Request) -> None:
         link = self._link
         if link.is_cut:
-            if not exchange.is_closed:  # sent again until the client gives up
+            if not exchange.is_closed:  # retransmitted until the client gives up
                 link.call_later(0.5, self._reach, exchange, request)
             return
         if exchange.frontend.host.is_dead:
@@ -541,7 +541,7 @@ class _ConnectionKey(NamedTuple):
 
 
 def failure(fault: Fault) -> Answer:
-    """Return the refusal that a fault asks for."""
+    """Return the error response of a fault."""
     reason = REASONS.get(fault.code, "InternalError")
     error = StatusError(fault.code, reason, f"simulated: {reason}")
     headers = {"Content-Type": "application/json"}
@@ -551,7 +551,7 @@ def failure(fault: Fault) -> Answer:
 
 
 def describe(method: str, target: str) -> tuple[str, str]:
-    """Return the verb and the plural name of what a request is for."""
+    """Return the verb and plural name of a request."""
     path, _, query = target.partition("?")
     resource = parse_resource_path(segments_of(path))
     plural = resource.plural if resource is not None else ""
@@ -565,7 +565,7 @@ def describe(method: str, target: str) -> tuple[str, str]:
 
 
 def short(target: str) -> str:
-    """Return a path without its API prefix, for a story."""
+    """Return a path without its API prefix, for the log."""
     path, _, query = target.partition("?")
     parts = [part for part in path.split("/") if part and part not in ("api", "apis", "v1", "namespaces")]
     version = [part for part in query.split("&") if part.startswith("resourceVersion=")]

@@ -1,4 +1,4 @@
-"""The embedded API server on a simulated host: killed at any moment, reopened from what was synced, with a lagging twin."""
+"""The embedded API server on a simulated host: killed at any time, restarted from synced data, with a lagging replica."""
 
 import asyncio
 import contextvars
@@ -37,7 +37,7 @@ _author: contextvars.ContextVar[str] = contextvars.ContextVar("author of a write
 
 
 class Written(NamedTuple):
-    """One durable revision, and the host whose request made it; ``""``: the server itself."""
+    """One durable revision, and the host whose request created it; ``""``: the server itself."""
 
     row: Row
     author: str
@@ -45,7 +45,7 @@ class Written(NamedTuple):
 
 
 class Disk:
-    """What survives the server: the rows that were synced, and everything that was ever written, for invariants."""
+    """The data that survives the server: synced rows, and for invariants everything ever written."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
@@ -56,7 +56,7 @@ class Disk:
         self.observers: list[Callable[[Written], None]] = []
 
     def sync(self, batch: Batch, now: float) -> None:
-        """Take in a batch, whole."""
+        """Apply a batch atomically."""
         for revision in batch.deletions:
             self.rows.pop(revision, None)
         for row in batch.rows:
@@ -101,7 +101,7 @@ class _DiskLog:
         self._loop.call_later(self._sync_seconds(), synced)
 
     def sync_in_flight(self) -> None:
-        """Make durable what was being written, though nobody is told: a crash right after the sync."""
+        """Make the pending write durable without reporting it: a crash right after the sync."""
         if self._in_flight is not None:
             self._disk.sync(self._in_flight, self._loop.now)
             self._in_flight = None
@@ -114,7 +114,7 @@ class _DiskLog:
 
 
 class _AttributedStorage(ObjectStorage):
-    """The storage, which notes whose request each write belongs to."""
+    """The storage, recording the host whose request caused each write."""
 
     authors: dict[int, str] = {}  # noqa: RUF012 - replaced for each
 
@@ -190,7 +190,7 @@ class _Server(ApiServer):
         self.storage.authors = authors
 
     def open(self) -> None:
-        """Answer requests; nothing is created and nothing runs by itself."""
+        """Handle requests; no objects are created and no controllers run."""
         backend = self._backend = self._new_backend(self.storage)
         self._custom.attach(self.storage)
         self.handle = self._dispatcher(backend).handle
@@ -204,7 +204,7 @@ class _Server(ApiServer):
 
 
 class SimulatedApiServer:
-    """An API server on a simulated host. It is a frontend for links; :meth:`kill` and :meth:`start` at any moment."""
+    """An API server on a simulated host. It is a frontend for links; :meth:`kill` and :meth:`start` at any time."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class SimulatedApiServer:
         self.links: list[Link] = []
         self.twins: list[LaggingApiServer] = []
         self.admission: Callable[[Request], None] | None = None
-        """Called before each request is carried out; it may change the body, as a mutating webhook does."""
+        """Called before each request is executed; it may change the body, as a mutating webhook does."""
         self._rng = rng
         self._story = story
         self._sync_seconds = sync_seconds
@@ -239,16 +239,16 @@ class SimulatedApiServer:
 
     @property
     def backend(self) -> Backend:
-        """The parts of the server that runs now."""
-        assert self._server is not None, "the server has not been started"  # noqa: S101 - of the test kit
+        """The components of the running server."""
+        assert self._server is not None, "the server has not been started"  # noqa: S101 - part of the test kit
         return self._server.backend
 
     async def wait_ready(self) -> None:
-        """Return once the server that was started last answers."""
+        """Return once the last started server is ready."""
         await self._ready
 
     def start(self) -> None:
-        """Start the server on what its disk holds."""
+        """Start the server with the data on its disk."""
         self.host = SimulatedHost(self.name)
         self._ready = self.loop.create_future()
         self._story(self.name, f"starts, at revision {max(self.disk.rows, default=0)} on disk")
@@ -256,8 +256,8 @@ class SimulatedApiServer:
         self._context.run(self.loop.start, self.host, self._run(), name=self.name)
 
     def kill(self, *, after_sync: bool = False) -> None:
-        """Kill the server; with ``after_sync`` what it was writing became durable before, though nobody was told."""
-        self._story(self.name, "is killed" + (", after a sync that nobody was told of" if after_sync else ""))
+        """Kill the server; with ``after_sync`` its pending write becomes durable first, unreported."""
+        self._story(self.name, "is killed" + (", after an unreported sync" if after_sync else ""))
         self.loop.kill(self.host)
         if after_sync and self._log is not None:
             self._log.sync_in_flight()
@@ -279,7 +279,7 @@ class SimulatedApiServer:
             await asyncio.get_running_loop().create_future()
 
     def accept(self, request: Request) -> None:
-        """Work on a request, on the server's host."""
+        """Handle a request on the server's host."""
         server = self._server
         if server is None or not self._ready.done():
             request.exchange.reset()
@@ -310,7 +310,7 @@ class SimulatedApiServer:
     async def call(
         self, method: str, target: str, body: bytes = b"", content_type: str = "application/json"
     ) -> Answer:
-        """Carry out a request at once, without a network, as the test itself."""
+        """Execute a request immediately, without a network, as the test itself."""
         link = _Direct(self.loop, self._story)
         exchange = Exchange(link, self, method, "", target)
         headers = CIMultiDict(
@@ -330,7 +330,7 @@ def _told(request: Request, status: int, body: bytes) -> str:
 
 
 class _Direct(Link):
-    """No network at all: messages arrive at once."""
+    """No network: messages arrive immediately."""
 
     def __init__(self, loop: SimulatedLoop, story: Story) -> None:
         super().__init__(loop, "test", [], random.Random(0), story)  # noqa: S311 - not used
@@ -340,9 +340,9 @@ class _Direct(Link):
 
 
 class LaggingApiServer:
-    """A second API server whose watch cache is behind: reads that name a version, and watches, show an older state.
+    """A second API server with a lagging watch cache: watches and reads with a version show an older state.
 
-    As in Kubernetes, writes and reads without a version are answered by the same storage as the first server's.
+    As in Kubernetes, writes and reads without a version use the same storage as the first server.
     """
 
     def __init__(
@@ -364,23 +364,23 @@ class LaggingApiServer:
 
     @property
     def host(self) -> SimulatedHost:
-        """The machine, which ends with the first server's."""
+        """The host, which fails with the first server's."""
         return self._host
 
     def stop(self) -> None:
-        """End with the storage."""
+        """Stop with the storage."""
         self._primary.loop.kill(self._host)
         self._server = None
 
     def freeze(self, *, frozen: bool) -> None:
-        """Stop the watch cache where it is, or let it catch up."""
+        """Freeze the watch cache, or let it catch up."""
         self._is_frozen = frozen
         self._story(self.name, "its watch cache stops" if frozen else "its watch cache catches up")
         if not frozen:
             self._apply_due(float("inf"))
 
     def follow(self, disk: Disk) -> None:
-        """Start from what is on disk."""
+        """Start with the data on disk."""
         self._host = SimulatedHost(self.name)
         self._queue.clear()
         primary = self._primary
@@ -417,7 +417,7 @@ class LaggingApiServer:
         storage._publish([_Commit((change,), done, makes_room=True)])
 
     def accept(self, request: Request) -> None:
-        """Answer a read from the watch cache, and leave everything else to the first server."""
+        """Answer reads from the watch cache, and delegate everything else to the first server."""
         server = self._server
         query = parse_query(request.raw_path.partition("?")[2])
         from_cache = request.method == "GET" and ("watch" in query or bool(query.get("resourceVersion")))

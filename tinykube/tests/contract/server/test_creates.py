@@ -269,7 +269,7 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     assert refusal.message == "Request entity too large: limit is 3145728"
 
 
-# ------------------------------------------------------------------------------------- fields nobody knows
+# ------------------------------------------------------------------------------------- unknown fields
 
 ODD = b'{"metadata":{"name":"a"},"foo":1,"data":{"x":"1","x":"2"}}'
 

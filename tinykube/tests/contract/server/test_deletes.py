@@ -33,7 +33,7 @@ async def gone(api: Api, path: str) -> None:
     raise AssertionError(f"{path} is still there")
 
 
-# ------------------------------------------------------------------------------------------ what is answered
+# ------------------------------------------------------------------------------------------ responses
 
 
 async def test_most_kinds_answer_with_a_status_that_names_the_uid(api: Api) -> None:
@@ -287,7 +287,7 @@ async def test_a_collection_of_pods_is_marked(api: Api) -> None:
     assert (await api.get(f"{PODS}/a"))["metadata"]["deletionTimestamp"]
 
 
-# ------------------------------------------------------ what the controller manager does for a kube-apiserver
+# ------------------------------------------------------ work of kube-controller-manager
 
 
 def owned(name: str, owner: Any, **more: Any) -> dict[str, Any]:

@@ -188,7 +188,7 @@ async def test_a_watch_that_makes_no_sense_is_refused(api: Api, query: dict[str,
     assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {why}'
 
 
-# ------------------------------------------------------------------------------------------ what it tells
+# ------------------------------------------------------------------------------------------ events
 
 
 async def test_a_life_is_told_in_order(api: Api) -> None:

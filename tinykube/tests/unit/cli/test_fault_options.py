@@ -20,10 +20,10 @@ def test_a_delay_without_seconds_is_one_second() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("explode", "'explode' is no fault"),
-        ("delay,second=1", "'second' is no key"),
-        ("delay,seconds=soon", "seconds is 'soon', and has to be a number"),
-        ("refuse,code=200", "code is one of"),
+        ("explode", "unknown fault 'explode'"),
+        ("delay,second=1", "unknown key 'second'"),
+        ("delay,seconds=soon", "seconds must be a number, not 'soon'"),
+        ("refuse,code=200", "code must be one of"),
         ("delay,verb=peek", "unknown verb 'peek'"),
     ],
 )

@@ -108,7 +108,7 @@ def ordering(size: int) -> Callable[[], object]:
 def owners(size: int) -> Callable[[], object]:
     references = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": Text(index)} for index in range(size)]
     request = Request(
-        storage=None,  # type: ignore[arg-type] # nothing is looked up
+        storage=None,  # type: ignore[arg-type] # no lookups
         clock=SystemClock(),
         rng=random.Random(1),
         user=UserInfo(""),

@@ -190,8 +190,8 @@ def test_a_token_request_that_cannot_be_met_is_refused(spec: Json, code: int, me
 def test_a_token_request_for_a_missing_account_is_404() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
-            with pytest.raises(NotFoundError, match='serviceaccounts "nobody" not found'):
-                await request_token(server, "nobody")
+            with pytest.raises(NotFoundError, match='serviceaccounts "missing" not found'):
+                await request_token(server, "missing")
 
     run(scene())
 

@@ -37,7 +37,7 @@ def ready_times(
             changes.append((now, ready))
         if math.isinf(next_step.next_change) or next_step.exit_code is not None:
             break
-        assert next_step.next_change > now, "a container that asks for itself again at once never rests"
+        assert next_step.next_change > now, "each change must be in the future"
         now = next_step.next_change
     return changes
 
@@ -133,7 +133,7 @@ def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to
     assert waits == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
     assert run.restarts == 8
     run = backoff(end(run, 600.0, MOMENT, 1), 600.0)
-    assert run.until == 600.0, "what has run for ten minutes is forgiven"
+    assert run.until == 600.0, "the backoff is reset after ten minutes of running"
 
 
 def test_the_crossing_is_the_answer_that_makes_the_number_full() -> None:

@@ -111,7 +111,7 @@ def test_a_full_node_a_real_one_and_one_that_is_not_ready_get_nothing() -> None:
     document = node_document(0, 0, SETTINGS, MOMENT)
     document["status"]["conditions"] = []
     assert choose_node(pod(), [msgspec.convert(document, SimulatedNode)], EMPTY) is None
-    assert explain(pod(), [], EMPTY) == "0/0 nodes are available: there are none."
+    assert explain(pod(), [], EMPTY) == "0/0 nodes are available: no nodes exist."
 
 
 # -------------------------------------------------------------------------------------------- addresses

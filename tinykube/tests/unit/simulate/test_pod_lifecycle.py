@@ -45,7 +45,7 @@ class Life:
             )
             if self.next > now:
                 break
-            assert self.next > self.now, "a pod that asks for itself again at once never rests"
+            assert self.next > self.now, "each change must be in the future"
             self.now = self.next
         self.now = now
         return self.status()

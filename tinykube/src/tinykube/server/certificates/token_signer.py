@@ -1,4 +1,4 @@
-"""Signed tokens (JWT, ES256): made and checked with one private key. ``cryptography`` is imported at the first use."""
+"""Signed tokens (JWT, ES256): issued and verified with one private key. ``cryptography`` is imported on first use."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ _FILE = "service-account.key"
 
 
 class TokenSigner:
-    """Signs claims and checks signatures. ``load_key`` returns the private key (PEM); it is called once, when needed."""
+    """Signs claims and verifies signatures. ``load_key`` returns the private key (PEM); it is called once, on demand."""
 
     def __init__(self, load_key: Callable[[], bytes]) -> None:
         self._load_key = load_key
@@ -45,7 +45,7 @@ class TokenSigner:
         return f"{signed}.{_encoded(signature)}"
 
     def claims_of(self, token: str) -> Claims | None:
-        """Return the claims of a token that this key has signed, None for any other text. Times are not checked."""
+        """Return the claims of a token signed by this key, None for any other text. Times are not checked."""
         known = self._known.get(token)
         if known is not None:
             return known
@@ -58,7 +58,7 @@ class TokenSigner:
 
     @property
     def key_id(self) -> str:
-        """The id of the key: the hash of its public half, as Kubernetes forms it."""
+        """The key id: a hash of the public key, computed as in Kubernetes."""
         if not self._key_id:
             from cryptography.hazmat.primitives import serialization
 
@@ -70,7 +70,7 @@ class TokenSigner:
         return self._key_id
 
     def public_keys(self) -> Claims:
-        """Return the JSON Web Key Set that others check tokens by."""
+        """Return the JSON Web Key Set for verifying tokens."""
         numbers = self._key().public_key().public_numbers()
         key = {
             "use": "sig",
@@ -129,7 +129,7 @@ def new_key() -> bytes:
 
 
 def kept_key(data_dir: Path) -> bytes:
-    """Return the signing key that a data directory keeps; create it (0600) if it is missing or empty."""
+    """Return the signing key of a data directory; create it (0600) if it is missing or empty."""
     path = data_dir / _FILE
     try:
         kept = path.read_bytes()
@@ -142,7 +142,7 @@ def kept_key(data_dir: Path) -> bytes:
 
 
 def looks_signed(token: str) -> bool:
-    """Return whether a bearer token may be one of these, without checking anything."""
+    """Return whether a bearer token may be one of these, without verifying it."""
     return token.count(".") == 2
 
 

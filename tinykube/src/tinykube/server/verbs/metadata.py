@@ -80,7 +80,7 @@ def check_namespace(metadata: JsonObject, namespace: str) -> None:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
             if namespace
-            else "namespace may not be set on a resource that has none"
+            else "namespace may not be set on a cluster-scoped resource"
         )
     if namespace:
         metadata["namespace"] = namespace

@@ -1,4 +1,4 @@
-"""The whole state of a server, taken and restored: for tests that share one server."""
+"""Snapshots of a server's objects, for tests that share a server."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from tinykube.server.verbs.context import Backend, Caller, new_request
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """All objects of a server at one moment. It shares their bytes with the server, so it costs little."""
+    """All objects of a server at one time. Cheap, because it shares their bytes with the server."""
 
     objects: tuple[StoredObject, ...]
 
@@ -24,19 +24,19 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def take_snapshot(backend: Backend) -> Snapshot:
-    """Return everything that is stored now, accepted writes included."""
+    """Return all stored objects, including accepted writes."""
     return Snapshot(
         tuple(stored for resource in _resources(backend) for stored in backend.storage.heads_in(resource))
     )
 
 
 async def restore_snapshot(backend: Backend, snapshot: Snapshot, caller: Caller) -> int:
-    """Make the stored objects those of a snapshot of this server; return how many events that took.
+    """Restore the objects of a snapshot of this server; return the number of changes.
 
-    It is a series of ordinary changes, so resource versions grow and watches stay open: they report what was created
-    since as DELETED, what was deleted since as ADDED, what was changed as MODIFIED, and what was replaced under its name
-    as both. Everything but the resource version is as it was, the uid included. No finalizer, grace period or owner
-    reference delays a removal, and nothing is validated. Raises 409 if other writers never pause.
+    It is a series of ordinary changes, so resource versions grow and watches stay open: they report DELETED for objects
+    created since the snapshot, ADDED for deleted ones, MODIFIED for changed ones, and both for replaced ones. Everything
+    except the resource version is restored, including the uid. Finalizers, grace periods and owner references do not
+    delay removals, and nothing is validated. Raises 409 if other clients keep writing.
     """
     for _ in range(MAX_ATTEMPTS):
         removals, writes = _plan(backend, snapshot)
@@ -78,12 +78,12 @@ def _plan(backend: Backend, snapshot: Snapshot) -> tuple[list[Write], list[Write
 
 
 def _is_equal(one: StoredObject, other: StoredObject) -> bool:
-    """Return whether two states of an object differ in nothing but the resource version."""
+    """Return whether two states of an object differ only in the resource version."""
     return reencoded(one, 0) == reencoded(other, 0)
 
 
 def _note(backend: Backend, changes: Iterable[Change], caller: Caller) -> None:
-    """Let the rules of the resources note what the storage holds now: addresses in use, custom resources that are served."""
+    """Report the restored objects to the strategies: addresses in use, served custom resources."""
     for change in changes:
         definition = backend.registry.stored_at(change.after.key.resource)
         if definition is None:

@@ -102,7 +102,7 @@ def test_an_apply_in_another_version_takes_the_place_of_the_one_before() -> None
     live = applied(live, thing("v2", l=["q"], a="x"), "m1", "v2")
     assert live["spec"]["l"] == ["p", "q"]
     live = applied(live, thing("v4", a="x"), "m1", "v4")
-    assert live["spec"] == {"a": "x", "l": ["p"]}, "what it owned in the other version has gone"
+    assert live["spec"] == {"a": "x", "l": ["p"]}, "fields owned in the other version were removed"
     assert owners(live)["m1 v4"] == {"f:spec": {"f:a": {}}}
 
 

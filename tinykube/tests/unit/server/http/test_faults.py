@@ -1,4 +1,4 @@
-"""Fault injection over real sockets: what clients observe, and what the server has executed."""
+"""Fault injection over real sockets: client-side behaviour, and execution on the server."""
 
 import contextlib
 import http.client

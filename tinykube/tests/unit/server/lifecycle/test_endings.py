@@ -138,6 +138,6 @@ def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
         ending.replaced(pods, list(world.storage.snapshot(pods).after("", "")))
         await ending.look(key)
         assert world.names("pods") == ["p"]
-        assert not ending._node_of, "the old one is remembered for ever"
+        assert not ending._node_of, "the old pod is never forgotten"
 
     play(scene())

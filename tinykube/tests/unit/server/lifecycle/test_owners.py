@@ -154,7 +154,7 @@ def test_an_object_that_waits_for_its_dependents() -> None:
 
 def test_facts_are_read_from_any_document() -> None:
     plain = stored("a", "u", 1, (), ("x/y",), False)
-    assert ownership_of(plain) == OwnershipInfo(plain.key, "u"), "finalizers alone concern nobody here"
+    assert ownership_of(plain) == OwnershipInfo(plain.key, "u"), "finalizers alone are irrelevant here"
     assert ownership_of(stored("a", "u", 1, (), ("x/y",), True)).finalizers == ("x/y",)
     assert ownership_of(stored("a", "u", 1, ("o",), (), False)).owners[0].uid == "o"
     told = msgspec.structs.replace(plain, encoded=plain.encoded.replace(b'"x/y"', b'"\\"ownerReferences\\""'))

@@ -25,11 +25,11 @@ ABOUT = """# A file.
 
 Pod: Some containers
     that run together.
-  spec: What is to run.
-  status: What has
-    become of it.
+  spec: The containers to run.
+  status: The current
+    state.
 
-Twin (like Pod): The same once more.
+Twin (like Pod): The same again.
   spec: Something else.
 """
 
@@ -75,7 +75,7 @@ def test_a_file_says_a_paragraph_a_type_and_one_a_field() -> None:
     read = read_descriptions(ABOUT, "x.about")
     assert list(read) == ["Pod", "Twin"]
     assert (read["Pod"].text, read["Pod"].like) == ("Some containers that run together.", "")
-    assert read["Pod"].fields == {"spec": "What is to run.", "status": "What has become of it."}
+    assert read["Pod"].fields == {"spec": "The containers to run.", "status": "The current state."}
     assert (read["Twin"].like, list(read["Twin"].fields)) == ("Pod", ["spec"])
 
 

@@ -148,7 +148,7 @@ async def test_an_empty_list_is_owned_and_said_again_changes_nothing(here: World
     assert owners(made) == {("m1", "Update"): {"f:addressType": {}, "f:endpoints": {}}}
     here.clock.advance(60)
     again = await here.update("a", copy.deepcopy(body), options=by("m1"), **where)
-    assert again.decode() == made.decode(), "a write that changes nothing is none"
+    assert again.decode() == made.decode(), "an update without changes is not written"
 
 
 async def test_a_condition_on_what_is_not_there_holds(here: World) -> None:
