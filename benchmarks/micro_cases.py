@@ -162,7 +162,7 @@ class _SliceWorld:
     def write(self) -> list[bytes]:
         """Plan and apply; return the request bodies."""
         bodies: list[bytes] = []
-        for _, plan in self.state.plan(MAX_ENDPOINTS, None).families:
+        for _, plan in self.state.plan(MAX_ENDPOINTS, None).address_type_plans:
             for piece in (*plan.create, *plan.update):
                 bodies.append(_encode(piece))
                 self._version += 1

@@ -227,6 +227,6 @@ async def test_a_webhook_is_not_fought_and_a_rejected_address_blocks_nobody(
         )
         messages = {item["reason"]: item["message"] for item in cluster.get("events")}
         assert messages["EndpointRejected"] == (
-            f"Pod {NAMESPACE}/web-3 is left out, as the API server rejects its endpoint:"
+            f"Pod {NAMESPACE}/web-3 is omitted because the API server rejects its endpoint:"
             " address 169.254.9.9 is link-local"
         )

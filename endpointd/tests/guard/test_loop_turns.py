@@ -158,9 +158,9 @@ def test_the_state_of_a_service_is_built_in_slices(pods: int) -> None:
 
     async def work() -> None:
         world.controller._pacer = pacer()
-        state = await world.controller._complete(WEB)
+        state = await world.controller._completed_state(WEB)
         assert state is not None
-        assert len(next(state.families()).desired_endpoints()) == pods
+        assert len(next(state.address_type_states()).desired_endpoints()) == pods
 
     assert_bounded(largest_turn(work))
 
@@ -220,7 +220,7 @@ def test_the_auditor_audits_in_slices() -> None:
     asyncio.run(world.settle())
 
     async def work() -> None:
-        auditor = Auditor(clock=SystemClock(), least_pause_seconds=0.0, share=1.0, pacer=pacer())
+        auditor = Auditor(clock=SystemClock(), min_pause_seconds=0.0, share=1.0, pacer=pacer())
         auditor.add("slices", world.controller)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(auditor.run(), name="audit")

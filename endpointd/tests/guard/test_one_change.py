@@ -245,10 +245,10 @@ def write_what_is_right(patch: pytest.MonkeyPatch) -> None:
 
     def generous(self: ServiceState, *args: Any) -> Any:
         found = plan(self, *args)
-        for number, (family, one) in enumerate(found.families):
+        for number, (family, one) in enumerate(found.address_type_plans):
             if one.update:
                 every = tuple(observed.slice for observed in family._slices.values())
-                found.families[number] = (
+                found.address_type_plans[number] = (
                     family,
                     AddressTypePlan(update=(*one.update, *every[len(one.update) :])),
                 )

@@ -116,7 +116,7 @@ class MirroringMachine(RuleBasedStateMachine):
     )
     def start(self, at_once: int, metadata_only: bool, admission: Callable[[Any], Any] | None) -> None:
         self.loop = asyncio.new_event_loop()
-        self.world = World(MirroringSettings(max_endpoints_per_subset=LIMIT, writes_at_once=at_once))
+        self.world = World(MirroringSettings(max_endpoints_per_subset=LIMIT, max_concurrent_writes=at_once))
         self.world.server.metadata_only = metadata_only
         self.world.server.admission = admission
         self.world.put_service(make_plain_service())

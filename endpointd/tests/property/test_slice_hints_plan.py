@@ -73,7 +73,7 @@ def state_of(pods: list[Pod], found: list[EndpointSlice], cluster: list[Node]) -
 
 def carried_out(found: list[EndpointSlice], plan: ServicePlan) -> list[EndpointSlice]:
     after = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in found}
-    for _, family in plan.families:
+    for _, family in plan.address_type_plans:
         assert not family.delete
         for number, endpoint_slice in enumerate(family.create):
             after[f"web-new-{number}"] = edited(endpoint_slice, name=f"web-new-{number}", uid=f"new-{number}")

@@ -146,7 +146,7 @@ class RecoveryMachine(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 5), at_once=st.sampled_from([1, 8]))
     def start(self, limit: int, at_once: int) -> None:
         self.loop = asyncio.new_event_loop()
-        self.settings = EndpointSliceSettings(max_endpoints_per_slice=limit, writes_at_once=at_once)
+        self.settings = EndpointSliceSettings(max_endpoints_per_slice=limit, max_concurrent_writes=at_once)
         self.limit = limit
         self.late: list[tuple[asyncio.Task[None], asyncio.Event]] = []
         self.world = RecordedWorld(self.settings, StrictServer())

@@ -190,7 +190,7 @@ class SlicesMachine(RuleBasedStateMachine):
         server.admission = admission
         self.loop = asyncio.new_event_loop()
         self.world = SliceWorld(
-            settings=EndpointSliceSettings(max_endpoints_per_slice=limit, writes_at_once=at_once),
+            settings=EndpointSliceSettings(max_endpoints_per_slice=limit, max_concurrent_writes=at_once),
             server=server,
         )
         self.uids = 0

@@ -109,7 +109,7 @@ def endpoints(pod: Pod) -> st.SearchStrategy[Endpoint]:
 
 
 def family_plan(state: ServiceState, limit: int) -> AddressTypePlan:
-    planned = state.plan(limit, None).families
+    planned = state.plan(limit, None).address_type_plans
     return planned[0][1] if planned else AddressTypePlan()
 
 

@@ -199,7 +199,7 @@ async def test_a_pod_with_an_address_that_the_server_rejects_does_not_block_its_
         (
             "Warning",
             "EndpointRejected",
-            "Pod default/bad is left out, as the API server rejects its endpoint: address 169.254.1.1 is link-local",
+            "Pod default/bad is omitted because the API server rejects its endpoint: address 169.254.1.1 is link-local",
         )
     ]
     assert len(world.controller.rejections) == 1
@@ -221,7 +221,7 @@ async def test_a_pod_whose_endpoint_the_server_rejects_by_a_rule_of_its_own_is_i
     assert world.failures == []
     (event,) = world.events
     assert event.message.startswith(
-        'Pod default/bad is left out, as the API server rejects its endpoint: Invalid value: "10.7.7.7"'
+        'Pod default/bad is omitted because the API server rejects its endpoint: Invalid value: "10.7.7.7"'
     )
     assert len(world.controller.rejections) == 1
     assert world.controller.audit(WEB) is None
@@ -1222,7 +1222,7 @@ async def test_a_restart_converges_without_a_write_whatever_write_was_the_last()
     """7c: killed after each single write of a sequence."""
     for writes_before_the_end in range(6):
         world = await world_with(
-            0, settings=EndpointSliceSettings(max_endpoints_per_slice=2, writes_at_once=1)
+            0, settings=EndpointSliceSettings(max_endpoints_per_slice=2, max_concurrent_writes=1)
         )
         world.put(*make_pods(7))
         done = 0
@@ -1238,7 +1238,8 @@ async def test_a_restart_converges_without_a_write_whatever_write_was_the_last()
             await world.settle()
         world.server.before_each = None
         again = SliceWorld(
-            server=world.server, settings=EndpointSliceSettings(max_endpoints_per_slice=2, writes_at_once=1)
+            server=world.server,
+            settings=EndpointSliceSettings(max_endpoints_per_slice=2, max_concurrent_writes=1),
         )
         again.put(make_node(), make_service(), *make_pods(7))
         world.server.calls.clear()

@@ -1,1 +1,1 @@
-"""The three controllers and what they share: which pods a service has, and what is published of a pod."""
+"""The three controllers and their shared parts: service membership and the published view of a pod."""

@@ -1,7 +1,7 @@
-"""The audit: what is kept incrementally is compared with what a look at everything says, slowly, for ever.
+"""The audit: continuously compares incremental state with state rebuilt from the caches, in the background.
 
-A state that went wrong (a bug, a bit) would otherwise be wrong until somebody noticed. Here it is counted, logged
-and mended within one round.
+State corrupted by a bug or a bit flip would otherwise stay wrong. Here a mismatch is counted, logged and
+repaired within one round.
 """
 
 import logging
@@ -19,41 +19,42 @@ log = logging.getLogger(__name__)
 
 
 class Audited(Protocol):
-    """State that can be checked key by key."""
+    """State that can be audited key by key."""
 
     def audited_keys(self) -> Collection[ObjectKey]:
-        """Return what there is to check now."""
+        """Return the keys that exist now."""
         ...
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Check one key and repair it; return in a few words what was wrong, None if nothing was.
+        """Check and repair one key; return a short description of the mismatch, or None.
 
-        Other work runs between the steps, so changes may come meanwhile. A key that has gone since is no error.
+        Other work runs between the steps, so the state may change. A key that no longer exists is not an
+        error.
         """
         ...
 
 
-def differences(mine: dict[str, object], rebuilt: dict[str, object]) -> Steps[list[str]]:
-    """Compare copies of two states, part by part; return the names of the parts that differ."""
+def differences(current: dict[str, object], rebuilt: dict[str, object]) -> Steps[list[str]]:
+    """Compare snapshots of two states part by part; return the names of the parts that differ."""
     found: list[str] = []
     for part, value in rebuilt.items():
-        if (yield from _differ(mine.get(part), value)):
+        if (yield from _differ(current.get(part), value)):
             found.append(part)
     return found
 
 
-def _differ(mine: object, theirs: object) -> Steps[bool]:
+def _differ(current: object, rebuilt: object) -> Steps[bool]:
     pairs: Iterable[tuple[object, object]]
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        if mine.keys() != theirs.keys():
+    if isinstance(current, dict) and isinstance(rebuilt, dict):
+        if current.keys() != rebuilt.keys():
             return True
-        pairs = ((value, theirs[key]) for key, value in mine.items())
-    elif isinstance(mine, list) and isinstance(theirs, list):
-        if len(mine) != len(theirs):
+        pairs = ((value, rebuilt[key]) for key, value in current.items())
+    elif isinstance(current, list) and isinstance(rebuilt, list):
+        if len(current) != len(rebuilt):
             return True
-        pairs = zip(mine, theirs, strict=True)
+        pairs = zip(current, rebuilt, strict=True)
     else:
-        return mine != theirs
+        return current != rebuilt
     for count, (one, other) in enumerate(pairs, 1):
         if one is not other and one != other:
             return True
@@ -63,38 +64,38 @@ def _differ(mine: object, theirs: object) -> Steps[bool]:
 
 
 class AuditCounts(msgspec.Struct, frozen=True):
-    """What came of the audits of one part, since the start."""
+    """The audit results of one component since the start."""
 
     audits: int = 0
     mismatches: int = 0
-    """Audits that found something wrong, and mended it."""
+    """Audits that found and repaired a mismatch."""
     errors: int = 0
-    """Audits that failed themselves."""
+    """Audits that raised an error."""
 
 
 class AuditStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How the audit is, at one moment."""
+    """A snapshot of the audit's results."""
 
     parts: dict[str, AuditCounts]
-    """By the name of the part; all are there from the start, at zero."""
+    """By component name; all components are present from the start."""
     rounds: int
-    """How often every key of every part has been looked at."""
+    """Completed rounds over all keys of all components."""
     last_round_seconds: float | None
-    """How long the last full round took; None before the first."""
+    """The duration of the last round; None before the first has completed."""
     worked_seconds: float
-    """Time spent in audits."""
+    """Total time spent in audits."""
     last_mismatch: str
-    """The part, key and finding of the last mismatch, ``""`` where there was none."""
+    """The component, key and finding of the last mismatch, or ``""``."""
 
 
 class Auditor:
-    """A part for the manager that audits the keys of everything added, one after the other, round after round.
+    """A runnable that audits all keys of all added components, one at a time, round after round.
 
-    It promises: of any stretch of time it spends at most about ``share`` in audits (after one that took ``t`` seconds it
-    rests ``t * (1 / share - 1)``, and ``least_pause_seconds`` at least); the first round begins
-    ``first_round_after_seconds`` after the start, when there is more urgent work, and any other ``round_seconds`` after the one
-    before it at the earliest; parts are audited in the order in which they were added, so add first what others
-    build on; and no failure of one audit ends it: it is logged, counted, and the next key is taken.
+    Guarantees: audits take at most about ``share`` of any stretch of time (after an audit of ``t`` seconds it
+    sleeps ``t * (1 / share - 1)`` seconds, at least ``min_pause_seconds``). The first round starts
+    ``first_round_after_seconds`` after the start, and further rounds start at least ``round_seconds`` apart.
+    Components are audited in the order in which they were added, so add dependencies first. An audit that
+    raises is logged and counted, and the next key follows.
     """
 
     name = "audit"
@@ -104,21 +105,19 @@ class Auditor:
         *,
         clock: Clock,
         share: float = 0.01,
-        least_pause_seconds: float = 0.1,
+        min_pause_seconds: float = 0.1,
         round_seconds: float = 60.0,
         first_round_after_seconds: float = 0.0,
         pacer: LoopPacer | None = None,
         relists: RelistGate | None = None,
     ) -> None:
         if not 0 < share <= 1:
-            raise ValueError(
-                f"the share of an audit is a part of the time, above 0 and up to 1, not {share:g}"
-            )
+            raise ValueError(f"the share of an audit must be above 0 and at most 1, not {share:g}")
         self._clock = clock
         self._pacer = pacer or LoopPacer(clock)
         self._relists = relists or RelistGate()
         self._rest_factor = 1 / share - 1
-        self._least_pause_seconds = least_pause_seconds
+        self._min_pause_seconds = min_pause_seconds
         self._round_seconds = round_seconds
         self._first_round_after_seconds = first_round_after_seconds
         self._parts: dict[str, Audited] = {}
@@ -129,9 +128,9 @@ class Auditor:
         self._last_mismatch = ""
 
     def add(self, name: str, audited: Audited) -> None:
-        """Audit this too, from the next round on. Raises ``ValueError`` where the name is taken."""
+        """Add a component, starting with the next round. Raises ``ValueError`` if the name is taken."""
         if name in self._parts:
-            raise ValueError(f"the audit has a part {name!r} already")
+            raise ValueError(f"the audit already has a component {name!r}")
         self._parts[name] = audited
         self._counts[name] = AuditCounts()
 
@@ -146,10 +145,10 @@ class Auditor:
             took = self._clock.monotonic() - started
             self._rounds += 1
             self._last_round_seconds = took
-            await self._clock.sleep(max(self._round_seconds - took, self._least_pause_seconds))
+            await self._clock.sleep(max(self._round_seconds - took, self._min_pause_seconds))
 
     def statistics(self) -> AuditStatistics:
-        """Return how the audit is now."""
+        """Return the current results."""
         return AuditStatistics(
             parts=dict(self._counts),
             rounds=self._rounds,
@@ -162,29 +161,29 @@ class Auditor:
         try:
             return list(audited.audited_keys())
         except Exception:
-            log.exception("the audit of %s could not begin", name)
+            log.exception("cannot list the keys to audit: component=%s", name)
             self._count(name, errors=1)
             return ()
 
     async def _audit(self, name: str, audited: Audited, key: ObjectKey) -> float:
-        """Audit one key, in slices of loop turns; return the seconds spent on it."""
+        """Audit one key, sliced over loop turns; return the seconds of work."""
         await self._relists.wait_open()
         timed = _Timed(self._clock, audited.audit_steps(key), self._relists)
         try:
             finding = await self._pacer.run(timed.steps())
         except Exception:
-            log.exception("the audit of %s failed on %s", name, key)
+            log.exception("audit failed: component=%s key=%s", name, key)
             self._count(name, audits=1, errors=1)
         else:
             self._count(name, audits=1, mismatches=finding is not None)
             if finding is not None:
                 self._last_mismatch = f"{name} {key}: {finding}"
-                log.error("the audit of %s found %s wrong and mended it: %s", name, key, finding)
+                log.error("audit mismatch repaired: component=%s key=%s finding=%s", name, key, finding)
         self._worked_seconds += timed.worked_seconds
         return timed.worked_seconds
 
     async def _rest(self, worked_seconds: float) -> None:
-        await self._clock.sleep(max(worked_seconds * self._rest_factor, self._least_pause_seconds))
+        await self._clock.sleep(max(worked_seconds * self._rest_factor, self._min_pause_seconds))
 
     def _count(self, name: str, *, audits: int = 0, mismatches: int = 0, errors: int = 0) -> None:
         counts = self._counts[name]
@@ -194,7 +193,7 @@ class Auditor:
 
 
 class _Timed:
-    """Bulk work, and the time it took without that of other work between its steps."""
+    """Steps of work, timed without other work that runs between them."""
 
     def __init__(self, clock: Clock, steps: Steps[str | None], relists: RelistGate) -> None:
         self._clock = clock
@@ -204,7 +203,9 @@ class _Timed:
 
     def steps(self) -> Steps[str | None]:
         while True:
-            if not self._relists.is_open:  # nothing can be compared now; the next round will
+            if (
+                not self._relists.is_open
+            ):  # a relist is in progress, so states cannot be compared; the next round will
                 self._steps.close()
                 return None
             started = self._clock.monotonic()

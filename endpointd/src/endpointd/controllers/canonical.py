@@ -1,8 +1,8 @@
-"""The order in which ports and subsets are published, and the key that says that two port lists are the same.
+"""The published order of ports and subsets, and the key that identifies equal port lists.
 
-Kubernetes orders both by a hash of a textual rendering (behaviour 0.5): FNV-1a with 128 bits over the one-line
-dump of the Go value. Clients see that order, and slices are grouped by that key, so it is reproduced here to
-the bit. The order means nothing beyond being the same everywhere.
+Kubernetes sorts both by a hash of a textual rendering (behaviour 0.5): 128-bit FNV-1a over the one-line dump
+of the Go value. The order is visible to clients, and slices are grouped by the key, so both are reproduced
+exactly. The order has no meaning beyond being deterministic.
 """
 
 from functools import lru_cache
@@ -16,13 +16,13 @@ _CACHED_PORT_LISTS = 4096
 
 @lru_cache(maxsize=_CACHED_PORT_LISTS)
 def hash_of_discovery_port(port: discovery.EndpointPort) -> str:
-    """Return the hash of one port of an EndpointSlice, 32 hexadecimal digits."""
+    """Return the hash of an EndpointSlice port as 32 hexadecimal digits."""
     return _hash(f"(v1.EndpointPort){_discovery_port_text(port)}")
 
 
 @lru_cache(maxsize=_CACHED_PORT_LISTS)
 def hash_of_core_port(port: endpoints.EndpointPort) -> str:
-    """Return the hash of one port of an Endpoints subset, 32 hexadecimal digits."""
+    """Return the hash of an Endpoints subset port as 32 hexadecimal digits."""
     return _hash(f"(v1.EndpointPort){_core_port_text(port)}")
 
 
@@ -44,31 +44,31 @@ def _list_key(ports: tuple[discovery.EndpointPort, ...]) -> str:
 def sort_ports_discovery(
     ports: tuple[discovery.EndpointPort, ...] | None,
 ) -> tuple[discovery.EndpointPort, ...]:
-    """Return the ports in the order in which a slice stores them (S-31.2); None is the empty list.
+    """Return ports in the order in which slices store them (S-31.2); None counts as empty.
 
-    Equal lists give the identical tuple while it is cached, so that slices share it.
+    Equal lists return the identical tuple while it is cached, so slices share it.
     """
     return _sorted_discovery(ports) if ports else ()
 
 
 def port_list_key(ports: tuple[discovery.EndpointPort, ...] | None) -> str:
-    """Return the key under which slices of one service are grouped (S-30): the same for any order of the ports.
+    """Return the key that groups slices of a service (S-30), independent of port order.
 
-    None is the empty list.
+    None counts as empty.
     """
     return _list_key(ports or ())
 
 
 def sort_ports_core(ports: tuple[endpoints.EndpointPort, ...] | None) -> tuple[endpoints.EndpointPort, ...]:
-    """Return the ports in the order in which an Endpoints subset stores them (E-31); None is the empty list."""
+    """Return ports in the order in which Endpoints subsets store them (E-31); None counts as empty."""
     return _sorted_core(ports) if ports else ()
 
 
 def sort_subsets(subsets: tuple[endpoints.EndpointSubset, ...]) -> tuple[endpoints.EndpointSubset, ...]:
     """Return the subsets of an Endpoints in their published order (E-31).
 
-    The addresses and ports within must be in their order already: they are part of what is hashed. Empty lists
-    count as absent. A single subset, the usual case, costs nothing; several cost time in proportion to their text.
+    Their addresses and ports must already be sorted, because they are part of the hash. Empty lists count as
+    absent. A single subset, the usual case, costs nothing; several cost time proportional to their text.
     """
     if len(subsets) < 2:
         return subsets
@@ -76,9 +76,9 @@ def sort_subsets(subsets: tuple[endpoints.EndpointSubset, ...]) -> tuple[endpoin
 
 
 def hash_of_subset(subset: endpoints.EndpointSubset) -> str:
-    """Return the hash of one subset, 32 hexadecimal digits: about 8 us an address.
+    """Return the hash of a subset as 32 hexadecimal digits, in about 8 us per address.
 
-    It is not cached: subsets are large and do not repeat. What their addresses have in common is hashed quickly.
+    Not cached, because subsets are large and do not repeat. Shared text of the addresses is hashed quickly.
     """
     value = _ADDRESSES.after(OFFSET_BASIS)
     value = _hash_addresses(subset.addresses, value)
@@ -122,7 +122,7 @@ def _hash_addresses(addresses: tuple[endpoints.EndpointAddress, ...] | None, val
 
 
 def _is_plain_pod(target: ObjectReference) -> bool:
-    """Tell whether a reference is of the kind that we make ourselves."""
+    """Return whether a reference has the form that the controllers write."""
     return target.kind == "Pod" and not (target.api_version or target.resource_version or target.field_path)
 
 
@@ -154,7 +154,7 @@ def _discovery_port_text(port: discovery.EndpointPort) -> str:
 
 
 def _address_rest_text(address: endpoints.EndpointAddress) -> str:
-    """Return what follows the IP."""
+    """Return the text after the IP."""
     target = "<nil>" if address.target_ref is None else _reference_text(address.target_ref)
     return (
         f" Hostname:(string){address.hostname or ''} NodeName:(*string){_absent(address.node_name)}"

@@ -1,4 +1,4 @@
-"""FNV-1a with 128 bits, as Kubernetes hashes what it orders: in plain Python, with a way round for what repeats."""
+"""128-bit FNV-1a, Kubernetes' hash for sorting, in plain Python, with a shortcut for repeated suffixes."""
 
 OFFSET_BASIS = 0x6C62272E07BB014262B821756295C58D
 _PRIME = 0x0000000001000000000000000000013B
@@ -6,17 +6,18 @@ _MASK = (1 << 128) - 1
 
 
 def fnv1a_128(data: bytes, value: int = OFFSET_BASIS) -> int:
-    """Return the hash of the data, or of what was hashed to ``value`` with the data after it: 0.1 us a byte."""
+    """Return the hash of ``data``, or continue the hash ``value`` with it. Takes 0.1 us per byte."""
     for byte in data:
         value = ((value ^ byte) * _PRIME) & _MASK
     return value
 
 
 class FnvSuffix:
-    """Bytes that are hashed again and again, after something else each time: one multiplication instead of one a byte.
+    """Bytes that are repeatedly hashed after different prefixes: one multiplication instead of one per byte.
 
-    What a byte does to the hash beyond multiplying it depends on the hash's lowest byte alone. So what a whole slice
-    does is ``value * prime ** length + addend``, with one addend for each of the 256 lowest bytes, found when needed.
+    Apart from the multiplication, the effect of a byte depends only on the lowest byte of the hash. So a
+    whole suffix maps ``value`` to ``value * prime ** length + addend``, with one addend, computed on demand,
+    for each of the 256 lowest bytes.
     """
 
     __slots__ = ("_addends", "_data", "_power")
@@ -27,7 +28,7 @@ class FnvSuffix:
         self._addends: dict[int, int] = {}
 
     def after(self, value: int) -> int:
-        """Return the hash of what was hashed to ``value`` with the slice after it."""
+        """Continue the hash ``value`` with the suffix."""
         lowest = value & 0xFF
         addend = self._addends.get(lowest)
         if addend is None:

@@ -1,8 +1,8 @@
-"""Which pods belong to which services, both ways, kept as they change.
+"""Tracks which pods belong to which services, in both directions, as they change.
 
-A service is filed under one pair of its selector: the one that the fewest services of its namespace stand
-under. A pod looks up its own pairs and verifies the candidates, so that its change costs O(its labels), not
-O(services in the namespace). A new or re-selected service looks through its namespace once.
+A service is indexed under one pair of its selector: the pair shared by the fewest services of its namespace.
+A pod looks up its own pairs and verifies the candidates, so its change costs O(its labels), not O(services in
+the namespace). A new or changed selector scans its namespace once.
 """
 
 import itertools
@@ -21,7 +21,7 @@ LabelPair = tuple[str, str]
 
 
 class PodLister(Protocol):
-    """The pods there are."""
+    """A lister of pods."""
 
     def get(self, key: ObjectKey) -> Pod | None:
         """Return one pod."""
@@ -37,7 +37,7 @@ class PodLister(Protocol):
 
 
 class ServiceLister(Protocol):
-    """The services there are."""
+    """A lister of services."""
 
     def get(self, key: ObjectKey) -> Service | None:
         """Return one service."""
@@ -49,48 +49,48 @@ class ServiceLister(Protocol):
 
 
 class MembershipListener(Protocol):
-    """Is told of changes; each call comes in the same loop turn as the change, after the membership has changed.
+    """Receives changes in the loop turn of the change, after the membership has been updated.
 
-    A listener that raises has to see to its own state: it is not told again.
+    A listener that raises must recover its own state: the call is not repeated.
     """
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Hear of a service that came, went or changed in more than its version: look at all its pods anew."""
+        """Handle a service that was created, deleted or changed in more than its version; all its pods may be affected."""
         ...
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Hear of a pod that joined (no old), left (no new) or changed within a service."""
+        """Handle a pod that joins (no old), leaves (no new) or changes within a service."""
         ...
 
 
 class SelectorIndex:
-    """The selectors of one namespace's services, each filed under one of its pairs."""
+    """The selectors of one namespace's services, each indexed under one of its pairs."""
 
-    __slots__ = ("_buckets", "_filed")
+    __slots__ = ("_buckets", "_indexed_pairs")
 
     def __init__(self) -> None:
         self._buckets: dict[LabelPair, dict[ObjectKey, Labels]] = {}
-        self._filed: dict[ObjectKey, LabelPair] = {}
+        self._indexed_pairs: dict[ObjectKey, LabelPair] = {}
 
     def __len__(self) -> int:
-        return len(self._filed)
+        return len(self._indexed_pairs)
 
-    def file(self, service: ObjectKey, selector: Labels) -> None:
-        """File a service anew; it must have at least one pair."""
+    def add(self, service: ObjectKey, selector: Labels) -> None:
+        """Add or replace a service; its selector must have at least one pair."""
         self.remove(service)
         buckets = self._buckets
         pair = min(selector.items(), key=lambda item: len(buckets.get(item, ())))
         buckets.setdefault(pair, {})[service] = selector
-        self._filed[service] = pair
+        self._indexed_pairs[service] = pair
 
     def selector_of(self, service: ObjectKey) -> Labels | None:
-        """Return the selector under which a service is filed, None where it is not."""
-        pair = self._filed.get(service)
+        """Return the indexed selector of a service, or None."""
+        pair = self._indexed_pairs.get(service)
         return self._buckets[pair].get(service) if pair is not None else None
 
     def remove(self, service: ObjectKey) -> None:
-        """Forget a service; one that is not filed is no error."""
-        pair = self._filed.pop(service, None)
+        """Remove a service, if present."""
+        pair = self._indexed_pairs.pop(service, None)
         if pair is None:
             return
         bucket = self._buckets[pair]
@@ -99,7 +99,7 @@ class SelectorIndex:
             del self._buckets[pair]
 
     def matching(self, labels: Labels) -> list[ObjectKey]:
-        """Return the services whose selector these labels satisfy."""
+        """Return the services whose selector matches these labels."""
         found: list[ObjectKey] = []
         buckets = self._buckets
         for pair in labels.items():
@@ -110,10 +110,10 @@ class SelectorIndex:
 
 
 class Membership:
-    """The pods of every service that has a selector.
+    """The pods of every service with a selector.
 
-    Feed :meth:`service_changed` and :meth:`pod_changed` from the stores after :meth:`start`. Between the calls
-    it holds exactly: a pod is a member of a service if and only if they share a namespace and the service's
+    Call :meth:`service_changed` and :meth:`pod_changed` from the stores after :meth:`start`. Between calls
+    this holds exactly: a pod is a member of a service if and only if they share a namespace and the service's
     selector matches the pod's labels. A service without selector, or with an empty one, has no members (0.3).
     """
 
@@ -124,28 +124,28 @@ class Membership:
         self._members: dict[ObjectKey, set[str]] = {}
         self._listeners: list[MembershipListener] = []
         self.listener_failures = 0
-        """How often a listener raised. It is logged, and the other listeners are told all the same."""
+        """The number of exceptions raised by listeners. They are logged, and the other listeners are still called."""
 
     def subscribe(self, listener: MembershipListener) -> None:
-        """Tell a listener of all that changes from now on."""
+        """Add a listener for all further changes."""
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Do all of :meth:`start_steps` at once."""
+        """Run all of :meth:`start_steps` immediately."""
         run_at_once(self.start_steps())
 
     def start_steps(self) -> Steps[None]:
-        """Take in what the listers hold: services first, then each pod once, O(pods) in all.
+        """Load the listers: services first, then each pod once. O(pods) in total.
 
-        Where other work runs between the steps, feed the changes of the stores from before the first step on. Nobody is
-        told of what is found: a listener builds from :meth:`pods_of` when it starts.
+        If other work runs between the steps, deliver store changes from before the first step. Listeners are
+        not called: they load :meth:`pods_of` when they start.
         """
         self._indexes.clear()
         self._members.clear()
         for count, each in enumerate(self._services.values(), 1):
             service = self._services.get(key_of(each))
             if service is not None and service.selector and key_of(service) not in self._members:
-                self._file(key_of(service), service.selector)
+                self._add_service(key_of(service), service.selector)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
         for count, listed in enumerate(self._pods.values(), 1):
@@ -156,22 +156,22 @@ class Membership:
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
-    # ------------------------------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------------------------------ queries
 
     def services_of(self, pod: Pod) -> list[ObjectKey]:
-        """Return the services whose selector matches the pod as given: O(labels of the pod)."""
+        """Return the services whose selector matches this pod. O(labels of the pod)."""
         index = self._indexes.get(pod.metadata.namespace)
         return index.matching(pod.labels) if index is not None else []
 
     def is_member(self, service: ObjectKey, pod: str) -> bool:
-        """Return whether a service has a member of this name."""
+        """Return whether a service has a member with this name."""
         return pod in self._members.get(service, ())
 
     def pods_of(self, service: ObjectKey) -> Iterator[Pod]:
-        """Yield the members of a service, in no order.
+        """Yield the members of a service, in no particular order.
 
-        Each is looked up when it is asked for, so the caller may pause: pods that have left meanwhile are left out, and
-        of those that have joined the listeners are told.
+        The lookup is lazy, so the caller may pause: pods that leave during the iteration are
+        skipped, and pods that join are reported to the listeners.
         """
         get = self._pods.get
         namespace = service.namespace
@@ -180,19 +180,19 @@ class Membership:
             if pod is not None and name in self._members.get(service, ()):
                 yield pod
 
-    # ----------------------------------------------------------------------------------------- changing
+    # ----------------------------------------------------------------------------------------- events
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Take in a change of the service store, then tell the listeners."""
+        """Apply a change of the service store, then call the listeners."""
         if new is None:
             if old is None:
                 return
-            self._unfile(key_of(old))
+            self._remove_service(key_of(old))
         elif old is None or old.selector != new.selector:
             key = key_of(new)
-            self._unfile(key)
+            self._remove_service(key)
             if new.selector:
-                self._file(key, new.selector)
+                self._add_service(key, new.selector)
                 self._members[key].update(self._select(new))
         elif not new.differs_from(old):
             return
@@ -201,12 +201,16 @@ class Membership:
                 listener.service_changed(old, new)
             except Exception:
                 self.listener_failures += 1
-                log.exception("a listener failed: %s on service %s", type(listener).__name__, _key(old, new))
+                log.exception(
+                    "membership listener failed: listener=%s service=%s",
+                    type(listener).__name__,
+                    _key(old, new),
+                )
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Take in a change of the pod store, then tell the listeners, service by service.
+        """Apply a change of the pod store, then call the listeners service by service.
 
-        A change that no rule looks at (another version of the same facts) ends here.
+        A change without relevant fields (only a new version) ends here.
         """
         if old is not None and new is not None and not new.differs_from(old):
             return
@@ -232,32 +236,34 @@ class Membership:
                     self.listener_failures += 1
                     name = type(listener).__name__
                     log.exception(
-                        "a listener failed: %s on pod %s of service %s", name, _key(old, new), service
+                        "membership listener failed: listener=%s pod=%s service=%s",
+                        name,
+                        _key(old, new),
+                        service,
                     )
 
-    # ----------------------------------------------------------------------------------------- auditing
+    # ----------------------------------------------------------------------------------------- audit
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services that have members, or should."""
+        """Return the services that have, or should have, members."""
         selecting = {key_of(service) for service in self._services.values() if service.selector}
         return list(selecting | self._members.keys())
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Do all of :meth:`audit_steps` at once."""
+        """Run all of :meth:`audit_steps` immediately."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Compare a service's members with its namespace, O(pods of the namespace).
+        """Compare a service's members with its namespace. O(pods of the namespace).
 
-        Repairs what is wrong, in one step, and returns what it was. Listeners are not told: each audits by itself what it
-        made of the members.
+        Repairs a mismatch in one step and describes it. Listeners are not called: each audits its own state.
         """
         return "the members" if (yield from self._is_wrong(key)) and self.repair(key) else None
 
     def _is_wrong(self, service: ObjectKey) -> Steps[bool]:
         current = self._services.get(service)
         if current is None or not current.selector or service not in self._members:
-            return True  # there is next to nothing to compare
+            return True  # almost nothing to compare
         listed = (pod.metadata.name for pod in self._pods.in_namespace(service.namespace))
         names = itertools.chain(listed, tuple(self._members[service]))
         for count, name in enumerate(names, 1):
@@ -275,17 +281,17 @@ class Membership:
         return index is None or index.selector_of(service) != current.selector
 
     def repair(self, service: ObjectKey) -> bool:
-        """Compare a service's members with its namespace, O(pods of the namespace); mend and tell whether wrong."""
+        """Recompute a service's members, repair them and return whether they were wrong. O(pods of the namespace)."""
         current = self._services.get(service)
         selector = (current.selector or None) if current is not None else None
         wanted = set(self._select(current)) if current is not None and selector else None
         index = self._indexes.get(service.namespace)
-        filed = index.selector_of(service) if index is not None else None
-        if self._members.get(service) == wanted and filed == selector:
+        indexed_selector = index.selector_of(service) if index is not None else None
+        if self._members.get(service) == wanted and indexed_selector == selector:
             return False
-        self._unfile(service)
+        self._remove_service(service)
         if wanted is not None and selector is not None:
-            self._file(service, selector)
+            self._add_service(service, selector)
             self._members[service].update(wanted)
         return True
 
@@ -296,11 +302,11 @@ class Membership:
                 if matches(selector, pod.labels):
                     yield pod.metadata.name
 
-    def _file(self, service: ObjectKey, selector: Labels) -> None:
-        self._indexes.setdefault(service.namespace, SelectorIndex()).file(service, selector)
+    def _add_service(self, service: ObjectKey, selector: Labels) -> None:
+        self._indexes.setdefault(service.namespace, SelectorIndex()).add(service, selector)
         self._members[service] = set()
 
-    def _unfile(self, service: ObjectKey) -> None:
+    def _remove_service(self, service: ObjectKey) -> None:
         self._members.pop(service, None)
         index = self._indexes.get(service.namespace)
         if index is not None:

@@ -1,4 +1,4 @@
-"""What of a pod is published, as far as Endpoints and EndpointSlices agree on it: pure functions.
+"""The published view of a pod, as shared by Endpoints and EndpointSlices: pure functions.
 
 Rules: behaviour 0.4.
 """
@@ -7,14 +7,14 @@ from aiokube.api.addresses import canonical_ip, ip_family, rejected_range
 from aiokube.api.core import Pod, Service, ServicePort
 from aiokube.api.meta import ObjectReference
 
-# How every address that the API server rejects begins, in any spelling.
+# The prefixes of all addresses that the API server rejects, in any spelling.
 _SUSPECT = ("127.", "169.", "224.", "0", ":", "f", "F")
 
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
 
 def is_eligible(pod: Pod, *, include_terminating: bool) -> bool:
-    """Tell whether a pod can be published at all: not finished, with an address, and alive (or asked for dying)."""
+    """Return whether a pod can be published: not finished, with an address, and not terminating unless included."""
     return (
         pod.phase not in TERMINAL_PHASES
         and (bool(pod.pod_ips) or pod.pod_ip is not None)
@@ -23,10 +23,10 @@ def is_eligible(pod: Pod, *, include_terminating: bool) -> bool:
 
 
 def addresses_of_family(pod: Pod, family: str) -> tuple[str, ...]:
-    """Return the pod's addresses of ``IPv4`` or ``IPv6``, canonical, in the pod's order.
+    """Return the pod's canonical ``IPv4`` or ``IPv6`` addresses in the pod's order.
 
-    An address that stands in ``podIP`` alone is not used: the API server keeps the two in step. One that the API
-    server rejects is left out (see :func:`rejected_addresses`), as it would reject all that is written with it.
+    An address only in ``podIP`` is ignored, because the API server keeps both fields in sync. Addresses that
+    the API server rejects are omitted (see :func:`rejected_addresses`): it would reject the whole object.
     """
     return tuple(
         canonical
@@ -38,7 +38,7 @@ def addresses_of_family(pod: Pod, family: str) -> tuple[str, ...]:
 
 
 def rejected_addresses(pod: Pod) -> tuple[tuple[str, str], ...]:
-    """Return the pod's addresses that the API server accepts in no endpoint, each with the range that it is in."""
+    """Return the pod's addresses that the API server rejects in endpoints, each with its address range."""
     return tuple(
         (canonical, in_range)
         for address in pod.pod_ips
@@ -48,12 +48,12 @@ def rejected_addresses(pod: Pod) -> tuple[tuple[str, str], ...]:
 
 
 def rejection_of(pod: Pod, *, include_terminating: bool) -> str | None:
-    """Return why an address of a pod is left out, None where it is not, or where the pod is not published anyway."""
+    """Return why an address of a pod is omitted; None if none is, or if the pod is not published anyway."""
     for address in pod.pod_ips:
         if address.startswith(_SUSPECT):
             break
     else:
-        return None  # nearly always, so it is to be quick
+        return None  # the usual case, so it must be fast
     found = rejected_addresses(pod)
     if not found or not is_eligible(pod, include_terminating=include_terminating):
         return None
@@ -61,10 +61,10 @@ def rejection_of(pod: Pod, *, include_terminating: bool) -> str | None:
 
 
 def resolve_target_port(pod: Pod, port: ServicePort) -> int | None:
-    """Return the number behind a service port on this pod, or None where the pod does not name it.
+    """Return the port number of a service port on this pod, or None if the pod has no such named port.
 
-    A number is taken as it is. A name is looked for in the containers in order, then in the sidecars; name and
-    protocol have to fit.
+    A number is used unchanged. A name is searched in the containers in order, then in the sidecars; name and
+    protocol must match.
     """
     if isinstance(port.target_port, int):
         return port.target_port
@@ -75,7 +75,7 @@ def resolve_target_port(pod: Pod, port: ServicePort) -> int | None:
 
 
 def hostname_of(pod: Pod, service: Service) -> str | None:
-    """Return the pod's DNS name under the service: only where the pod says that it belongs to this subdomain."""
+    """Return the pod's DNS name under the service, if the pod's subdomain names the service."""
     if (
         pod.hostname
         and pod.subdomain == service.metadata.name
@@ -86,6 +86,6 @@ def hostname_of(pod: Pod, service: Service) -> str | None:
 
 
 def reference_to(pod: Pod) -> ObjectReference:
-    """Return the reference under which a pod is published: no version, so that it changes only with the pod."""
+    """Return the published reference to a pod, without a version, so that it changes only with the pod."""
     metadata = pod.metadata
     return ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)

@@ -1,4 +1,4 @@
-"""A controller's writes on their way into a store: told apart from everybody else's, and what the server made of them."""
+"""Record a controller's writes in its store, and distinguish them from writes of other clients."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ class _Answer(NamedTuple, Generic[T]):
 
 
 class WriteRecorder(Generic[T]):
-    """Stores what a controller's writes came to, and remembers where the server stored something else than was sent.
+    """Stores the results of a controller's writes and remembers objects that the server stored differently.
 
-    An admission webhook may change what we write. Its version has the last word: a controller that compares it with
-    what it wants would write again, for ever. So the object counts as what was sent (:meth:`sent_for`), until it has
-    another version. ``content`` returns the part of an object that the controller decides on.
+    An admission webhook may change our writes. A controller that compared the result with its desired state
+    would write again indefinitely. So such an object counts as the sent one (:meth:`sent_for`) until its
+    version changes. ``content`` returns the part of an object that the controller manages.
 
-    The controller's own handler is called within :meth:`record`, and finds :attr:`under_way` true: it need not repair
-    what it has just written itself. It must pass each change to :meth:`observe` first.
+    The controller's own handler runs within :meth:`record` with :attr:`under_way` set, and then need not
+    repair its own write. It must pass each change to :meth:`observe` first.
     """
 
     __slots__ = ("_answers", "_content", "_store", "under_way")
@@ -34,40 +34,40 @@ class WriteRecorder(Generic[T]):
         self._content = content
         self._answers: dict[ObjectKey, _Answer[T]] = {}
         self.under_way = False
-        """Whether the change that a handler is told of is one of ours."""
+        """Whether the current store event is caused by our write."""
 
     def record(self, sent: T, answer: T) -> None:
-        """Store the server's answer to a write of ``sent``."""
+        """Store the server's response to a write of ``sent``."""
         key = key_of(answer)
         version = answer.metadata.resource_version
         stored = self._store.get(key)
-        # An answer of metadata alone repeats what was sent. The watch knows better where it was faster, or where the
-        # write changed nothing and so made no new version.
+        # A metadata-only response repeats the sent content. The watch knows better if it was faster, or if the
+        # write changed nothing and so created no new version.
         is_stored = stored is not None and stored.metadata.resource_version == version
-        self._note(key, version, sent, stored if stored is not None and is_stored else answer)
-        with self._telling():
+        self._remember(key, version, sent, stored if stored is not None and is_stored else answer)
+        with self._own_write():
             self._store.record_write(answer)
 
     def record_found(self, item: T) -> None:
-        """Store what a read found, after a write failed because the store was wrong about the object."""
-        with self._telling():
+        """Store the result of a read after a write failed because the store was outdated."""
+        with self._own_write():
             self._store.record_read(item)
 
     def record_gone(self, key: ObjectKey, uid: str) -> None:
-        """Store that an object was deleted."""
-        with self._telling():
+        """Record the deletion of an object."""
+        with self._own_write():
             self._store.record_delete(key, uid)
 
     def observe(self, old: T | None, new: T | None) -> bool:
-        """Take in a change of the store; return whether it is the answer to a write of ours, told by the watch.
+        """Process a store event; return whether it reports our write.
 
-        Other content at the version of our own write is what the server has made of it.
+        Different content at the version of our write is the server's modification of it.
         """
         if new is None:
             if old is not None and self._answers:
                 self._answers.pop(key_of(old), None)
             return False
-        if self._store.lost_history:  # the same version may be that of another write
+        if self._store.lost_history:  # the same version may belong to another write
             self._answers.pop(key_of(new), None)
             return False
         version = new.metadata.resource_version
@@ -75,7 +75,7 @@ class WriteRecorder(Generic[T]):
             key = key_of(new)
             known = self._answers.get(key)
             sent = known.sent if known is not None and known.resource_version == version else old
-            self._note(key, version, sent, new)
+            self._remember(key, version, sent, new)
             return True
         if self._answers:
             known = self._answers.get(key_of(new))
@@ -84,20 +84,20 @@ class WriteRecorder(Generic[T]):
         return False
 
     def sent_for(self, item: T) -> T | None:
-        """Return what we sent, where this object is what the server made of it and differs from it; else None."""
+        """Return our sent object if this one is the server's modified version of it, else None."""
         if not self._answers:
             return None
         answer = self._answers.get(key_of(item))
         return answer.sent if answer and answer.resource_version == item.metadata.resource_version else None
 
-    def _note(self, key: ObjectKey, version: str, sent: T, made: T) -> None:
+    def _remember(self, key: ObjectKey, version: str, sent: T, made: T) -> None:
         if self._content(made) != self._content(sent):
             self._answers[key] = _Answer(version, sent)
         elif self._answers:
             self._answers.pop(key, None)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _own_write(self) -> Iterator[None]:
         self.under_way = True
         try:
             yield
@@ -106,7 +106,7 @@ class WriteRecorder(Generic[T]):
 
 
 def slice_content(endpoint_slice: EndpointSlice) -> tuple[object, ...]:
-    """Return what of a slice a controller decides on."""
+    """Return the parts of a slice that a controller manages."""
     metadata = endpoint_slice.metadata
     return (
         metadata.labels or None,

@@ -1,4 +1,4 @@
-"""Endpoints that are left out because the API server rejects them: told in Events, counted in a metric."""
+"""Endpoints omitted because the API server rejects them: reported as Events and counted in a metric."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ REASON = "EndpointRejected"
 
 
 class Rejections:
-    """The pods of one controller's services that are left out, in whole or in part, and why.
+    """The pods of one controller's services whose endpoints are omitted, fully or partly, and why.
 
-    One Event on the Service tells of each when it begins, and when its reason changes.
+    One Event on the Service reports each when it starts and when its reason changes.
     """
 
     def __init__(self, recorder: EventRecorder) -> None:
@@ -26,11 +26,11 @@ class Rejections:
         self._problems: dict[ObjectKey, dict[str, str]] = {}
 
     def __len__(self) -> int:
-        """Return how many pods are left out, once for each of their services."""
+        """Return the number of omitted pods, counted once per service."""
         return sum(map(len, self._problems.values()))
 
-    def note(self, service: Service, pod: str, problem: str | None) -> None:
-        """Take note of why a pod of a service is left out now: None where it is not."""
+    def record(self, service: Service, pod: str, problem: str | None) -> None:
+        """Record why a pod of a service is omitted; None if it is not."""
         if problem is None and not self._problems:
             return
         key = key_of(service)
@@ -47,37 +47,38 @@ class Rejections:
             reference(SERVICES, service),
             "Warning",
             REASON,
-            f"Pod {key.namespace}/{pod} is left out, as the API server rejects its endpoint: {problem}",
+            f"Pod {key.namespace}/{pod} is omitted because the API server rejects its endpoint: {problem}",
         )
 
-    def leave_out(
+    def omit_rejected(
         self, service: Service, rejected: Iterable[tuple[T, str]], reject: Callable[[T, str], str | None]
     ) -> bool:
-        """Have the endpoints that a write named as rejected left out, and report them; return whether any was.
+        """Omit and report the endpoints that a write named as rejected; return whether any was omitted.
 
-        ``reject`` takes an endpoint out of a service's state and returns its pod, None if the state does not hold it.
+        ``reject`` removes an endpoint from a service's state and returns its pod, or None if it is not in the
+        state.
         """
-        left_out = False
+        is_omitted = False
         for endpoint, problem in rejected:
             pod = reject(endpoint, problem)
             if pod is not None:
-                self.note(service, pod, problem)
-                left_out = True
-        return left_out
+                self.record(service, pod, problem)
+                is_omitted = True
+        return is_omitted
 
     def retain(self, service: Service, is_member: Callable[[str], bool]) -> None:
-        """Drop the pods of a service that are no members any more: O(pods left out)."""
+        """Drop the pods of a service that are no longer members. O(omitted pods)."""
         for pod in tuple(self._problems.get(key_of(service), ())):
             if not is_member(pod):
-                self.note(service, pod, None)
+                self.record(service, pod, None)
 
     def forget(self, service: ObjectKey) -> None:
-        """Forget a service that is not looked after any more."""
+        """Forget a service that is no longer managed."""
         self._problems.pop(service, None)
 
 
 def invalid_fields(error: ClientError, field: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
-    """Return the fields that a refusal (422) names as invalid, as matches of ``field``, each with the problem."""
+    """Yield the fields that a 422 response names as invalid, as matches of ``field``, each with the problem."""
     details = error.status.details if isinstance(error, InvalidError) else None
     for cause in (details.causes if details is not None else None) or ():
         match = field.match(cause.field or "")
@@ -86,21 +87,21 @@ def invalid_fields(error: ClientError, field: re.Pattern[str]) -> Iterator[tuple
 
 
 def single_faults(rejected: Mapping[T, str], count: int) -> tuple[tuple[T, str], ...]:
-    """Return the rejected endpoints of an object of so many, if it may be written without them.
+    """Return the rejected endpoints of an object with ``count`` endpoints, if it may be written without them.
 
-    Where most of them are rejected it is no fault of single endpoints, and to leave them out would withdraw the
-    service: then there are none to return.
+    If most are rejected, single endpoints are not at fault and omitting them would take the service down;
+    then nothing is returned.
     """
     return tuple(rejected.items()) if len(rejected) == 1 or 2 * len(rejected) <= count else ()
 
 
 def rejection_families(rejections: Iterable[tuple[str, Rejections]]) -> list[Family]:
-    """Return how many endpoints are left out, controller by controller."""
+    """Return the number of omitted endpoints per controller."""
     return [
         Family(
             "endpointd_rejected_endpoints",
             "gauge",
-            "Pods that are left out of a service because the API server rejects their endpoint.",
+            "Pods omitted from a service because the API server rejects their endpoint.",
             tuple(Sample(len(found), (("controller", name),)) for name, found in rejections),
         )
     ]

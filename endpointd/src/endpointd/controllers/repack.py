@@ -1,6 +1,7 @@
-"""Endpoints subsets brought to their one canonical form: pure functions (behaviour 1.3).
+"""Repack Endpoints subsets into their canonical form: pure functions (behaviour 1.3).
 
-The Endpoints controller compares what is stored by it, and mirroring reads through it what people wrote by hand.
+The Endpoints controller compares stored objects in this form, and mirroring reads hand-written ones through
+it.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from aiokube.api.endpoints import EndpointAddress, EndpointPort, EndpointSubset
 from endpointd.controllers.canonical import sort_ports_core, sort_subsets
 
 AddressKey = tuple[str, str]
-"""What makes two addresses the same: the IP, and the uid of what stands behind it (``""`` where unknown)."""
+"""The identity of an address: its IP and the uid of its target (``""`` if unknown)."""
 
 
 def address_key(address: EndpointAddress) -> AddressKey:
@@ -19,7 +20,7 @@ def address_key(address: EndpointAddress) -> AddressKey:
 
 
 def address_order(address: EndpointAddress) -> tuple[str, bool, str, str]:
-    """Return what addresses are ordered by (E-31): IP as text, no reference before one, uid; name to break ties."""
+    """Return the sort key of addresses (E-31): IP as text, unreferenced first, uid; name breaks ties."""
     target = address.target_ref
     if target is None:
         return (address.ip, False, "", "")
@@ -27,14 +28,14 @@ def address_order(address: EndpointAddress) -> tuple[str, bool, str, str]:
 
 
 def repack(subsets: Iterable[EndpointSubset] | None) -> tuple[EndpointSubset, ...]:
-    """Return the same endpoints in the fewest subsets, everything in canonical order (E-30, E-31).
+    """Return the same endpoints in the fewest subsets, in canonical order (E-30, E-31).
 
-    An address is one, however often it stands there: its first content counts, and not ready wins over ready for
-    each port. Ports that all the same addresses serve share a subset; what has no addresses vanishes. Empty
-    lists come out as None. A subset without ports stays one unless real ports have exactly the same addresses.
+    Duplicate addresses are merged: the first content wins, and not ready beats ready for each port. Ports
+    served by exactly the same addresses share a subset; subsets without addresses are dropped. Empty lists
+    become None. A subset without ports stays separate unless real ports have exactly the same addresses.
 
-    Ports with an ``appProtocol`` are equal where their values are. (Upstream compares those by the place in
-    memory, so that it keeps such equal ports of different subsets apart, E-30.3; the endpoints are the same.)
+    Ports with an ``appProtocol`` are equal if their values are. (Upstream compares pointers, so it keeps
+    equal ports of different subsets apart, E-30.3; the endpoints are the same.)
     """
     contents: dict[AddressKey, EndpointAddress] = {}
     readiness: dict[EndpointPort | None, dict[AddressKey, bool]] = {}
@@ -68,7 +69,7 @@ def repack(subsets: Iterable[EndpointSubset] | None) -> tuple[EndpointSubset, ..
 
 
 def _distinct_ports(subset: EndpointSubset) -> Iterable[EndpointPort | None]:
-    """Return each port once, in one spelling; None stands for having none."""
+    """Return each port once, in one spelling; None represents a subset without ports."""
     if not subset.ports:
         return (None,)
     return dict.fromkeys(

@@ -1,13 +1,13 @@
-"""How soon what somebody else changed is put right: two controllers that disagree must not fight at network speed."""
+"""Limits how often external edits are repaired, so that two disagreeing controllers do not fight at network speed."""
 
 from aiokube.api.meta import ObjectKey
 from aiokube.clock import Clock
 
 
 class RepairThrottle:
-    """Spaces the repairs of each key: the first is due at once, each further one an interval after the one before.
+    """Spaces the repairs of each key: the first is due immediately, each further one an interval later.
 
-    Keys do not wait for each other. What is remembered of a key is forgotten once nothing depends on it.
+    Keys are independent. A key is forgotten once it no longer matters.
     """
 
     __slots__ = ("_at", "_clock", "_interval_seconds")
@@ -15,16 +15,14 @@ class RepairThrottle:
     def __init__(self, clock: Clock, interval_seconds: float) -> None:
         self._clock = clock
         self._interval_seconds = interval_seconds
-        self._at: dict[
-            ObjectKey, float
-        ] = {}  # the last repair of a key, or the next one where that is to come
+        self._at: dict[ObjectKey, float] = {}  # the last repair of a key, or the next one if it is pending
 
     def __len__(self) -> int:
-        """Return how many keys are remembered."""
+        """Return the number of remembered keys."""
         return len(self._at)
 
     def delay_seconds(self, key: ObjectKey) -> float:
-        """Return how long the repair that a key needs now has to wait; asked again before that, it is the same one."""
+        """Return the delay of a key's next repair; repeated calls before it is due return the same repair."""
         now = self._clock.monotonic()
         self._forget_before(now - self._interval_seconds)
         at = self._at.pop(key, None)
@@ -36,7 +34,7 @@ class RepairThrottle:
         return at - now
 
     def _forget_before(self, moment: float) -> None:
-        """Drop what no longer counts: entries are in the order of their last use, so the first that counts is the end."""
+        """Drop entries that no longer matter. They are in the order of last use, so stop at the first that matters."""
         while self._at:
             key = next(iter(self._at))
             if self._at[key] > moment:

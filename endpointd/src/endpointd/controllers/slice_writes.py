@@ -1,6 +1,6 @@
-"""How EndpointSlices are written: in which order, what of a failure the rest waits for, and what the store is told.
+"""Write EndpointSlices in a safe order, classify failures and report results to the store.
 
-What is written, and for whom, is the business of the controller that asks.
+The controllers decide which slices to write, and for which owner.
 """
 
 import re
@@ -20,70 +20,73 @@ from endpointd.controllers.writes import Failure, write_all
 
 
 class SliceFailure(Failure, frozen=True, gc=False):
-    """A write of a slice that failed.
+    """A failed write of a slice.
 
-    ``refused`` says that it is about this one object: other slices may well be written.
+    ``refused`` means that only this object is affected: other slices may still be written.
     """
 
     refused: bool = False
     rejected: tuple[tuple[Endpoint, str], ...] = ()
-    """The endpoints that the server rejects, and why: without them it may accept the slice."""
+    """The endpoints that the server rejects, and why; it may accept the slice without them."""
     retry_after_seconds: float | None = None
     unavailable: bool = False
-    """Whether the server could not be reached, or could not serve us."""
+    """Whether the server was unreachable or unable to serve the request."""
 
 
 class SliceWrites(msgspec.Struct, frozen=True, gc=False):
-    """What came of a set of writes: how many succeeded, and what did not."""
+    """The result of a set of writes."""
 
     created: int = 0
     updated: int = 0
     deleted: int = 0
     failures: tuple[SliceFailure, ...] = ()
-    """In the order in which they happened; each text says which slice, whose, and why."""
+    """In the order in which they happened; each text names the slice, its owner and the cause."""
     abandoned: bool = False
-    """Whether the namespace is going away, so that nothing more is owed to it (S-72, M-41)."""
+    """Whether the namespace is terminating, so that no further writes are needed (S-72, M-41)."""
 
 
 class WrittenSlices(Protocol):
-    """Who is told of what is on the server, as far as a write showed it: the store."""
+    """Receives the state of the server as shown by writes: implemented by the controllers for their stores."""
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
-        """Take in a slice as the server answered our write of it; what was sent may be another in detail."""
+        """Record the server's response to our write of a slice; it may differ from the sent slice."""
         ...
 
     def found(self, item: EndpointSlice) -> None:
-        """Take in what the server has in the place of what was expected."""
+        """Record the server's current slice in place of the expected one."""
         ...
 
     def gone(self, key: ObjectKey, uid: str) -> None:
-        """Take in that a slice is no more."""
+        """Record the deletion of a slice."""
         ...
 
 
 _Write = Callable[[EndpointSlice], Awaitable[SliceFailure | None]]
-_NAMESPACE_IS_GOING = SliceFailure("")
+_NAMESPACE_TERMINATING = SliceFailure("")
 
 
 class SliceWriter:
-    """Writes slices, and tells of each success at once, so that the next plan knows it however late the watch is.
+    """Writes slices and reports each success immediately, so that the next plan does not depend on the watch.
 
-    It promises:
+    Guarantees:
 
-    * Creates come first, then updates, then deletes (S-71, M-41), those of one kind several at once. Deletes begin only
-      where all else has succeeded: nothing is taken away before what replaces it stands.
-    * A slice that the server refuses as it is does not keep others from being written; where the server cannot be
-      reached or has no time, nothing more is begun. (Upstream ends at the first failure, whatever it is.)
-    * Where the server says that a slice has changed or gone, what it has now is told, and the failure is
-      ``outdated``: a plan made anew will know better.
-    * A slice that is gone already counts as deleted; another one of the same name is never deleted in its place.
-    * Cancelled, it has told of all that was answered; of a write under way the watch will tell.
+    * Creates come first, then updates, then deletes (S-71, M-41); writes of one kind run concurrently.
+      Deletes start only after all other writes have succeeded: nothing is removed before its replacement
+      exists.
+    * A slice that the server refuses does not stop other writes; if the server is unreachable or overloaded,
+      no further write starts. (Upstream stops at the first failure of any kind.)
+    * If the server reports that a slice was changed or deleted, its current state is read and reported, and
+      the failure is ``outdated``: a new plan will be correct.
+    * A slice that no longer exists counts as deleted; another slice with the same name is never deleted
+      instead.
+    * After cancellation, every completed write has been reported; the watch reports writes that were in
+      flight.
     """
 
-    def __init__(self, writer: Writer, told: WrittenSlices, *, writes_at_once: int) -> None:
+    def __init__(self, writer: Writer, sink: WrittenSlices, *, max_concurrent_writes: int) -> None:
         self._writer = writer
-        self._told = told
-        self._writes_at_once = writes_at_once
+        self._sink = sink
+        self._max_concurrent_writes = max_concurrent_writes
 
     async def write(
         self,
@@ -93,7 +96,7 @@ class SliceWriter:
         update: Sequence[EndpointSlice] = (),
         delete: Sequence[EndpointSlice] = (),
     ) -> SliceWrites:
-        """Write slices of ``owner``, which is how messages name it (``Service default/web``)."""
+        """Write the slices of ``owner``, as named in messages (``Service default/web``)."""
         succeeded = [0, 0, 0]
         failures: list[SliceFailure] = []
         kinds: tuple[tuple[_Write, Sequence[EndpointSlice]], ...] = (
@@ -106,7 +109,7 @@ class SliceWriter:
             failure = await write(endpoint_slice)
             if failure is None:
                 succeeded[number] += 1
-            elif failure is not _NAMESPACE_IS_GOING:
+            elif failure is not _NAMESPACE_TERMINATING:
                 failures.append(failure)
             return failure if failure is not None and not failure.refused else None
 
@@ -118,10 +121,10 @@ class SliceWriter:
                 break
             stopped = await write_all(
                 [partial(attempt, number, write, endpoint_slice) for endpoint_slice in endpoint_slices],
-                at_once=self._writes_at_once,
+                concurrency=self._max_concurrent_writes,
             )
             if stopped is not None:
-                abandoned = stopped is _NAMESPACE_IS_GOING
+                abandoned = stopped is _NAMESPACE_TERMINATING
                 break
         created, updated, deleted = succeeded
         return SliceWrites(
@@ -131,7 +134,7 @@ class SliceWriter:
     async def delete_all(
         self, owner: str, endpoint_slices: Sequence[EndpointSlice], *, failure: str = "failed to delete"
     ) -> SliceWrites:
-        """Delete slices of ``owner``, each of them, whatever comes of the others; ``failure`` begins the messages."""
+        """Delete all given slices of ``owner``, even if some deletes fail; ``failure`` starts the messages."""
         failures: list[SliceFailure] = []
 
         async def attempt(endpoint_slice: EndpointSlice) -> None:
@@ -141,7 +144,7 @@ class SliceWriter:
 
         await write_all(
             [partial(attempt, endpoint_slice) for endpoint_slice in endpoint_slices],
-            at_once=self._writes_at_once,
+            concurrency=self._max_concurrent_writes,
         )
         return SliceWrites(deleted=len(endpoint_slices) - len(failures), failures=tuple(failures))
 
@@ -152,11 +155,11 @@ class SliceWriter:
             )
         except ClientError as error:
             if is_namespace_terminating(error):
-                return _NAMESPACE_IS_GOING
+                return _NAMESPACE_TERMINATING
             return _failure(
                 f"failed to create EndpointSlice for {owner}", error, endpoint_slice=endpoint_slice
             )
-        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
+        self._sink.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
         return None
 
     async def _update(self, owner: str, endpoint_slice: EndpointSlice) -> SliceFailure | None:
@@ -169,9 +172,9 @@ class SliceWriter:
         except ClientError as error:
             gone = is_gone(error, ENDPOINT_SLICES, key)
             if gone:
-                self._told.gone(key, endpoint_slice.metadata.uid)
+                self._sink.gone(key, endpoint_slice.metadata.uid)
             return _failure(text, error, outdated=gone, endpoint_slice=endpoint_slice)
-        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
+        self._sink.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))
         return None
 
     async def _delete(
@@ -181,37 +184,37 @@ class SliceWriter:
         text = f"{failure} {key.name} EndpointSlice for {owner}"
         try:
             await self._writer.delete(ENDPOINT_SLICES, key, uid=endpoint_slice.metadata.uid)
-        except ConflictError as error:  # the name is another slice's by now
+        except ConflictError as error:  # the name now belongs to another slice
             return await self._conflict(text, error, key, endpoint_slice)
         except ClientError as error:
             if not is_gone(
                 error, ENDPOINT_SLICES, key
-            ):  # S-72 and M-10 call it an error; it is what was wanted
+            ):  # S-72 and M-10 call it an error, but the slice is deleted as desired
                 return _failure(text, error)
-        self._told.gone(key, endpoint_slice.metadata.uid)
+        self._sink.gone(key, endpoint_slice.metadata.uid)
         return None
 
     async def _conflict(
         self, text: str, error: ConflictError, key: ObjectKey, endpoint_slice: EndpointSlice
     ) -> SliceFailure:
-        """Read what the server has instead, and return the failure: outdated once that is known."""
-        obstacle = await self._look(key, endpoint_slice.metadata.uid)
+        """Read and report the server's current object; return the failure, outdated if that succeeded."""
+        obstacle = await self._read_current(key, endpoint_slice.metadata.uid)
         if obstacle is not None and is_unavailable(obstacle):
             return _failure(text, obstacle)
         return _failure(text, error, outdated=obstacle is None)
 
-    async def _look(self, key: ObjectKey, uid: str) -> ClientError | None:
-        """Tell what the server has under a name now; return why it cannot be read, and is left to the watch."""
+    async def _read_current(self, key: ObjectKey, uid: str) -> ClientError | None:
+        """Report the server's current object under a name; return the error if it cannot be read."""
         try:
             item = await self._writer.get(ENDPOINT_SLICES, key)
         except ClientError as error:
             if not is_gone(error, ENDPOINT_SLICES, key):
                 return error
-            self._told.gone(key, uid)
+            self._sink.gone(key, uid)
         else:
             if item.metadata.uid != uid:
-                self._told.gone(key, uid)
-            self._told.found(item)
+                self._sink.gone(key, uid)
+            self._sink.found(item)
         return None
 
 
@@ -240,9 +243,10 @@ def _failure(
 
 
 def _as_read_back(answer: EndpointSlice, sent: EndpointSlice) -> EndpointSlice:
-    """Return the answer as the watch will tell it, so that this is no news.
+    """Return the response in the form in which the watch will report it, so that the watch event changes nothing.
 
-    Empty lists read back as None (S-53). Where the endpoints equal those that were sent, they are kept once, not twice.
+    Empty lists are read back as None (S-53). Endpoints equal to those sent are kept once in memory, not
+    twice.
     """
     endpoints = sent.endpoints if answer.endpoints == sent.endpoints else answer.endpoints
     return msgspec.structs.replace(answer, endpoints=endpoints or None, ports=answer.ports or None)

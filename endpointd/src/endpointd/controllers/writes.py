@@ -1,4 +1,4 @@
-"""Send several writes at once."""
+"""Run several writes concurrently."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,21 +7,21 @@ import msgspec
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """A write that failed, in words; ``outdated`` where it was planned from what is no longer so."""
+    """A failed write, as text; ``outdated`` if it was planned from stale state."""
 
     text: str
     outdated: bool = False
 
 
 async def write_all(
-    writes: Sequence[Callable[[], Awaitable[Failure | None]]], *, at_once: int
+    writes: Sequence[Callable[[], Awaitable[Failure | None]]], *, concurrency: int
 ) -> Failure | None:
-    """Do the writes, several at once, and return the first failure.
+    """Run the writes concurrently and return the first failure.
 
-    After a failure none is begun that has not been; those under way are finished, so that the outcome of each is
-    known. Cancelling cancels those under way. What a write raises is raised, in a group where there are several.
+    After a failure no further write starts; those in flight finish, so that each outcome is known. Cancelling
+    cancels those in flight. Exceptions are raised, in a group if there are several.
     """
-    if len(writes) == 1:  # the hot path: no task for a single write
+    if len(writes) == 1:  # hot path: no task for a single write
         return await writes[0]()
     pending = iter(writes)
     failures: list[Failure] = []
@@ -35,6 +35,6 @@ async def write_all(
                 failures.append(failure)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(min(at_once, len(writes))):
+        for number in range(min(concurrency, len(writes))):
             group.create_task(work(), name=f"write-{number}")
     return failures[0] if failures else None

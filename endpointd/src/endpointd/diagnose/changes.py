@@ -191,7 +191,7 @@ def _slice_changes(
         return
     plan = state.plan(settings.max_endpoints_per_slice, None)
     published = () if index.could_read("nodes") else index.slices_by_service.get(key, ())
-    for _, address_type_plan in plan.families:
+    for _, address_type_plan in plan.address_type_plans:
         create, update = address_type_plan.create, address_type_plan.update
         if published:
             create = tuple(_with_topology(endpoint_slice, published) for endpoint_slice in create)

@@ -39,7 +39,7 @@ def _of_slices(index: ClusterIndex, key: ObjectKey, changes: Sequence[ObjectChan
         return
     is_reported_by_pod = False
     with_topology = index.could_read("nodes")
-    for address_type_state in state.families():
+    for address_type_state in state.address_type_states():
         wanted = {name: one.endpoint for name, one in address_type_state.desired_endpoints().items()}
         published = _published_endpoints(index, key, address_type_state.address_type)
         missing = sorted(wanted.keys() - published.keys())

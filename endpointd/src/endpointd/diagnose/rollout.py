@@ -132,7 +132,7 @@ class _Cluster:
             self._endpoints.pod_changed(old, new)
 
     def write(self) -> None:
-        for _, plan in self._slices.plan(self._max_endpoints_per_slice, None).families:
+        for _, plan in self._slices.plan(self._max_endpoints_per_slice, None).address_type_plans:
             for endpoint_slice in plan.create:
                 self._names += 1
                 name = stable_name(endpoint_slice.metadata.generate_name or "", str(self._names))

@@ -66,7 +66,7 @@ def test_the_first_round_waits_while_there_is_more_urgent_work() -> None:
 
 
 def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
-    auditor = Auditor(clock=FakeClock(), least_pause_seconds=1.0, round_seconds=60.0)
+    auditor = Auditor(clock=FakeClock(), min_pause_seconds=1.0, round_seconds=60.0)
     first, second = Part("a", "b"), Part("c")
     auditor.add("first", first)
     auditor.add("second", second)
@@ -80,7 +80,7 @@ def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
 
 
 def test_it_works_a_hundredth_of_the_time_however_long_an_audit_takes() -> None:
-    auditor = Auditor(clock=FakeClock(), share=0.01, least_pause_seconds=0.1)
+    auditor = Auditor(clock=FakeClock(), share=0.01, min_pause_seconds=0.1)
     part = Part("a", "b", "c", seconds=0.5)
     auditor.add("part", part)
     audit_for(1000.0, auditor)
@@ -105,7 +105,7 @@ def test_a_mismatch_is_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> 
     assert auditor.statistics().parts["part"] == AuditCounts(audits=2, mismatches=1)
     assert auditor.statistics().last_mismatch == "part default/b: the members"
     assert [record.getMessage() for record in caplog.records] == [
-        "the audit of part found default/b wrong and mended it: the members"
+        "audit mismatch repaired: component=part key=default/b finding=the members"
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCap
     audit_for(50.0, auditor)
     assert len(sound.audits) == 1
     assert auditor.statistics().parts["broken"] == AuditCounts(errors=1)
-    assert "could not begin" in caplog.text
+    assert "cannot list the keys to audit" in caplog.text
 
 
 def test_a_name_is_given_once_and_a_share_is_a_part_of_the_whole() -> None:

@@ -279,7 +279,7 @@ def test_lost_and_invented_members_are_mended() -> None:
         lambda membership: membership._members[key].add("ghost"),
         lambda membership: membership._members.pop(key),
         lambda membership: membership._indexes.clear(),
-        lambda membership: membership._indexes["default"].file(key, {"app": "other"}),
+        lambda membership: membership._indexes["default"].add(key, {"app": "other"}),
     ]
     for break_it in breakages:
         world = World()
@@ -310,7 +310,7 @@ def test_a_service_is_filed_under_the_pair_that_the_fewest_stand_under() -> None
     """A pod of a namespace full of ``app=web`` services must not have to look at each of them."""
     index = SelectorIndex()
     for number in range(100):
-        index.file(ObjectKey("default", f"s{number}"), {"app": "web", "instance": str(number)})
+        index.add(ObjectKey("default", f"s{number}"), {"app": "web", "instance": str(number)})
     assert index.matching({"app": "web", "instance": "7"}) == [ObjectKey("default", "s7")]
     # The first was filed under the pair they share, before anything was known of it; no other is.
     assert max(len(bucket) for bucket in index._buckets.values()) == 1
@@ -320,8 +320,8 @@ def test_a_service_is_filed_under_the_pair_that_the_fewest_stand_under() -> None
 def test_an_index_that_is_emptied_holds_nothing() -> None:
     index = SelectorIndex()
     key = ObjectKey("default", "web")
-    index.file(key, {"a": "1"})
-    index.file(key, {"b": "2"})
+    index.add(key, {"a": "1"})
+    index.add(key, {"b": "2"})
     assert index.matching({"a": "1"}) == []
     assert index.matching({"b": "2"}) == [key]
     index.remove(key)

@@ -57,12 +57,12 @@ class Events:
 def test_each_is_told_once_until_its_reason_changes_and_counted_while_it_is_so() -> None:
     events = Events()
     rejections = Rejections(events)
-    rejections.note(WEB, "a", None)
-    rejections.note(WEB, "a", "too odd")
-    rejections.note(WEB, "a", "too odd")
-    rejections.note(API, "a", "too odd")
-    rejections.note(WEB, "a", "too even")
-    text = "Pod default/a is left out, as the API server rejects its endpoint: "
+    rejections.record(WEB, "a", None)
+    rejections.record(WEB, "a", "too odd")
+    rejections.record(WEB, "a", "too odd")
+    rejections.record(API, "a", "too odd")
+    rejections.record(WEB, "a", "too even")
+    text = "Pod default/a is omitted because the API server rejects its endpoint: "
     assert events.told == [
         ("web", "EndpointRejected", text + "too odd"),
         ("api", "EndpointRejected", text + "too odd"),
@@ -70,13 +70,13 @@ def test_each_is_told_once_until_its_reason_changes_and_counted_while_it_is_so()
     ]
     (family,) = rejection_families([("slices", rejections)])
     assert [(sample.value, sample.labels) for sample in family.samples] == [(2, (("controller", "slices"),))]
-    rejections.note(WEB, "b", "too odd")
+    rejections.record(WEB, "b", "too odd")
     rejections.retain(WEB, {"b"}.__contains__)
     assert (len(rejections), len(events.told)) == (2, 4)
     rejections.retain(WEB, {"c"}.__contains__)
-    rejections.note(API, "a", None)
+    rejections.record(API, "a", None)
     assert len(rejections) == 0
-    rejections.note(API, "a", "too odd")
+    rejections.record(API, "a", "too odd")
     rejections.forget(API.metadata.key)
     rejections.forget(API.metadata.key)
     assert len(rejections) == 0

@@ -46,7 +46,7 @@ class Bench:
     def __init__(self, *, at_once: int = 1) -> None:
         self.server = MemoryServer()
         self.told = Told()
-        self.writer = SliceWriter(self.server, self.told, writes_at_once=at_once)
+        self.writer = SliceWriter(self.server, self.told, max_concurrent_writes=at_once)
 
     def stored(self, name: str) -> EndpointSlice:
         endpoint_slice = new("10.0.0.1")

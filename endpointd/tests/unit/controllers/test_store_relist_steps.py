@@ -133,7 +133,7 @@ async def test_an_audit_compares_nothing_while_a_relist_is_told() -> None:
     await world.settle()
     gate = RelistGate()
     gate.add(world.pods)
-    auditor = Auditor(clock=FakeClock(), least_pause_seconds=0.0, share=1.0, relists=gate)
+    auditor = Auditor(clock=FakeClock(), min_pause_seconds=0.0, share=1.0, relists=gate)
     auditor.add("slices", world.controller)
     auditor.add("membership", world.membership)
     async with asyncio.TaskGroup() as group:

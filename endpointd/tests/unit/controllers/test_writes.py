@@ -50,7 +50,7 @@ async def settle() -> None:
 async def test_no_more_go_out_at_once_than_allowed_and_all_do_in_the_end() -> None:
     writes = Writes(None, None, None)
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(write_all(writes.all(), at_once=2))
+        task = group.create_task(write_all(writes.all(), concurrency=2))
         await settle()
         assert writes.begun == [0, 1]
         await writes.let_go(1)
@@ -65,7 +65,7 @@ async def test_after_a_failure_none_is_begun_and_those_under_way_are_finished() 
     first, second = Failure("first"), Failure("second")
     writes = Writes(second, first, None)
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(write_all(writes.all(), at_once=2))
+        task = group.create_task(write_all(writes.all(), concurrency=2))
         await settle()
         await writes.let_go(1)
         assert not task.done()
@@ -75,20 +75,20 @@ async def test_after_a_failure_none_is_begun_and_those_under_way_are_finished() 
 
 
 async def test_nothing_to_write_is_no_failure() -> None:
-    assert await write_all([], at_once=3) is None
+    assert await write_all([], concurrency=3) is None
 
 
 async def test_a_single_write_returns_its_own_failure() -> None:
     writes = Writes(Failure("no"))
     await writes.let_go(0)
-    assert await write_all(writes.all(), at_once=3) == Failure("no")
+    assert await write_all(writes.all(), concurrency=3) == Failure("no")
 
 
 async def test_what_a_write_raises_is_raised() -> None:
     writes = Writes(ZeroDivisionError("mistake"), None)
     await writes.let_go(0, 1)
     with pytest.raises(ExceptionGroup) as caught:
-        await write_all(writes.all(), at_once=1)
+        await write_all(writes.all(), concurrency=1)
     assert caught.group_contains(ZeroDivisionError, match="mistake")
 
 

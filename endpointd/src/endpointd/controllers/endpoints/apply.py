@@ -1,4 +1,4 @@
-"""The only place that writes Endpoints: does what a plan says and tells the store what came of it."""
+"""The only place that writes Endpoints: executes a plan and reports the result to the store."""
 
 import logging
 import re
@@ -27,50 +27,50 @@ log = logging.getLogger(__name__)
 
 
 class WriteFailure(msgspec.Struct, frozen=True, gc=False):
-    """A write that failed: in words, and under which reason and on what an Event tells of it (E-22)."""
+    """A failed write, with the reason and object of its Event (E-22)."""
 
     text: str
     reason: str | None = None
     regarding: ObjectReference | None = None
     outdated: bool = False
-    """Whether it was planned from what is no longer so, and the store now knows better."""
+    """Whether it was planned from stale state that the store has since replaced."""
     rejected: tuple[tuple[EndpointAddress, str], ...] = ()
-    """The addresses that the server rejects, and why: without them it may accept the object."""
+    """The addresses that the server rejects, and why; it may accept the object without them."""
     retry_after_seconds: float | None = None
     unavailable: bool = False
-    """Whether the server could not be reached, or could not serve us."""
+    """Whether the server was unreachable or unable to serve the request."""
 
 
 class WrittenEndpoints(Protocol):
-    """Who is told of what is on the server, as far as a write showed it."""
+    """Receives the state of the server as shown by writes."""
 
     def wrote(self, sent: Endpoints, answer: Endpoints) -> None:
-        """Take in the answer to a write; the server may have stored something else than was sent."""
+        """Record the response to a write; the server may have stored something else than was sent."""
         ...
 
     def found(self, item: Endpoints) -> None:
-        """Take in what the server has in the place of what was expected."""
+        """Record the server's current object in place of the expected one."""
         ...
 
     def gone(self, key: ObjectKey, uid: str) -> None:
-        """Take in that an object is no more."""
+        """Record the deletion of an object."""
         ...
 
 
 class EndpointsApplier:
-    """Carries plans out: at most one write each.
+    """Executes plans, with at most one write each.
 
-    Each success is told at once, so that the next plan knows it, however late the watch is. Where the server says
-    that the object has changed, came or went, what it has now is told, too, and the failure is ``outdated``.
-    Cancelled in the middle, a write may or may not have been done; the watch will tell.
+    Each success is reported immediately, so that the next plan does not depend on the watch. If the server
+    reports that the object was changed, created or deleted, its current state is reported, too, and the
+    failure is ``outdated``. After a cancellation, the watch reports whether the write happened.
     """
 
-    def __init__(self, writer: Writer, told: WrittenEndpoints) -> None:
+    def __init__(self, writer: Writer, sink: WrittenEndpoints) -> None:
         self._writer = writer
-        self._told = told
+        self._sink = sink
 
     async def apply(self, plan: Plan, observed: Endpoints | None) -> WriteFailure | None:
-        """Write what a plan says, made from what was observed; return what failed, None where all is well."""
+        """Execute a plan made from ``observed``; return the failure, or None."""
         match plan:
             case Nothing():
                 return None
@@ -89,14 +89,14 @@ class EndpointsApplier:
             answer = await self._writer.create(ENDPOINTS, plan.body, namespace=key.namespace)
         except ClientError as error:
             if is_namespace_terminating(error):
-                return None  # E-22: nothing is owed to it any more
+                return None  # E-22: a terminating namespace needs no Endpoints
             exists = isinstance(error, AlreadyExistsError)
             if exists:
-                await self._look(key, "")
+                await self._read_current(key, "")
             return WriteFailure(
                 f"Failed to create endpoint for service {key}: {error}",
                 reason="FailedToCreateEndpoint",
-                # E-22: without the namespace, so that the Event stands in "default".
+                # E-22: without the namespace, so the Event is created in "default".
                 regarding=ObjectReference(
                     kind=ENDPOINTS.kind, api_version=ENDPOINTS.api_version, name=key.name
                 ),
@@ -105,7 +105,7 @@ class EndpointsApplier:
                 retry_after_seconds=_wait_seconds(error),
                 unavailable=is_unavailable(error),
             )
-        self._tell(answer, plan.body)
+        self._report(answer, plan.body)
         return None
 
     async def _update(self, plan: Update, observed: Endpoints | None) -> WriteFailure | None:
@@ -113,10 +113,10 @@ class EndpointsApplier:
         try:
             answer = await self._writer.update(ENDPOINTS, plan.body, key=key)
         except ClientError as error:
-            # A PUT to what is gone is answered with a conflict, too, as it names a uid.
+            # A PUT of a deleted object returns a conflict, because the body has a uid.
             outdated = isinstance(error, ConflictError) or is_gone(error, ENDPOINTS, key)
-            # Without knowing what is there now, planning again would come to the same.
-            unreachable = outdated and not await self._look(key, plan.body.metadata.uid)
+            # Without the server's current object, another plan would be the same.
+            unreachable = outdated and not await self._read_current(key, plan.body.metadata.uid)
             outdated = outdated and not unreachable
             return WriteFailure(
                 f"Failed to update endpoint {key}: {error}",
@@ -127,13 +127,13 @@ class EndpointsApplier:
                 retry_after_seconds=_wait_seconds(error),
                 unavailable=unreachable or is_unavailable(error),
             )
-        self._tell(answer, plan.body)
+        self._report(answer, plan.body)
         return None
 
     async def _delete(self, plan: Delete) -> WriteFailure | None:
-        """Delete what has no service, once the server itself has said that there is none (E-10).
+        """Delete Endpoints without a service, after the server has confirmed that the service does not exist (E-10).
 
-        Our knowledge of services may be behind that of endpoints, and nothing brings deleted ones back.
+        Our cache of services may be behind that of Endpoints, and nothing restores deleted ones.
         """
         key = plan.key
         text = f"failed to delete endpoint {key}"
@@ -147,12 +147,12 @@ class EndpointsApplier:
                     unavailable=is_unavailable(error),
                 )
         else:
-            log.info("endpoints kept, for their service has come back: endpoints=%s", key)
+            log.info("keeping endpoints, their service exists again: endpoints=%s", key)
             return None
         try:
             await self._writer.delete(ENDPOINTS, key, uid=plan.uid, resource_version=plan.resource_version)
         except ConflictError as error:
-            await self._look(key, plan.uid)
+            await self._read_current(key, plan.uid)
             return WriteFailure(f"{text}: {error}", outdated=True)
         except ClientError as error:
             if not is_gone(error, ENDPOINTS, key):
@@ -161,29 +161,29 @@ class EndpointsApplier:
                     retry_after_seconds=_wait_seconds(error),
                     unavailable=is_unavailable(error),
                 )
-        self._told.gone(key, plan.uid)
+        self._sink.gone(key, plan.uid)
         return None
 
-    def _tell(self, answer: Endpoints, sent: Endpoints) -> None:
-        if answer.subsets == sent.subsets:  # a thousand addresses are kept once, not twice
+    def _report(self, answer: Endpoints, sent: Endpoints) -> None:
+        if answer.subsets == sent.subsets:  # saves memory: equal addresses are kept once
             answer = msgspec.structs.replace(answer, subsets=sent.subsets)
-        self._told.wrote(sent, answer)
+        self._sink.wrote(sent, answer)
 
-    async def _look(self, key: ObjectKey, uid: str) -> bool:
-        """Tell what the server has under a name now; leave it to the watch where it cannot be read.
+    async def _read_current(self, key: ObjectKey, uid: str) -> bool:
+        """Report the server's current object under a name; leave it to the watch if it cannot be read.
 
-        Return False where the server could not be reached, or could not serve us.
+        Returns False if the server was unreachable or unable to serve the request.
         """
         try:
             item = await self._writer.get(ENDPOINTS, key)
         except ClientError as error:
             if is_gone(error, ENDPOINTS, key):
-                self._told.gone(key, uid)
+                self._sink.gone(key, uid)
             else:
-                log.info("endpoints not read after a failed write: endpoints=%s error=%s", key, error)
+                log.info("cannot read endpoints after a failed write: endpoints=%s error=%s", key, error)
                 return not is_unavailable(error)
         else:
-            self._told.found(item)
+            self._sink.found(item)
         return True
 
 
@@ -191,7 +191,7 @@ _ADDRESS = re.compile(r"subsets\[(\d+)\]\.(addresses|notReadyAddresses)\[(\d+)\]
 
 
 def _rejected(error: ClientError, body: Endpoints) -> tuple[tuple[EndpointAddress, str], ...]:
-    """Return the addresses that a refusal names as invalid, each with the problem."""
+    """Return the addresses that an error names as invalid, each with the problem."""
     lists = {
         (number, name): addresses or ()
         for number, subset in enumerate(body.subsets or ())

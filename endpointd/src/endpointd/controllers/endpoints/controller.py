@@ -1,7 +1,7 @@
-"""The Endpoints controller: from changes in the stores to service states to the queue to one write.
+"""The Endpoints controller: store events update service states, the queue syncs them, each sync makes one write.
 
-It is told of every change in the loop turn in which it is stored, keeps the state of each service, and puts the
-services whose Endpoints may be wrong into the queue. A worker then makes one plan and carries it out.
+It handles every change in the loop turn in which it is stored, keeps the state of each service, and enqueues
+services whose Endpoints may be wrong. A worker then makes one plan and executes it.
 """
 
 from collections.abc import Iterator
@@ -34,40 +34,39 @@ NAME = "endpoints-controller"
 EVENT_COMPONENT = "endpoint-controller"
 QUEUE_NAME = "endpoint"
 RETRY_BACKOFF = ExponentialBackoff(base_seconds=0.005, factor=2.0, cap_seconds=60.0)
-"""How long a service waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
+"""The backoff of a failing service. It is retried forever (upstream drops it after 16 attempts)."""
 
-_SHORTEST_REST_SECONDS = 0.005
-"""A rest shorter than this, of a small service, is not worth a timer."""
+_MIN_REST_SECONDS = 0.005
+"""A shorter rest, as of a small service, is not worth a timer."""
 
 _ATTEMPTS = 3
-"""How often one reconcile plans anew from what the server showed, before it leaves that to the backoff."""
+"""The number of plans per reconcile with newer server state, before the backoff applies."""
 
 
 class EndpointsSettings(msgspec.Struct, frozen=True):
-    """What can be set. Durations are in seconds."""
+    """The settings of the controller. Durations are in seconds."""
 
     batch_period_seconds: float = 0.0
-    """How long a change of a pod waits for others (E-2): a window that the first one opens."""
+    """How long a pod change waits for further ones (E-2): a window that the first change opens."""
     rest_seconds_per_address: float = 0.0001
-    """How long a service rests after a write before pods cause another, for each of its addresses: an Endpoints is
-    written whole, and a large one that changes all the time must not take the time that slices need."""
+    """How long a service rests between writes caused by pods, per address: an Endpoints is written as a whole, and a large, constantly changing one must not take the time that slices need."""
     repair_interval_seconds: float = 1.0
-    """How long a second repair of what somebody else changed in an Endpoints waits after the first."""
+    """The minimum interval between repairs of external edits of one Endpoints."""
     orphan_grace_seconds: float = 1.0
-    """How long the API server has to delete the Endpoints with its service, as it does, before we do."""
+    """How long the API server has to delete the Endpoints together with its service before we delete it."""
 
 
 class EndpointsController:
-    """Keeps the Endpoints of services with a selector right (behaviour 1).
+    """Keeps the Endpoints of services with a selector up to date (behaviour 1).
 
-    Call :meth:`start` once the stores have synced and membership has started; from then on it is told by membership
-    and the store of Endpoints. :meth:`reconcile` must never be called for one service twice at a time, which the
-    queue sees to.
+    Call :meth:`start` after the stores have synced and membership has started; from then on membership and
+    the store of Endpoints deliver events. :meth:`reconcile` must not run concurrently for one service, which
+    the queue ensures.
 
-    Promises: a service's Endpoints becomes what its pods say, whatever failed before, and what others change in it is
-    repaired. Nothing is written that is right already. Endpoints of services without selector, ExternalName services
-    and leader elections are never touched; those without a service are deleted only when their service goes, and at
-    the start (E-3, E-5, E-10 to E-12).
+    Guarantees: a service's Endpoints converges to its pods after any failure, and external edits are
+    repaired. Correct objects are not written. Endpoints of services without selector, ExternalName services
+    and leader elections are never touched; Endpoints without a service are deleted only when their service is
+    deleted, and at the start (E-3, E-5, E-10 to E-12).
     """
 
     def __init__(
@@ -92,24 +91,24 @@ class EndpointsController:
         self._clock = clock
         self._settings = settings
         self._applier = EndpointsApplier(writer, self)
-        # A published service has a state from its first sync on; before that it is in the queue.
+        # A published service has a state from its first sync on; before that it is queued.
         self._states: dict[ObjectKey, ServiceState] = {}
         self._pacer = pacer or LoopPacer(clock)
         self._relists = relists or RelistGate()
-        # What the audit is rebuilding: it must hear of the changes that come meanwhile.
+        # The state that the audit is rebuilding: it must receive concurrent changes.
         self._audited: tuple[ObjectKey, ServiceState] | None = None
         self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
         self._writes = WriteRecorder(endpoints, _content)
         self.rejections = Rejections(recorder)
 
     def start(self) -> None:
-        """Do all of :meth:`start_steps` at once."""
+        """Run all of :meth:`start_steps` immediately."""
         run_at_once(self.start_steps())
 
     def start_steps(self) -> Steps[None]:
-        """Listen from now on, and put into the queue every service, and every Endpoints that lost its service.
+        """Subscribe to changes, and enqueue every service and every Endpoints without a service.
 
-        Costs O(services + endpoints): states are built by the workers, service by service.
+        Costs O(services + endpoints): workers build the states, service by service.
         """
         self._membership.subscribe(self)
         self._endpoints.subscribe(self.endpoints_changed)
@@ -125,10 +124,10 @@ class EndpointsController:
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
-    # ------------------------------------------------------------------------------------------ changes
+    # ------------------------------------------------------------------------------------------ events
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Look at a service that came, went or changed: at once (E-1)."""
+        """Sync a service that was created, updated or deleted immediately (E-1)."""
         if new is None:
             if old is not None:
                 key = key_of(old)
@@ -136,7 +135,7 @@ class EndpointsController:
                 self._queue.add_after(key, self._settings.orphan_grace_seconds)  # E-10
             return
         key = key_of(new)
-        if not is_published(new):  # E-11, E-12: what there is stays
+        if not is_published(new):  # E-11, E-12: existing Endpoints stay
             self._forget(key)
             return
         state = self._states.get(key)
@@ -145,48 +144,48 @@ class EndpointsController:
         self._queue.add(key)
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Look at one pod of one service, after the batch period (E-2), and not while the service rests."""
-        state = self._states.get(service) or self._begin(service)
+        """Apply a change of one pod of one service; sync after the batch period (E-2) and the service's rest."""
+        state = self._states.get(service) or self._create_state(service)
         if state is None:
             return
         pod = new if new is not None else old
         try:
-            touched = state.pod_changed(old, new)
+            changed = state.pod_changed(old, new)
             if self._audited is not None and self._audited[0] == service:
                 self._audited[1].pod_changed(old, new)
             if pod is not None:
-                self._note_rejection(state, pod.metadata.name, new)
-        except Exception:  # the change may have been applied in part
-            self._distrust(service)
+                self._record_rejection(state, pod.metadata.name, new)
+        except Exception:  # the change may have been applied partially
+            self._schedule_rebuild(service)
             raise
-        if touched:
+        if changed:
             delay_seconds = self._settings.batch_period_seconds
             self._queue.add_after(service, max(delay_seconds, self._rest_seconds(state)))
         elif not state.needs_plan:
-            # Nothing published depends on this change: a later, unrelated write must not carry its time (0.6).
+            # The change affects nothing published: a later, unrelated write must not carry its time (0.6).
             state.trigger_times.take()
 
-    def _begin(self, key: ObjectKey) -> ServiceState | None:
-        """Return a new, incomplete state of a service, None if it is not published."""
+    def _create_state(self, key: ObjectKey) -> ServiceState | None:
+        """Return a new, incomplete state of a service, or None if it is not published."""
         service = self._services.get(key)
         if service is None or not is_published(service):
             return None
         state = self._states[key] = ServiceState(service)
         return state
 
-    def _distrust(self, key: ObjectKey) -> None:
-        """Have a service's next sync build its state again from the caches."""
+    def _schedule_rebuild(self, key: ObjectKey) -> None:
+        """Rebuild a service's state from the caches in its next sync."""
         before = self._states.pop(key, None)
-        state = self._begin(key)
+        state = self._create_state(key)
         if state is not None:
             if before is not None:
-                state.take_over(before)
+                state.inherit(before)
             self._queue.add(key)
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
-        """Look at an Endpoints that somebody else wrote or deleted, and repair it if that is due.
+        """Check an Endpoints that another client wrote or deleted, and schedule a repair if needed.
 
-        Upstream looks at deletions alone, and leaves an edit until something else happens (E-3).
+        Upstream handles only deletions, and repairs an edit at the next other event (E-3).
         """
         endpoints = new if new is not None else old
         if self._writes.observe(old, new) or self._writes.under_way or endpoints is None:
@@ -205,9 +204,9 @@ class EndpointsController:
         self._queue.add_after(key, self._repair_throttle.delay_seconds(key))
 
     def _observed(self, key: ObjectKey) -> Endpoints | None:
-        """Return what a service's Endpoints counts as: what we sent, where it is what the server made of that.
+        """Return the stored Endpoints, or our sent one if the server stored it with modifications.
 
-        What others added to its annotations stays, as in any update.
+        Annotations added by other clients are kept, as in any update.
         """
         stored = self._endpoints.get(key)
         sent = self._writes.sent_for(stored) if stored is not None else None
@@ -220,9 +219,9 @@ class EndpointsController:
         return msgspec.structs.replace(stored, metadata=metadata, subsets=sent.subsets)
 
     def _rest_seconds(self, state: ServiceState) -> float:
-        """Return how long a service still rests from its last write."""
+        """Return the remaining rest of a service after its last write."""
         rest_seconds = min(len(state.desired), MAX_ADDRESSES) * self._settings.rest_seconds_per_address
-        if state.written_at is None or rest_seconds < _SHORTEST_REST_SECONDS:
+        if state.written_at is None or rest_seconds < _MIN_REST_SECONDS:
             return 0.0
         return state.written_at + rest_seconds - self._clock.monotonic()
 
@@ -233,10 +232,10 @@ class EndpointsController:
     # ------------------------------------------------------------------------------------------ syncing
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Make the Endpoints of a service right, or delete it where the service is gone.
+        """Bring the Endpoints of a service up to date, or delete it if the service is deleted.
 
-        Where the server knows better than our store, what it has is taken in and planned again at once. Raises
-        ``ReconcileError`` where it could not be written; an Event has told of it (E-22).
+        If the server's state is newer than our store, it is read and planned again immediately. Raises
+        ``ReconcileError`` if the write failed; an Event reports it (E-22).
         """
         failure: WriteFailure | None = None
         for _ in range(_ATTEMPTS):
@@ -252,9 +251,9 @@ class EndpointsController:
         )
 
     async def _complete(self, key: ObjectKey) -> ServiceState | None:
-        """Return the state of a service once it is complete, None if the service is not published any more."""
+        """Return the completed state of a service, or None if the service is no longer published."""
         while True:
-            state = self._states.get(key) or self._begin(key)
+            state = self._states.get(key) or self._create_state(key)
             if state is None or (state.is_complete and self._relists.is_open):
                 return state
             if state.is_complete:
@@ -265,13 +264,13 @@ class EndpointsController:
                 self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))
 
     def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
-        """Yield the members of a service, and note after each one whether its address is rejected."""
+        """Yield the members of a service, and record for each whether its address is rejected."""
         for pod in self._membership.pods_of(key):
             yield pod
-            self._note_rejection(state, pod.metadata.name, pod)
+            self._record_rejection(state, pod.metadata.name, pod)
 
-    def _note_rejection(self, state: ServiceState, name: str, pod: Pod | None) -> None:
-        self.rejections.note(state.service, name, state.rejection_of(pod) if pod is not None else None)
+    def _record_rejection(self, state: ServiceState, name: str, pod: Pod | None) -> None:
+        self.rejections.record(state.service, name, state.rejection_of(pod) if pod is not None else None)
 
     async def _sync(self, key: ObjectKey) -> WriteFailure | None:
         service = self._services.get(key)
@@ -283,13 +282,15 @@ class EndpointsController:
         state = await self._complete(key)
         if state is None:
             return None
-        observed = self._observed(key)  # as it is now: completing the state may have taken a while
-        taken = state.trigger_times.take()  # E-14: consumed even where nothing is written
+        observed = self._observed(key)  # read again: completing the state may have taken a while
+        taken = state.trigger_times.take()  # E-14: consumed even if nothing is written
         state.needs_plan = False
         plan = state.plan(observed, taken)
         if isinstance(plan, Nothing):
             return None
-        state.written_at = self._clock.monotonic()  # when it began: what changes meanwhile rests, too
+        state.written_at = (
+            self._clock.monotonic()
+        )  # the start of the write: changes during the write rest, too
         failure: WriteFailure | None = None
         written = False
         try:
@@ -299,51 +300,51 @@ class EndpointsController:
             if not written:
                 state.trigger_times.put_back(taken)
                 state.needs_plan = True
-        return self._leave_out(key, failure) if failure is not None else None
+        return self._omit_rejected(key, failure) if failure is not None else None
 
-    def _leave_out(self, key: ObjectKey, failure: WriteFailure) -> WriteFailure:
-        """Leave out the addresses that a failure names as rejected; then the object can be written without them."""
+    def _omit_rejected(self, key: ObjectKey, failure: WriteFailure) -> WriteFailure:
+        """Omit the addresses that a failure names as rejected, so that the object can be written without them."""
         if not failure.rejected:
             return failure
-        self._audited = None  # a rebuilt state knows nothing of it
+        self._audited = None  # a rebuilt state does not know of it
         state = self._states.get(key)
-        left_out = state is not None and self.rejections.leave_out(
+        is_omitted = state is not None and self.rejections.omit_rejected(
             state.service, failure.rejected, state.reject
         )
-        return msgspec.structs.replace(failure, outdated=True) if left_out else failure
+        return msgspec.structs.replace(failure, outdated=True) if is_omitted else failure
 
-    # What the applier tells enters the store; our own handler hears of it within the call, and looks away.
+    # The applier reports into the store; our own handler runs within the call and ignores the event.
 
     def wrote(self, sent: Endpoints, answer: Endpoints) -> None:
-        """Take in the server's answer to a write."""
+        """Record the server's response to a write."""
         state = self._states.get(key_of(answer))
         if state is not None:
             state.written_version = answer.metadata.resource_version
         self._writes.record(sent, answer)
 
     def found(self, item: Endpoints) -> None:
-        """Take in an Endpoints that was not what our write expected."""
+        """Record an Endpoints that differs from our write's expectation."""
         self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
-        """Take in that an Endpoints is no more."""
+        """Record the deletion of an Endpoints."""
         self._writes.record_gone(key, uid)
 
-    # ------------------------------------------------------------------------------------------ auditing
+    # ------------------------------------------------------------------------------------------ audit
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services there are to audit."""
+        """Return the services to audit."""
         published = {key_of(service) for service in self._services.values() if is_published(service)}
         return list(self._states.keys() | published)
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Do all of :meth:`audit_steps` at once."""
+        """Run all of :meth:`audit_steps` immediately."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Rebuild one service from the caches; where its state differs, have it built again, and return what was wrong.
+        """Rebuild one service from the caches; if its state differs, schedule a rebuild and return the difference.
 
-        One that needs a sync that nobody has queued is queued. Costs O(the service).
+        Enqueues a service that needs a sync but is not queued. Costs O(the service).
         """
         state = self._states.get(key)
         service = self._services.get(key)
@@ -351,7 +352,7 @@ class EndpointsController:
             if state is None:
                 return None
             self._forget(key)
-            return "a state where there should be none"
+            return "an unexpected state"
         if state is None or not state.is_complete:
             if self._queue.is_pending(key):
                 return None
@@ -366,18 +367,18 @@ class EndpointsController:
             self._audited = None
         if not was_fed or self._states.get(key) is not state or not state.is_complete:
             return None
-        mine, theirs = state.snapshot(), rebuilt.snapshot()
-        is_looked_at = state.needs_plan and self._queue.is_pending(key)
-        is_lost = not is_looked_at and not isinstance(rebuilt.plan(self._observed(key), None), Nothing)
-        lost = "a lost wake-up" if state.needs_plan else "what is stored"
-        wrong = yield from differences(mine, theirs)
+        current, expected = state.snapshot(), rebuilt.snapshot()
+        is_queued = state.needs_plan and self._queue.is_pending(key)
+        is_lost = not is_queued and not isinstance(rebuilt.plan(self._observed(key), None), Nothing)
+        lost = "a lost wake-up" if state.needs_plan else "the stored object"
+        wrong = yield from differences(current, expected)
         if is_lost and not wrong:
             wrong.append(lost)
         if wrong:
-            self._distrust(key)
+            self._schedule_rebuild(key)
         return ", ".join(wrong) or None
 
 
 def _content(item: Endpoints) -> tuple[object, ...]:
-    """Return what of an Endpoints the controller decides on."""
+    """Return the parts of an Endpoints that the controller manages."""
     return item.metadata.labels or None, item.metadata.annotations or None, item.subsets or None

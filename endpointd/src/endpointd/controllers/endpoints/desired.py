@@ -1,7 +1,7 @@
-"""The endpoints a service should have, in order at all times, so that a change costs what changed.
+"""The desired endpoints of a service, always sorted, so that an update costs only its change.
 
-Addresses are kept sorted in one list for each kind of pod: those with the same ports, ready or not. Adding and
-removing one is a binary search. What a plan needs of a large service is then the beginning of a list.
+Addresses are kept in sorted lists, one per group of pods with the same ports and readiness. Adding or
+removing one is a binary search. A plan for a large service reads only the beginning of a list.
 """
 
 from bisect import bisect_left, insort
@@ -37,10 +37,10 @@ class _Group:
 
 
 class DesiredEndpoints:
-    """The entries of a service's pods, by pod name, and the subsets they make.
+    """The entries of a service's pods, by pod name, and the resulting subsets.
 
-    The subsets equal the repacked ones of the entries (E-30 to E-32), whatever the history. :meth:`set` takes a
-    binary search; :meth:`wanted` takes O(addresses written) as long as all pods have the same ports, O(pods) otherwise.
+    The subsets always equal the repacked entries (E-30 to E-32). :meth:`set` takes a binary search;
+    :meth:`wanted` takes O(addresses written) if all pods have the same ports, otherwise O(pods).
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class DesiredEndpoints:
         return len(self._entries)
 
     def entry_of(self, pod: str) -> Entry | None:
-        """Return what a pod contributes."""
+        """Return a pod's entry, or None."""
         return self._entries.get(pod)
 
     def snapshot(self) -> dict[str, object]:
-        """Return a copy of all that is kept, part by part, to compare with another: for checking one state by another."""
+        """Return a copy of all state, part by part, for comparison in audits and tests."""
         return {
             "its endpoints": dict(self._entries),
             "the ports of its endpoints": set(self._groups),
@@ -67,7 +67,7 @@ class DesiredEndpoints:
         }
 
     def set(self, pod: str, entry: Entry | None) -> bool:
-        """Say what a pod contributes, None for nothing; tell whether that is a change."""
+        """Set a pod's entry, or remove it with None; return whether that changed anything."""
         old = self._entries.get(pod)
         if old == entry:
             return False
@@ -90,7 +90,7 @@ class DesiredEndpoints:
         if len(self._groups) > 1:
             subsets, over_capacity = truncate(sort_subsets(self._subsets()), limit)
             return Wanted(subsets, over_capacity)
-        # The usual case: one subset, of which the rest is not even looked at.
+        # The usual case: one subset, whose omitted rest is never read.
         ((ports, group),) = self._groups.items()
         (ready,), (not_ready,) = counts_that_fit([len(group.ready)], [len(group.not_ready)], limit)
         subset = EndpointSubset(
@@ -101,7 +101,7 @@ class DesiredEndpoints:
         return Wanted((subset,), len(group) > limit)
 
     def _subsets(self) -> tuple[EndpointSubset, ...]:
-        """Return one subset for all ports that the same groups of pods have (E-30.5)."""
+        """Return one subset for all ports with the same groups of pods (E-30.5)."""
         offered_by: dict[EndpointPort | None, list[int]] = {}
         groups = list(self._groups.items())
         for number, (ports, _) in enumerate(groups):
@@ -126,5 +126,5 @@ def _merged(lists: list[list[EndpointAddress]]) -> tuple[EndpointAddress, ...] |
     if len(lists) == 1:
         return tuple(lists[0]) or None
     merged = [address for addresses in lists for address in addresses]
-    merged.sort(key=address_order)  # takes the runs as they are and merges them
+    merged.sort(key=address_order)  # Timsort merges the sorted runs
     return tuple(merged) or None

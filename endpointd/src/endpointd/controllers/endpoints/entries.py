@@ -1,4 +1,4 @@
-"""What one pod contributes to the Endpoints of a service: pure functions (E-15)."""
+"""The contribution of one pod to the Endpoints of a service: pure functions (E-15)."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ from endpointd.controllers.pods import (
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One address, whether it is ready, and the ports it serves in canonical order (none: a portless service)."""
+    """One address, its readiness, and its ports in canonical order (empty for a portless service)."""
 
     address: EndpointAddress
     is_ready: bool
@@ -24,7 +24,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTranslator:
-    """Turns the pods of one version of a service into entries. Pods with the same named ports share their ports."""
+    """Converts the pods of one version of a service to entries. Pods with the same named ports share their ports."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -32,7 +32,7 @@ class PodTranslator:
         self._has_named_targets = any(isinstance(port.target_port, str) for port in service.ports)
 
     def entry_of(self, pod: Pod) -> Entry | None:
-        """Return what a pod that the service selects contributes, None where that is nothing (E-15)."""
+        """Return the entry of a selected pod, or None if it is not published (E-15)."""
         service = self.service
         publish_not_ready = service.publish_not_ready_addresses
         if not is_eligible(pod, include_terminating=publish_not_ready):
@@ -47,8 +47,8 @@ class PodTranslator:
             address=EndpointAddress(
                 ip=addresses[0],
                 hostname=hostname_of(pod, service),
-                # The API server refuses the whole object for one empty node name (E-16), so a pod that is on no node
-                # and has an address nevertheless is published without one.
+                # The API server rejects the whole object for one empty node name (E-16), so a pod that has an
+                # address but no node is published without one.
                 node_name=pod.node_name or None,
                 target_ref=reference_to(pod),
             ),
@@ -57,7 +57,7 @@ class PodTranslator:
         )
 
     def _ports_of(self, pod: Pod) -> tuple[EndpointPort, ...] | None:
-        """Return the ports of a pod under the service, None where it has none to be published under."""
+        """Return the ports of a pod under the service, or None if it cannot be published."""
         named_ports = pod.named_ports if self._has_named_targets else ()
         try:
             return self._ports[named_ports]
@@ -80,7 +80,7 @@ class PodTranslator:
 
 
 def family_of(service: Service, pod: Pod) -> Family:
-    """Return the address family a service publishes of a pod: one, even where the service has two (E-15.2)."""
+    """Return the IP family that a service publishes for a pod: one, even if the service has two (E-15.2)."""
     if service.ip_families:
         return "IPv6" if service.ip_families[0] == "IPv6" else "IPv4"
     deciding = service.cluster_ip if service.cluster_ip not in (HEADLESS, "") else pod.pod_ip or ""

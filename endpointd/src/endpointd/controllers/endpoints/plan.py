@@ -1,4 +1,4 @@
-"""What to write for one service: a pure function of what should be and what is (E-10 to E-24)."""
+"""Plan the write for one service: a pure function of desired and observed state (E-10 to E-24)."""
 
 import msgspec
 
@@ -23,14 +23,14 @@ TRUNCATED = "truncated"
 
 
 class Wanted(msgspec.Struct, frozen=True, gc=False):
-    """The subsets a service should have, in canonical order and cut to size; and whether something was cut."""
+    """The desired subsets of a service in canonical order, truncated to the limit, and whether they were truncated."""
 
     subsets: Subsets = ()
     over_capacity: bool = False
 
 
 class Nothing(msgspec.Struct, frozen=True, gc=False):
-    """There is nothing to write."""
+    """No write is needed."""
 
 
 class Create(msgspec.Struct, frozen=True, gc=False):
@@ -41,14 +41,14 @@ class Create(msgspec.Struct, frozen=True, gc=False):
 
 
 class Update(msgspec.Struct, frozen=True, gc=False):
-    """Replace the Endpoints of the service, at the version that was observed (E-21)."""
+    """Replace the Endpoints of the service at the observed version (E-21)."""
 
     key: ObjectKey
     body: Endpoints
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """Delete these Endpoints, if they are still what was observed: their service is gone (E-10)."""
+    """Delete these Endpoints if unchanged since observed: their service is deleted (E-10)."""
 
     key: ObjectKey
     uid: str
@@ -61,22 +61,22 @@ NOTHING = Nothing()
 
 
 def is_published(service: Service) -> bool:
-    """Tell whether a service has Endpoints from us: no alias (E-11), and with a selector (E-12).
+    """Return whether the controller manages a service's Endpoints: not ExternalName (E-11), with a selector (E-12).
 
-    Of any other service nothing is touched, not even what we made when it was one of ours.
+    Endpoints of other services are never touched, even if the controller once wrote them.
     """
     return not service.is_external_name and bool(service.selector)
 
 
 def is_election_record(endpoints: Endpoints) -> bool:
-    """Tell whether an Endpoints is used to elect a leader: it is not ours to delete (E-5)."""
+    """Return whether an Endpoints is a leader election record, which must not be deleted (E-5)."""
     return LEADER_ANNOTATION in (endpoints.metadata.annotations or {})
 
 
 def plan_without_service(observed: Endpoints | None) -> Plan:
-    """Return what becomes of the Endpoints whose service is gone, whoever made them (E-10).
+    """Plan for Endpoints whose service is deleted, whichever client wrote them (E-10).
 
-    They are deleted, but for what elects a leader, and what is being deleted already.
+    They are deleted, except leader election records and objects that are already being deleted.
     """
     if observed is None or is_election_record(observed) or observed.metadata.deletion_timestamp is not None:
         return NOTHING
@@ -92,12 +92,12 @@ def plan_for_service(
     *,
     is_canonical: bool = False,
 ) -> Plan:
-    """Return the write that makes the observed Endpoints what the service wants, if one is needed (E-18 to E-21).
+    """Plan the write that brings the observed Endpoints up to date, if one is needed (E-18 to E-21).
 
-    One is needed exactly where the stored object would differ afterwards: in its endpoints (another order, other
-    divisions into subsets and versions of references aside, E-19a), its labels, or the mark of being over
-    capacity. Where the time of the trigger alone differs, it is not (E-19). ``is_canonical`` says that what is
-    observed is known to be in canonical form, as we write it: then comparing is quick.
+    A write is needed if and only if the stored object would change: its endpoints (ignoring order, the
+    division into subsets and reference versions, E-19a), its labels, or the over-capacity mark. A different
+    trigger time alone is no reason (E-19). ``is_canonical`` means that the observed subsets are known to be
+    in canonical form, as written by us, so the comparison is fast.
     """
     if not is_published(service):
         return NOTHING
@@ -122,7 +122,7 @@ def plan_for_service(
     if (
         annotations.get(OVER_CAPACITY_ANNOTATION) == mark  # E-19c, E-43
         and (metadata.labels or {}) == labels  # E-19b
-        and _shows(observed.subsets or (), wanted.subsets, is_canonical)  # E-19a
+        and _publishes(observed.subsets or (), wanted.subsets, is_canonical)  # E-19a
     ):
         return NOTHING
     return Update(
@@ -140,7 +140,7 @@ def plan_for_service(
 
 
 def wanted_labels(service: Service) -> dict[str, str]:
-    """Return the labels of a service's Endpoints: those of the service, and ours, which win (E-20)."""
+    """Return the labels of a service's Endpoints: the service's labels, overridden by ours (E-20)."""
     labels = {key: value for key, value in service.labels.items() if key != HEADLESS_LABEL}
     if service.is_headless:
         labels[HEADLESS_LABEL] = ""
@@ -149,7 +149,7 @@ def wanted_labels(service: Service) -> dict[str, str]:
 
 
 def _annotations(present: dict[str, str], wanted: Wanted, trigger_time: str | None) -> dict[str, str] | None:
-    """Return the annotations to write: what others put there stays (E-20)."""
+    """Return the annotations to write; those of other clients are kept (E-20)."""
     annotations = dict(present)
     for name, value in (
         (LAST_CHANGE_TRIGGER_TIME_ANNOTATION, trigger_time),
@@ -162,8 +162,8 @@ def _annotations(present: dict[str, str], wanted: Wanted, trigger_time: str | No
     return annotations or None
 
 
-def _shows(stored: Subsets, wanted: Subsets, is_canonical: bool) -> bool:
-    """Tell whether stored subsets publish what is wanted, as they stand or in canonical form (E-19a)."""
+def _publishes(stored: Subsets, wanted: Subsets, is_canonical: bool) -> bool:
+    """Return whether stored subsets publish the desired ones, directly or in canonical form (E-19a)."""
     if stored == wanted:
         return True
     if is_canonical:

@@ -1,4 +1,4 @@
-"""What the subsets of an Endpoints say, and how many of their addresses fit: pure functions (E-19a, 1.5)."""
+"""Compare the subsets of an Endpoints and truncate them to the address limit: pure functions (E-19a, 1.5)."""
 
 from math import ceil
 
@@ -7,13 +7,13 @@ import msgspec
 from aiokube.api.endpoints import EndpointAddress, EndpointSubset
 
 MAX_ADDRESSES = 1000
-"""How many addresses an Endpoints holds at most, ready or not, counted once for each subset (E-40)."""
+"""The maximum number of addresses in an Endpoints, ready or not, counted once per subset (E-40)."""
 
 
 def without_versions(subsets: tuple[EndpointSubset, ...] | None) -> tuple[EndpointSubset, ...]:
-    """Return the subsets as they compare: without the resource versions of references, empty lists as None (E-19a).
+    """Return the subsets in comparable form: without reference versions, and with empty lists as None (E-19a).
 
-    What needs no change is kept, not copied.
+    Unchanged parts are reused, not copied.
     """
     return tuple(
         EndpointSubset(
@@ -47,10 +47,10 @@ def _address_without_version(address: EndpointAddress) -> EndpointAddress:
 def counts_that_fit(
     ready: list[int], not_ready: list[int], limit: int = MAX_ADDRESSES
 ) -> tuple[list[int], list[int]]:
-    """Return how many addresses each subset keeps, given how many it has, in the subsets' order (E-40).
+    """Return how many addresses each subset keeps, in the subsets' order (E-40).
 
-    All that are ready come before any that is not. Within each kind every subset keeps its share, rounded up,
-    until the limit is used up.
+    All ready addresses precede all others. Within each kind every subset keeps its proportional share,
+    rounded up, until the limit is used up.
     """
     total_ready, total_not_ready = sum(ready), sum(not_ready)
     if total_ready + total_not_ready <= limit:
@@ -64,7 +64,7 @@ def _shares(counts: list[int], total: int, budget: int) -> list[int]:
     left = budget
     kept = []
     for count in counts:
-        # In floating point and in this order, as upstream: the last digit decides what rounds up.
+        # In floating point and in this order, as upstream: the last digit decides the rounding.
         share = min(ceil(count / total * budget), left, count)
         left -= share
         kept.append(share)
@@ -74,10 +74,10 @@ def _shares(counts: list[int], total: int, budget: int) -> list[int]:
 def truncate(
     subsets: tuple[EndpointSubset, ...], limit: int = MAX_ADDRESSES
 ) -> tuple[tuple[EndpointSubset, ...], bool]:
-    """Return what fits of the subsets, and whether anything had to go (E-40).
+    """Return the subsets truncated to the limit, and whether anything was removed (E-40).
 
-    A subset of which nothing is left is left out. (Upstream leaves it in, which the API server refuses, so that it
-    cannot write at all, E-41.)
+    Empty subsets are dropped. (Upstream keeps them, the API server rejects them, and upstream cannot write at
+    all, E-41.)
     """
     ready = [len(subset.addresses or ()) for subset in subsets]
     not_ready = [len(subset.not_ready_addresses or ()) for subset in subsets]

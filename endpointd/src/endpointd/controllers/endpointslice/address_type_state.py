@@ -1,6 +1,6 @@
-"""What one service should have and has in one address type, and what a change made dirty: kept as changes arrive.
+"""The desired and observed slices of one service and address type, with the dirty ones, kept up to date.
 
-Every method costs O(what changed): a pod's change looks at one endpoint, a slice's change at its own endpoints.
+Every method costs O(its change): a pod event touches one endpoint, a slice event that slice's endpoints.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from endpointd.controllers.endpointslice.topology import RatiosOf, Refusal
 
 
 class AddressTypeState:
-    """One service and address type."""
+    """The state of one service and address type."""
 
     def __init__(
         self, service: Service, address_type: str, wanted_ports: dict[str, int], ratios_of: RatiosOf
@@ -34,34 +34,34 @@ class AddressTypeState:
         self.address_type = address_type
         self._namespace = service.metadata.namespace
         self._labels = slice_labels(service)
-        self._wanted_ports = wanted_ports  # shared by the families of a service
+        self._wanted_ports = wanted_ports  # shared by the address types of a service
         self._desired: dict[str, DesiredEndpoint] = {}
-        self._desired_of_ports: dict[str, int] = {}  # port key to how many of _desired have it
+        self._desired_of_ports: dict[str, int] = {}  # port key to the number of entries in _desired
         self._slices: dict[str, ObservedSlice] = {}
         self._not_owned: dict[str, ObservedSlice] = {}
         # Every pod in _desired is either in _unplaced or has its slice in _holders, never both.
         self._holders: dict[str, str] = {}
         self._unplaced: dict[str, DesiredEndpoint] = {}
         self._dirty: set[str] = set()
-        # Slices that a plan let be because nothing else was there (placeholders): it looks again when something is.
-        self._resting: set[str] = set()
-        # Port key to size to the names of the slices of that size.
+        # Placeholder slices that a plan accepted because no other slice existed: rechecked when one does.
+        self._accepted: set[str] = set()
+        # Port key to size to the names of slices with that size.
         self._by_size: dict[str, dict[int, set[str]]] = {}
-        # Only where the service asks for topology-aware hints.
+        # Only for services that request topology-aware hints.
         self._hints: HintCounts | None = HintCounts() if topology_aware(service) else None
         self._ratios_of = ratios_of
-        # The first plan tells whether the service has hints, even where none has to change (S-97).
-        self._hints_untold = self._hints is not None
-        self._refusal_told: Refusal | None = None
+        # The first plan reports whether the service has hints, even if none has to change (S-97).
+        self._hints_unreported = self._hints is not None
+        self._reported_refusal: Refusal | None = None
 
-    # ------------------------------------------------------------------------------------------ changing
+    # ------------------------------------------------------------------------------------------ updates
 
     def set_desired(self, pod: str, wanted: DesiredEndpoint | None) -> None:
-        """Say what a pod should have: None for nothing."""
+        """Set the desired endpoint of a pod; None removes it."""
         old = self._desired.get(pod)
         if old == wanted:
             return
-        self._disturb()
+        self._recheck_accepted()
         if self._hints is not None:
             self._hints.count_endpoint(old.endpoint if old is not None else None, -1)
             self._hints.count_endpoint(wanted.endpoint if wanted is not None else None, 1)
@@ -96,14 +96,14 @@ class AddressTypeState:
                 del counts[old.ports.key]
 
     def observe(self, name: str, endpoint_slice: EndpointSlice | None) -> None:
-        """Say how a slice of this type stands on the server: None when it is gone (or about to be)."""
+        """Set the observed slice of this type; None if it is deleted or being deleted."""
         self._forget(name)
         if endpoint_slice is not None:
-            self._disturb()
-            self._take_in(name, endpoint_slice)
-        self._rest_lone_placeholder()
+            self._recheck_accepted()
+            self._add_slice(name, endpoint_slice)
+        self._accept_lone_placeholder()
 
-    def _take_in(self, name: str, endpoint_slice: EndpointSlice) -> None:
+    def _add_slice(self, name: str, endpoint_slice: EndpointSlice) -> None:
         observed = ObservedSlice(endpoint_slice, make_port_set(endpoint_slice.ports or ()))
         if not is_owned_by(endpoint_slice, self.service):
             self._not_owned[name] = observed
@@ -116,29 +116,29 @@ class AddressTypeState:
             self._dirty.add(name)
 
     def drop_ports(self, key: str) -> None:
-        """Look again at the slices of ports that no pod has any more."""
-        self._disturb()
+        """Mark the slices of ports that no pod has any longer as dirty."""
+        self._recheck_accepted()
         for names in self._by_size.get(key, {}).values():
             self._dirty.update(names)
 
     def settle(self, plan: AddressTypePlan) -> None:
-        """Take note of which dirty slices a plan found right.
+        """Mark the dirty slices that a plan found correct as clean.
 
-        What the plan writes stays to be done until it is observed: a write may fail.
+        Planned writes stay pending until they are observed, because a write may fail.
         """
-        self._hints_untold = False
-        self._refusal_told = plan.hint_allocation.refusal if plan.hint_allocation is not None else None
+        self._hints_unreported = False
+        self._reported_refusal = plan.hint_allocation.refusal if plan.hint_allocation is not None else None
         for name in plan.unchanged:
-            # What was wrong when it was observed may have become right since: claim its endpoints again.
+            # A slice that was wrong when observed may have become correct: claim its endpoints again.
             endpoint_slice = self._slices[name].slice
             self._forget(name)
-            self._take_in(name, endpoint_slice)
+            self._add_slice(name, endpoint_slice)
             if name in self._dirty:
                 self._dirty.discard(name)
-                self._resting.add(name)
+                self._accepted.add(name)
 
-    def _rest_lone_placeholder(self) -> None:
-        """Let an empty slice be that is all there is and should be (S-50): a plan would find it right."""
+    def _accept_lone_placeholder(self) -> None:
+        """Accept an empty slice that is the only existing and desired one (S-50), as a plan would."""
         if len(self._slices) != 1 or self._unplaced or self._not_owned:
             return
         (observed,) = self._slices.values()
@@ -150,17 +150,17 @@ class AddressTypeState:
             and (endpoint_slice.metadata.labels or {}) == self._labels
         ):
             self._dirty.discard(observed.name)
-            self._resting.add(observed.name)
+            self._accepted.add(observed.name)
 
-    def _disturb(self) -> None:
-        if self._resting:
-            self._dirty |= self._resting
-            self._resting.clear()
+    def _recheck_accepted(self) -> None:
+        if self._accepted:
+            self._dirty |= self._accepted
+            self._accepted.clear()
 
     def _forget(self, name: str) -> None:
         self._not_owned.pop(name, None)
         self._dirty.discard(name)
-        self._resting.discard(name)
+        self._accepted.discard(name)
         observed = self._slices.pop(name, None)
         if observed is None:
             return
@@ -180,12 +180,12 @@ class AddressTypeState:
                 unplaced[pod] = desired[pod]
 
     def _claim(self, observed: ObservedSlice) -> bool:
-        """Enter a slice as the holder of its endpoints; tell whether it is just as it should be."""
-        right = (observed.slice.metadata.labels or {}) == self._labels
+        """Make a slice the holder of its endpoints; return whether it is fully correct."""
+        is_correct = (observed.slice.metadata.labels or {}) == self._labels
         key, name = observed.ports.key, observed.name
         if not observed.slice.endpoints and key not in self._wanted_ports:
-            right = False
-        # Not looked up for each endpoint: this is the hot path.
+            is_correct = False
+        # Local variables, because this loop is the hot path.
         namespace, desired, holders, unplaced = self._namespace, self._desired, self._holders, self._unplaced
         for endpoint in observed.slice.endpoints or ():
             target = endpoint.target_ref
@@ -198,37 +198,37 @@ class AddressTypeState:
                 or wanted.ports.key != key
                 or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
             ):
-                right = False
+                is_correct = False
                 continue
             holders[pod] = name
             if pod in unplaced:
                 del unplaced[pod]
             if (
-                right
+                is_correct
                 and endpoint is not wanted.endpoint
-                and not same_content(endpoint, wanted.endpoint, whatever_hints=self._hints is not None)
+                and not same_content(endpoint, wanted.endpoint, ignore_hints=self._hints is not None)
             ):
-                right = False
-        return right
+                is_correct = False
+        return is_correct
 
-    # ------------------------------------------------------------------------------------------- reading
+    # ------------------------------------------------------------------------------------------- queries
 
     @property
     def needs_plan(self) -> bool:
-        """Tell whether a plan could find something to do; False is certain, True is not."""
+        """Return whether a plan may have something to do; False is certain, True is not."""
         return bool(
             self._dirty or self._unplaced or self._not_owned or not self._slices or not self._hints_can_stay
         )
 
     @property
     def _hints_can_stay(self) -> bool:
-        # Worked out, not remembered: what asks for other hints cannot get lost with a write that fails.
+        # Computed, not stored: a needed hint change cannot get lost with a failed write.
         return self._hints is None or (
-            not self._hints_untold and self._hints.can_stay(self._ratios_of(), self._refusal_told)
+            not self._hints_unreported and self._hints.can_stay(self._ratios_of(), self._reported_refusal)
         )
 
     def view(self, max_endpoints: int) -> AddressTypeView:
-        """Return what a plan is made from: O(what is dirty)."""
+        """Return the input of a plan. O(dirty)."""
         unplaced = tuple(self._unplaced[pod] for pod in sorted(self._unplaced))
         return AddressTypeView(
             service=self.service,
@@ -273,28 +273,28 @@ class AddressTypeState:
                     yield self._slices[min(free)]
 
     def desired_of(self, pod: str) -> DesiredEndpoint | None:
-        """Return what should be published of a pod."""
+        """Return the desired endpoint of a pod."""
         return self._desired.get(pod)
 
     def desired_endpoints(self) -> dict[str, DesiredEndpoint]:
-        """Return a copy of what should be published, by pod."""
+        """Return a copy of the desired endpoints by pod."""
         return dict(self._desired)
 
     def slices(self) -> dict[str, EndpointSlice]:
-        """Return a copy of the slices taken note of, by name."""
+        """Return a copy of the observed slices by name."""
         return {name: observed.slice for name, observed in (self._slices | self._not_owned).items()}
 
     def counts(self, max_endpoints: int) -> ServiceCounts:
-        """Return how much there is to publish, and in how many slices: O(port sets)."""
+        """Return the number of endpoints and slices to publish. O(port sets)."""
         full = 0
         for count in self._desired_of_ports.values():
             full -= -count // max_endpoints
         return ServiceCounts(len(self._desired), len(self._slices) + len(self._not_owned), max(full, 1))
 
     def hint_counts(self) -> tuple[object, ...]:
-        """Return what is counted of hints; nothing where the service does not ask for topology-aware ones."""
+        """Return the hint counts; empty unless the service requests topology-aware hints."""
         return self._hints.snapshot() if self._hints is not None else ()
 
     def unplaced_pods(self) -> frozenset[str]:
-        """Return the pods whose endpoint no slice holds."""
+        """Return the pods whose endpoint is in no slice."""
         return frozenset(self._unplaced)

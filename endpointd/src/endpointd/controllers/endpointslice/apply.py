@@ -1,4 +1,4 @@
-"""Carries out what a plan says of a service: family by family, through the one way in which slices are written."""
+"""Execute the plan of a service, one address type at a time."""
 
 from aiokube.api.core import Service
 from aiokube.api.meta import key_of
@@ -10,33 +10,36 @@ from endpointd.controllers.slice_writes import SliceFailure, SliceWriter, SliceW
 
 
 class SliceApplier:
-    """Carries plans out.
+    """Executes plans.
 
-    The promises are those of :class:`endpointd.controllers.slice_writes.SliceWriter`, for each address type by itself: a
-    failure of one leaves the others alone (S-21). Slices of types that are not wanted go last (S-22).
+    The guarantees are those of :class:`endpointd.controllers.slice_writes.SliceWriter`, per address type: a
+    failure of one does not affect the others (S-21). Slices of unwanted types are deleted last (S-22).
     """
 
     def __init__(
         self,
         writer: Writer,
-        told: WrittenSlices,
+        sink: WrittenSlices,
         *,
-        writes_at_once: int,
+        max_concurrent_writes: int,
         observer: SliceObserver,
     ) -> None:
-        self._writer = SliceWriter(writer, told, writes_at_once=writes_at_once)
+        self._writer = SliceWriter(writer, sink, max_concurrent_writes=max_concurrent_writes)
         self._observer = observer
 
     async def apply(self, service: Service, plan: ServicePlan) -> list[SliceFailure]:
-        """Write what a plan says; return what failed."""
+        """Execute a plan; return the failures."""
         owner = f"Service {key_of(service)}"
         failures: list[SliceFailure] = []
-        for _, family_plan in plan.families:
+        for _, address_type_plan in plan.address_type_plans:
             outcome = await self._writer.write(
-                owner, create=family_plan.create, update=family_plan.update, delete=family_plan.delete
+                owner,
+                create=address_type_plan.create,
+                update=address_type_plan.update,
+                delete=address_type_plan.delete,
             )
             failures += outcome.failures
-            self._observe(service, family_plan, outcome)
+            self._observe(service, address_type_plan, outcome)
         if plan.strays:
             outcome = await self._writer.delete_all(owner, plan.strays, failure="error deleting")
             failures += outcome.failures
@@ -48,4 +51,4 @@ class SliceApplier:
         self._observer.changed("update", outcome.updated)
         self._observer.changed("delete", outcome.deleted)
         if plan is not None and not plan.is_empty and not outcome.failures and not outcome.abandoned:
-            self._observer.family_written(service, plan)
+            self._observer.address_type_written(service, plan)

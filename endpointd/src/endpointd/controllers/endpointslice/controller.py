@@ -1,7 +1,7 @@
-"""The EndpointSlice controller: from changes in the stores to service states to the queue to writes.
+"""The EndpointSlice controller: store events update service states, the queue syncs them, plans are written.
 
-It is told of every change in the loop turn in which it is stored, keeps the state of each service, and puts the
-services whose slices may be wrong into the queue. A worker then makes one plan and carries it out.
+It handles every change in the loop turn in which it is stored, keeps the state of each service, and enqueues
+services whose slices may be wrong. A worker then makes one plan and executes it.
 """
 
 import logging
@@ -46,42 +46,42 @@ NAME = "endpointslice-controller"
 EVENT_COMPONENT = "endpoint-slice-controller"
 QUEUE_NAME = "endpoint_slice"
 RETRY_BACKOFF = ExponentialBackoff(base_seconds=1.0, factor=2.0, cap_seconds=60.0)
-"""How long a service waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
+"""The backoff of a failing service. It is retried forever (upstream drops it after 16 attempts)."""
 
-# Each one learns of a slice that was changed or deleted by others; more than a few is a quarrel, and waits.
+# Each attempt discovers a slice that another client changed or deleted; repeated conflicts fall back to
+# backoff.
 _REPLANS = 5
 
 
 ZONES = ObjectKey("", "zones")
-"""The key under which the queue and the audit handle what follows from the nodes' zones: nodes that have been missing for too
-long, and the zones' parts of the CPU. No service has an empty namespace."""
+"""The queue and audit key for work that depends on all nodes: expired missing nodes and the zones' CPU ratios. No service has an empty namespace."""
 
 
 class EndpointSliceSettings(msgspec.Struct, frozen=True):
-    """What can be set. Durations are in seconds."""
+    """The settings of the controller. Durations are in seconds."""
 
     max_endpoints_per_slice: int = 100
     batch_period_seconds: float = 0.0
-    writes_at_once: int = 32
+    max_concurrent_writes: int = 32
     repair_interval_seconds: float = 1.0
-    """How long a second repair of what somebody else changed in a service's slices waits after the first."""
+    """The minimum interval between repairs of external edits of one service's slices."""
     missing_node_grace_seconds: float = MISSING_NODE_GRACE_SECONDS
-    """How long a Node that disappeared counts as present: its pods stay published."""
+    """How long a missing Node counts as present, so that its pods stay published."""
 
 
 class SyncFailedError(ReconcileError):
-    """Slices of a service could not be made right; the message says which and why."""
+    """Slices of a service could not be written; the message names them and the cause."""
 
 
 class EndpointSliceController:
-    """Keeps the EndpointSlices of services with a selector right (behaviour 2).
+    """Keeps the EndpointSlices of services with a selector up to date (behaviour 2).
 
-    Call :meth:`start` once the stores have synced and membership has started; from then on it is told by membership
-    and the stores. :meth:`reconcile` is never called for one service twice at a time.
+    Call :meth:`start` after the stores have synced and membership has started; from then on membership and
+    the stores deliver events. :meth:`reconcile` never runs concurrently for one service.
 
-    No step of it takes long, however large a service is: the state of a service is built by the worker that syncs it,
-    in slices of a loop turn (``pacer``), and so is the audit's. Plans are the exception: a plan is made in one step,
-    which takes O(what changed).
+    No step takes long, even for a large service: the worker that syncs a service builds its state in slices
+    of a loop turn (``pacer``), and so does the audit. The exception is a plan: it is made in one step of
+    O(changes).
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class EndpointSliceController:
         self._settings = settings
         self._observer: SliceObserver = observer or NoObserver()
         self._applier = SliceApplier(
-            writer, self, writes_at_once=settings.writes_at_once, observer=self._observer
+            writer, self, max_concurrent_writes=settings.max_concurrent_writes, observer=self._observer
         )
         self._states: dict[ObjectKey, ServiceState] = {}
         self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
@@ -125,15 +125,15 @@ class EndpointSliceController:
         self._writes = WriteRecorder(slices, slice_content)
         self._pacer = pacer or LoopPacer(clock)
         self._relists = relists or RelistGate()
-        # What the audit is rebuilding: it must hear of the changes that come meanwhile.
+        # The state that the audit is rebuilding: it must receive concurrent changes.
         self._audited: tuple[ObjectKey, ServiceState] | None = None
 
     def start(self) -> None:
-        """Do all of :meth:`start_steps` at once."""
+        """Run all of :meth:`start_steps` immediately."""
         run_at_once(self.start_steps())
 
     def start_steps(self) -> Steps[None]:
-        """Listen from now on, and put every service into the queue: the workers build their states.
+        """Subscribe to changes, and enqueue every service: the workers build the states.
 
         Costs O(services + nodes).
         """
@@ -146,7 +146,7 @@ class EndpointSliceController:
                 yield STEPS_A_YIELD
         node_names = map(str, self._pods.index_keys(PODS_BY_NODE))
         self._node_zones.keep_published(node_names, self._slices.values, self._owner_of)
-        self._await_expiry()
+        self._schedule_expiry()
         for count, key in enumerate(self._services.keys(), 1):
             service = self._services.get(key)
             if service is not None and _is_selected(service):
@@ -154,18 +154,18 @@ class EndpointSliceController:
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
-    # ------------------------------------------------------------------------------------------ changes
+    # ------------------------------------------------------------------------------------------ events
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Have the state of a service built again by its next sync (S-1)."""
+        """Rebuild the state of a service in its next sync (S-1)."""
         if new is not None:
-            self._renew(new)
+            self._reset_state(new)
         elif old is not None:
             self._forget(key_of(old))  # S-10: its slices are left to garbage collection
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        """Look at one pod of one service (S-2)."""
-        state = self._states.get(service) or self._begin(service)
+        """Apply a change of one pod of one service (S-2)."""
+        state = self._states.get(service) or self._create_state(service)
         pod = new if new is not None else old
         if state is None or pod is None:
             return
@@ -174,28 +174,28 @@ class EndpointSliceController:
                 old.ready_since if old is not None else None, new.ready_since if new is not None else None
             )
             self._set_pod(service, state, pod.metadata.name, new)
-            to_be_planned = self._enqueue(service, state, self._settings.batch_period_seconds)
+            needs_plan = self._enqueue(service, state, self._settings.batch_period_seconds)
         except Exception:
-            self._distrust(service)
+            self._schedule_rebuild(service)
             raise
-        if to_be_planned:
+        if needs_plan:
             self._observer.pod_changed(service)
 
     def _set_pod(self, service: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
         state.set_pod(name, pod)
         if self._audited is not None and self._audited[0] == service:
             self._audited[1].set_pod(name, pod)
-        self._note_rejection(service, state, name, pod)
+        self._record_rejection(service, state, name, pod)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-        """Look at one slice; what somebody else changed is repaired at once (S-3 waits, and misses some)."""
+        """Apply a change of one slice; external edits are repaired immediately (S-3 waits, and misses some)."""
         if (
             self._writes.observe(old, new)
             and old is not None
             and new is not None
             and old.unknown == new.unknown
         ):
-            return  # it counts as what was sent, which is known
+            return  # it counts as our sent slice, which is already known
         was = service_of(old) if old is not None else None
         now = service_of(new) if new is not None else None
         if was is not None and old is not None and was != now:
@@ -204,9 +204,10 @@ class EndpointSliceController:
             self._observe(now, new.metadata.name, new)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Look at the pods of a node that came or changed its zone (S-4 leaves them as they were).
+        """Update the pods of a node that was added or changed its zone (S-4 leaves them unchanged).
 
-        Those of a node that went are looked at once it has been missing for too long. Where the zones' parts of the CPU change with it, the services whose hints no longer fit are looked at, too.
+        The pods of a deleted node are updated when its grace period expires. If the zones' CPU ratios change,
+        services whose hints no longer fit are synced, too.
         """
         node = new if new is not None else old
         if node is None:
@@ -214,11 +215,11 @@ class EndpointSliceController:
         if self._zones.set_node(node.metadata.name, new) and self._topology_aware:
             self._queue.add(ZONES)
         if self._node_zones.node_changed(old, new):
-            self._look_at_pods_on(node.metadata.name)
+            self._update_pods_on(node.metadata.name)
         if new is None:
-            self._await_expiry()
+            self._schedule_expiry()
 
-    def _look_at_pods_on(self, node_name: str) -> None:
+    def _update_pods_on(self, node_name: str) -> None:
         for pod in self._pods.by_index(PODS_BY_NODE, node_name):
             for service in self._membership.services_of(pod):
                 state = self._states.get(service)
@@ -228,33 +229,31 @@ class EndpointSliceController:
                     self._set_pod(service, state, pod.metadata.name, pod)
                     self._enqueue(service, state, self._settings.batch_period_seconds)
                 except Exception:
-                    log.exception(
-                        "a change of node %s could not be applied to service %s", pod.node_name, service
-                    )
-                    self._distrust(service)
+                    log.exception("cannot apply a change of node %s to service %s", pod.node_name, service)
+                    self._schedule_rebuild(service)
 
     def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
         key = service_of(endpoint_slice)
         return self._services.get(key) if key is not None else None
 
-    def _await_expiry(self) -> None:
+    def _schedule_expiry(self) -> None:
         seconds = self._node_zones.seconds_until_expiry()
         if seconds is not None:
             self._queue.add_after(ZONES, seconds)
 
     def _expire_nodes(self) -> Steps[None]:
-        """Withdraw the pods of the nodes that have been missing for too long (S-31.4)."""
+        """Withdraw the pods of nodes whose grace period has expired (S-31.4)."""
         try:
             for name in self._node_zones.expire():
-                self._look_at_pods_on(name)
+                self._update_pods_on(name)
                 yield STEPS_A_YIELD
         finally:
-            self._await_expiry()
+            self._schedule_expiry()
 
-    def _reconsider_zones(self) -> Steps[None]:
-        """Look at the services whose hints cannot stay for the zones as they are, or were refused and can be given (S-98).
+    def _recheck_hints(self) -> Steps[None]:
+        """Sync services whose hints no longer fit the zones, or were refused and are now possible (S-98).
 
-        Costs O(topology-aware services) for any number of changes of nodes, and plans only what they affect.
+        Costs O(topology-aware services) for any number of node changes, and plans only affected services.
         """
         for count, key in enumerate(list(self._topology_aware), 1):
             state = self._states.get(key)
@@ -266,8 +265,8 @@ class EndpointSliceController:
     def _new_state(self, service: Service) -> ServiceState:
         return ServiceState(service, self._node_zones.zone_of, self._ratios)
 
-    def _begin(self, key: ObjectKey) -> ServiceState | None:
-        """Return a new, incomplete state of a service, None if it selects nothing (S-11, S-12: what there is stays)."""
+    def _create_state(self, key: ObjectKey) -> ServiceState | None:
+        """Return a new, incomplete state of a service, or None if it selects nothing (S-11, S-12: existing slices stay)."""
         service = self._services.get(key)
         if service is None or not _is_selected(service):
             return None
@@ -278,25 +277,25 @@ class EndpointSliceController:
             self._topology_aware.discard(key)
         return state
 
-    def _renew(self, service: Service) -> None:
-        """Have a service's next sync build its state again from the caches."""
+    def _reset_state(self, service: Service) -> None:
+        """Rebuild a service's state from the caches in its next sync."""
         key = key_of(service)
         before = self._states.get(key)
         self._topology_aware.discard(key)
-        if not _is_selected(service):  # S-11, S-12: what there is stays
+        if not _is_selected(service):  # S-11, S-12: existing slices stay
             self._states.pop(key, None)
             self.rejections.forget(key)
             return
         self._queue.add(key)
-        state = self._begin(key)
+        state = self._create_state(key)
         if state is not None and before is not None and before.service.metadata.uid == service.metadata.uid:
-            state.take_over(before)
+            state.inherit(before)
 
-    def _distrust(self, key: ObjectKey) -> None:
-        """Build the state of a service again after a change was applied to it in part."""
+    def _schedule_rebuild(self, key: ObjectKey) -> None:
+        """Rebuild the state of a service after a change was applied partially."""
         service = self._services.get(key)
         if service is not None:
-            self._renew(service)
+            self._reset_state(service)
 
     def _forget(self, service: ObjectKey) -> None:
         self._observer.forgot(service)
@@ -309,36 +308,36 @@ class EndpointSliceController:
         if state is not None:
             self._observer.described(state.service, state.counts(self._settings.max_endpoints_per_slice))
 
-    def _filling(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
-        """Take what the caches hold of a service into an incomplete state."""
+    def _fill_steps(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
+        """Load the cached pods and slices of a service into an incomplete state."""
         names = sorted(
             key_of(endpoint_slice) for endpoint_slice in self._slices.by_index(SLICES_BY_SERVICE, key)
         )
-        found = (self._slices.get(name) for name in names)  # as they are when their turn comes
+        found = (self._slices.get(name) for name in names)  # looked up on demand, so always current
         return state.fill(
             self._members(key, state),
             (
-                counted
+                as_sent
                 for endpoint_slice in found
-                if endpoint_slice and service_of(counted := self._as_sent(endpoint_slice)) == key
+                if endpoint_slice and service_of(as_sent := self._as_sent(endpoint_slice)) == key
             ),
         )
 
     def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
-        """Yield the members of a service, and note after each one whether its endpoint is rejected."""
+        """Yield the members of a service, and record for each whether its endpoint is rejected."""
         for pod in self._membership.pods_of(key):
             yield pod
-            self._note_rejection(key, state, pod.metadata.name, pod)
+            self._record_rejection(key, state, pod.metadata.name, pod)
 
-    def _note_rejection(self, key: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
+    def _record_rejection(self, key: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
         if self._states.get(key) is state:
             problem = state.rejection_of(pod) if pod is not None else None
-            self.rejections.note(state.service, name, problem)
+            self.rejections.record(state.service, name, problem)
 
     def _as_sent(self, endpoint_slice: EndpointSlice) -> EndpointSlice:
-        """Return what a slice counts as: what we sent, where it is what the server made of that.
+        """Return a slice with the content that we sent, if the server stored that with modifications.
 
-        What others added to its annotations stays, as in any update.
+        Annotations added by other clients are kept, as in any update.
         """
         sent = self._writes.sent_for(endpoint_slice)
         if sent is None:
@@ -360,27 +359,27 @@ class EndpointSliceController:
         if state is None:
             return
         try:
-            counted = self._as_sent(endpoint_slice) if endpoint_slice is not None else None
-            self._take_in(service, state, name, counted)
+            as_sent = self._as_sent(endpoint_slice) if endpoint_slice is not None else None
+            self._apply_slice(service, state, name, as_sent)
         except Exception:
-            self._distrust(service)
+            self._schedule_rebuild(service)
             raise
         if self._writes.under_way or not state.needs_plan:
             return
         self._enqueue(service, state, self._repair_throttle.delay_seconds(service))
 
-    def _take_in(
-        self, service: ObjectKey, state: ServiceState, name: str, counted: EndpointSlice | None
+    def _apply_slice(
+        self, service: ObjectKey, state: ServiceState, name: str, as_sent: EndpointSlice | None
     ) -> None:
-        state.observe(name, counted)
+        state.observe(name, as_sent)
         if self._audited is not None and self._audited[0] == service:
-            self._audited[1].observe(name, counted)
+            self._audited[1].observe(name, as_sent)
 
     def _enqueue(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
-        """Have a service looked at where it may need it; return whether something may have to be written."""
+        """Enqueue a service if it may need a sync; return whether a write may be needed."""
         needs_plan = state.needs_plan
         if not needs_plan:
-            # What was noted of times changed nothing that is written: a later write must not tell of it (0.6).
+            # The recorded times changed nothing published: a later write must not carry them (0.6).
             state.trigger_times.take()
             if not state.missing_nodes:
                 return False
@@ -393,13 +392,14 @@ class EndpointSliceController:
     # ------------------------------------------------------------------------------------------ syncing
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Make the slices of a service right. Raises :class:`SyncFailedError` where something could not be written.
+        """Bring the slices of a service up to date. Raises :class:`SyncFailedError` if a write failed.
 
-        Where the server knows better than our store, what it has is taken in and planned again, at once and quietly.
+        If the server's state is newer than our store, it is read and planned again immediately, without an
+        Event.
         """
         if key == ZONES:
             await self._pacer.run(self._expire_nodes())
-            await self._pacer.run(self._reconsider_zones())
+            await self._pacer.run(self._recheck_hints())
             return
         failures = await self._sync(key)
         for _ in range(_REPLANS):
@@ -434,13 +434,14 @@ class EndpointSliceController:
             )
         self._observer.synced("success")
 
-    async def _complete(self, key: ObjectKey) -> ServiceState | None:
-        """Return the state of a service once it is complete, None if the service selects nothing.
+    async def _completed_state(self, key: ObjectKey) -> ServiceState | None:
+        """Return the completed state of a service, or None if the service selects nothing.
 
-        It is returned in a turn in which no relist is told in part, so a plan sees all of a relist or nothing.
+        Returns in a loop turn without a partially dispatched relist, so a plan sees all of a relist or
+        nothing.
         """
         while True:
-            state = self._states.get(key) or self._begin(key)
+            state = self._states.get(key) or self._create_state(key)
             if state is None:
                 return None
             if state.is_complete and self._relists.is_open:
@@ -448,13 +449,13 @@ class EndpointSliceController:
             if state.is_complete:
                 await self._relists.wait_open()
                 continue
-            await self._pacer.run(self._filling(key, state))
+            await self._pacer.run(self._fill_steps(key, state))
             if self._states.get(key) is state:
                 self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))
                 self._describe(key)
 
     async def _sync(self, key: ObjectKey) -> list[SliceFailure]:
-        state = await self._complete(key)
+        state = await self._completed_state(key)
         if state is None:
             return []
         taken = state.trigger_times.take()
@@ -462,8 +463,8 @@ class EndpointSliceController:
         hint_events = state.hint_events(plan)
         failures: list[SliceFailure] = []
         observer = self._observer
-        family_plans = [family_plan for _, family_plan in plan.families]
-        observer.planned(state.service, family_plans, families=len(state.translator.address_types))
+        address_type_plans = [address_type_plan for _, address_type_plan in plan.address_type_plans]
+        observer.planned(state.service, address_type_plans, address_types=len(state.translator.address_types))
         is_written = not plan.is_empty
         try:
             if is_written:
@@ -472,14 +473,14 @@ class EndpointSliceController:
             state.trigger_times.put_back(taken)
             observer.failed(key)
             raise
-        finally:  # S-75: whatever became of the writes
+        finally:  # S-75: whether or not the writes succeeded
             for event in hint_events:
                 self._recorder.event(
                     reference(SERVICES, state.service), event.type, event.reason, event.message
                 )
         if failures:
             state.trigger_times.put_back(taken)
-            failures = [self._leave_out(key, failure) for failure in failures]
+            failures = [self._omit_rejected(key, failure) for failure in failures]
         if failures:
             observer.failed(key)
         else:
@@ -487,52 +488,52 @@ class EndpointSliceController:
         self._describe(key)
         return failures
 
-    def _leave_out(self, key: ObjectKey, failure: SliceFailure) -> SliceFailure:
-        """Leave out the endpoints that a failure names as rejected; then the slice can be written without them."""
+    def _omit_rejected(self, key: ObjectKey, failure: SliceFailure) -> SliceFailure:
+        """Omit the endpoints that a failure names as rejected, so that the slice can be written without them."""
         if not failure.rejected:
             return failure
-        self._audited = None  # a rebuilt state knows nothing of it
+        self._audited = None  # a rebuilt state does not know of it
         state = self._states.get(key)
-        left_out = state is not None and self.rejections.leave_out(
+        is_omitted = state is not None and self.rejections.omit_rejected(
             state.service, failure.rejected, state.reject
         )
-        return msgspec.structs.replace(failure, outdated=True) if left_out else failure
+        return msgspec.structs.replace(failure, outdated=True) if is_omitted else failure
 
-    # What the applier tells of its writes enters the store; our own handler hears of it within the call.
+    # The applier reports its writes into the store; our own handler runs within the call.
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
-        """Take in the server's answer to a write."""
+        """Record the server's response to a write."""
         self._writes.record(sent, answer)
         stored = self._slices.get(key_of(answer))
         if stored is not None and self._writes.sent_for(stored) is not None:
-            # The store has told nothing where the watch was faster, or where the write changed nothing.
+            # The store dispatched no event if the watch was faster, or if the write changed nothing.
             owner = service_of(stored)
             state = self._states.get(owner) if owner is not None else None
             if owner is not None and state is not None:
-                self._take_in(owner, state, stored.metadata.name, self._as_sent(stored))
+                self._apply_slice(owner, state, stored.metadata.name, self._as_sent(stored))
 
     def found(self, item: EndpointSlice) -> None:
-        """Take in a slice that the server has in the place of what was expected."""
+        """Record the server's current slice in place of the expected one."""
         self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
-        """Take in that a slice is gone."""
+        """Record the deletion of a slice."""
         self._writes.record_gone(key, uid)
 
-    # ------------------------------------------------------------------------------------------ auditing
+    # ------------------------------------------------------------------------------------------ audit
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return the services there are to audit, and the table of zones."""
+        """Return the services to audit, and the key of the zone table."""
         return [ZONES, *(self._states.keys() | {key_of(service) for service in self._services.values()})]
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Do all of :meth:`audit_steps` at once."""
+        """Run all of :meth:`audit_steps` immediately."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Rebuild one service from the caches; where its state differs, have it built again, and return what was wrong.
+        """Rebuild one service from the caches; if its state differs, schedule a rebuild and return the difference.
 
-        One that needs a sync that nobody has queued is queued. Costs O(the service).
+        Enqueues a service that needs a sync but is not queued. Costs O(the service).
         """
         if key == ZONES:
             return self._audit_zones()
@@ -542,7 +543,7 @@ class EndpointSliceController:
         if service is None or not _is_selected(service):
             if state is not None:
                 self._forget(key)
-                wrong.append("a state where there should be none")
+                wrong.append("an unexpected state")
             return ", ".join(wrong) or None
         if state is None or not state.is_complete:
             if not self._queue.is_pending(key):
@@ -553,32 +554,32 @@ class EndpointSliceController:
         elif not wrong:
             wrong = yield from self._compare(key, service, state)
         if wrong and state is not None and self._states.get(key) is state:
-            self._distrust(key)
+            self._schedule_rebuild(key)
         return ", ".join(wrong) or None
 
     def _compare(self, key: ObjectKey, service: Service, state: ServiceState) -> Steps[list[str]]:
-        """Rebuild a complete state, and return what differs, or would be written although nobody has queued it."""
+        """Rebuild a complete state; return the differences, and writes that are needed but not queued."""
         rebuilt = self._new_state(service)
         rebuilt.rejected.update(state.rejected)
         self._audited = key, rebuilt
         try:
-            yield from self._filling(key, rebuilt)
-            was_fed = self._audited is not None
+            yield from self._fill_steps(key, rebuilt)
+            is_current = self._audited is not None
         finally:
             self._audited = None
-        if not was_fed or self._states.get(key) is not state or ZONES in self._queue.held():
+        if not is_current or self._states.get(key) is not state or ZONES in self._queue.held():
             return []
         at_rest = not state.needs_plan
-        mine, theirs = state.snapshot(at_rest=at_rest), rebuilt.snapshot(at_rest=at_rest)
-        is_looked_at = not at_rest and self._queue.is_pending(key)
-        is_lost = not is_looked_at and not self._plan_is_empty(rebuilt)
-        wrong = yield from differences(mine, theirs)
+        current, expected = state.snapshot(at_rest=at_rest), rebuilt.snapshot(at_rest=at_rest)
+        is_queued = not at_rest and self._queue.is_pending(key)
+        is_lost = not is_queued and not self._plan_is_empty(rebuilt)
+        wrong = yield from differences(current, expected)
         if is_lost and not wrong:
             wrong.append("the plan" if at_rest else "a lost wake-up")
         return wrong
 
     def _audit_zones(self) -> str | None:
-        """Compare the table of zones with the nodes, and replace it if it differs. Costs O(nodes)."""
+        """Compare the zone table with the nodes, and replace it if it differs. Costs O(nodes)."""
         rebuilt = ZoneTable()
         for node in self._nodes.values():
             rebuilt.set_node(node.metadata.name, node)
@@ -593,12 +594,12 @@ class EndpointSliceController:
         return "the table of zones"
 
     def rebuilt(self, service: Service) -> ServiceState:
-        """Return what the state of a service should be, built from the caches in one go: for tests."""
+        """Return the expected state of a service, built from the caches in one step; for tests."""
         state = self._new_state(service)
         current = self._states.get(key_of(service))
         if current is not None:
             state.rejected.update(current.rejected)
-        run_at_once(self._filling(key_of(service), state))
+        run_at_once(self._fill_steps(key_of(service), state))
         return state
 
     def _plan_is_empty(self, state: ServiceState) -> bool:

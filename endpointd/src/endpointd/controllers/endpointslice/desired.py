@@ -1,4 +1,4 @@
-"""What of a pod stands in a slice, and what a slice carries: pure functions (behaviour 2.4, 2.5, 2.8)."""
+"""The published endpoint of a pod and the metadata of slices: pure functions (behaviour 2.4, 2.5, 2.8)."""
 
 from collections.abc import Callable
 from weakref import WeakValueDictionary
@@ -32,9 +32,9 @@ from endpointd.controllers.pods import (
 RESERVED_LABELS = frozenset({SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL})
 
 ZoneOf = Callable[[str], str | None]
-"""The zone of a node by name: ``""`` where it has none, None where there is no such node."""
+"""Returns the zone of a node by name: ``""`` if it has no zone, None if the node does not exist."""
 
-# There are eight of them; all endpoints share these.
+# All eight combinations; endpoints share them.
 _CONDITIONS = {
     (ready, serving, terminating): EndpointConditions(ready=ready, serving=serving, terminating=terminating)
     for ready in (False, True)
@@ -51,7 +51,7 @@ class PortSet(msgspec.Struct, frozen=True, weakref=True):
 
 
 class DesiredEndpoint(msgspec.Struct, frozen=True, gc=False):
-    """One endpoint that should stand in exactly one slice of its ports and address type."""
+    """One endpoint that belongs in exactly one slice of its ports and address type."""
 
     pod: str
     ports: PortSet
@@ -59,11 +59,11 @@ class DesiredEndpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What one pod means for a service.
+    """The endpoints of one pod under a service.
 
-    ``ports`` is None where the pod is not eligible; else its ports count as wanted even where nothing is published
-    under them (S-31.3). ``endpoints`` stand in the order of the address types asked for; None where the pod has no
-    address of that type or is kept out by ``missing_node`` (S-31.4).
+    ``ports`` is None if the pod is not eligible; otherwise its ports count as wanted even if nothing is
+    published with them (S-31.3). ``endpoints`` are in the order of the service's address types; None if the
+    pod has no address of that type or is kept out by ``missing_node`` (S-31.4).
     """
 
     ports: PortSet | None
@@ -72,7 +72,7 @@ class PodOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObservedSlice(msgspec.Struct, frozen=True, gc=False):
-    """A slice as it stands on the server, with its ports in canonical order."""
+    """A slice as stored on the server, with its ports in canonical order."""
 
     slice: EndpointSlice
     ports: PortSet
@@ -98,7 +98,7 @@ NO_PORTS = make_port_set(())
 
 
 def address_types(service: Service) -> tuple[str, ...]:
-    """Return the address types a service wants slices of, in a fixed order (S-20)."""
+    """Return the address types of a service's slices, in a fixed order (S-20)."""
     if service.ip_families:
         return tuple(sorted({family for family in service.ip_families if family in ("IPv4", "IPv6")}))
     if service.cluster_ip not in (HEADLESS, ""):
@@ -108,7 +108,7 @@ def address_types(service: Service) -> tuple[str, ...]:
 
 
 class PodTranslator:
-    """Says what pods mean for one version of a service, remembering only what its pods have in common."""
+    """Computes the endpoints of pods for one version of a service; caches only shared data."""
 
     def __init__(self, service: Service, zone_of: ZoneOf) -> None:
         self._service = service
@@ -116,13 +116,13 @@ class PodTranslator:
         self.address_types = address_types(service)
         self._distribution = traffic_distribution(service)
         self._by_name = any(isinstance(port.target_port, str) for port in service.ports)
-        # Weak: a set that no endpoint and no slice has any more is forgotten.
+        # Weak: a set without endpoints and slices is dropped.
         self._port_sets: WeakValueDictionary[tuple[NamedPort, ...], PortSet] = WeakValueDictionary()
 
     def port_set_of(self, pod: Pod) -> PortSet:
         """Return the ports of a pod under the service (S-31.1, S-31.2).
 
-        A pod on which no port resolves has none, and is published all the same, in a slice without ports.
+        A pod on which no port resolves is still published, in a slice without ports.
         """
         names = pod.named_ports if self._by_name else ()
         found = self._port_sets.get(names)
@@ -139,7 +139,7 @@ class PodTranslator:
         return found
 
     def outcome(self, pod: Pod) -> PodOutcome:
-        """Say what a member of the service should have in its slices (S-31, S-32)."""
+        """Return the desired endpoints of a member of the service (S-31, S-32)."""
         service = self._service
         if not is_eligible(pod, include_terminating=True):
             return PodOutcome(None, (None,) * len(self.address_types))
@@ -180,9 +180,9 @@ class PodTranslator:
 
 
 def same_identity(observed: Endpoint, desired: Endpoint) -> bool:
-    """Tell whether two endpoints are one and the same: addresses in any order, hostname, pod (S-33).
+    """Return whether two endpoints have the same identity: addresses in any order, hostname, pod (S-33).
 
-    The pod's uid is no part of it. ``desired`` must have a target.
+    The pod's uid is not part of it. ``desired`` must have a target.
     """
     target, wanted = observed.target_ref, desired.target_ref
     if target is None or wanted is None or target.name != wanted.name or target.namespace != wanted.namespace:
@@ -192,10 +192,10 @@ def same_identity(observed: Endpoint, desired: Endpoint) -> bool:
     return observed.addresses == desired.addresses or sorted(observed.addresses) == sorted(desired.addresses)
 
 
-def same_content(observed: Endpoint, desired: Endpoint, *, whatever_hints: bool = False) -> bool:
-    """Tell whether an endpoint of the same identity needs no rewrite (S-33).
+def same_content(observed: Endpoint, desired: Endpoint, *, ignore_hints: bool = False) -> bool:
+    """Return whether an endpoint with the same identity needs no rewrite (S-33).
 
-    ``whatever_hints`` leaves the hints out: where they are shared out over all endpoints, this one cannot tell.
+    ``ignore_hints`` skips the hints: if they are allocated over all endpoints, one endpoint cannot decide.
     """
     if observed == desired:
         return True
@@ -207,12 +207,12 @@ def same_content(observed: Endpoint, desired: Endpoint, *, whatever_hints: bool 
         and (observed.zone or None) == (desired.zone or None)
         and observed.conditions == desired.conditions
         and target == wanted
-        and (whatever_hints or same_hints(observed.hints, desired.hints))
+        and (ignore_hints or same_hints(observed.hints, desired.hints))
     )
 
 
 def same_hints(observed: EndpointHints | None, desired: EndpointHints | None) -> bool:
-    """Tell whether hints say the same; empty ones say nothing."""
+    """Return whether hints are equivalent; empty hints count as none."""
     return observed == desired or (
         ((observed.for_zones if observed else None) or None)
         == ((desired.for_zones if desired else None) or None)
@@ -232,7 +232,7 @@ def slice_labels(service: Service) -> Labels:
 
 
 def owner_reference(service: Service) -> OwnerReference:
-    """Return the reference by which a slice goes when its service goes (S-61)."""
+    """Return the owner reference that garbage-collects a slice with its service (S-61)."""
     return OwnerReference(
         api_version="v1",
         kind="Service",
@@ -244,7 +244,7 @@ def owner_reference(service: Service) -> OwnerReference:
 
 
 def is_owned_by(endpoint_slice: EndpointSlice, service: Service) -> bool:
-    """Tell whether a slice belongs to this very service, not to an earlier one of its name (S-30)."""
+    """Return whether a slice belongs to this service, not to an earlier one with the same name (S-30)."""
     return any(
         owner.uid == service.metadata.uid and owner.kind == "Service" and owner.api_version == "v1"
         for owner in endpoint_slice.metadata.owner_references or ()
@@ -254,7 +254,7 @@ def is_owned_by(endpoint_slice: EndpointSlice, service: Service) -> bool:
 def new_slice(
     service: Service, address_type: str, ports: PortSet, endpoints: tuple[Endpoint, ...]
 ) -> EndpointSlice:
-    """Return a slice that does not exist yet: the server names it after the service (S-61)."""
+    """Return a new slice; the server generates its name from the service's name (S-61)."""
     return EndpointSlice(
         metadata=ObjectMeta(
             generate_name=f"{service.metadata.name}-",
@@ -269,7 +269,7 @@ def new_slice(
 
 
 def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
-    """Return the service a slice stands for, None where it is not ours to look after (S-3, S-112)."""
+    """Return the service of a slice, or None if we do not manage the slice (S-3, S-112)."""
     labels = endpoint_slice.metadata.labels
     if not labels or labels.get(MANAGED_BY_LABEL) != MANAGED_BY_ENDPOINTSLICE_CONTROLLER:
         return None

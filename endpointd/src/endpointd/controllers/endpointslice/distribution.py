@@ -1,4 +1,4 @@
-"""Traffic distribution: which consumers an endpoint prefers, a matter of the endpoint alone (behaviour 2.10)."""
+"""Traffic distribution hints, which depend only on the endpoint (behaviour 2.10)."""
 
 from functools import lru_cache
 
@@ -9,12 +9,12 @@ DISTRIBUTIONS = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 
 
 def topology_aware(service: Service) -> bool:
-    """Tell whether the annotation asks for topology-aware hints; it overrules trafficDistribution (S-80, S-81)."""
+    """Return whether the annotation requests topology-aware hints; it overrides trafficDistribution (S-80, S-81)."""
     return service.topology_mode in ("Auto", "auto")
 
 
 def traffic_distribution(service: Service) -> str | None:
-    """Return the traffic distribution in force: None where there is no valid one, or the annotation overrules it."""
+    """Return the effective traffic distribution: None if it is unset, invalid or overridden by the annotation."""
     if topology_aware(service) or service.traffic_distribution not in DISTRIBUTIONS:
         return None
     return service.traffic_distribution
@@ -22,7 +22,7 @@ def traffic_distribution(service: Service) -> str | None:
 
 @lru_cache(maxsize=65_536)
 def distribution_hints(distribution: str, zone: str | None, node: str | None) -> EndpointHints | None:
-    """Return the hints of a ready endpoint (S-84): one value for all endpoints that have the same."""
+    """Return the hints of a ready endpoint (S-84); equal hints are shared."""
     zones = (ForZone(zone),) if zone else None
     nodes = (ForNode(node),) if node and distribution == "PreferSameNode" else None
     return EndpointHints(for_zones=zones, for_nodes=nodes) if zones or nodes else None

@@ -1,4 +1,4 @@
-"""The zone hints that slices hold, counted as the slices change, and whether they can stay as they are."""
+"""Counts the zone hints in slices as they change, and decides whether they can stay."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -14,11 +14,11 @@ class SliceHints(msgspec.Struct, frozen=True, gc=False):
     """The hints in one slice."""
 
     zones: Mapping[str, int]
-    """How many ready endpoints are hinted at each zone."""
+    """The number of ready endpoints hinted at each zone."""
     crossing: AbstractSet[str]
-    """The zones at which endpoints of other zones are hinted."""
+    """The zones that are hinted for endpoints of other zones."""
     is_sound: bool
-    """Whether each ready endpoint has one zone hint and nothing else, and no other endpoint has any."""
+    """Whether each ready endpoint has exactly one zone hint, and no other endpoint has hints."""
     has_any: bool
 
     @classmethod
@@ -44,7 +44,7 @@ class SliceHints(msgspec.Struct, frozen=True, gc=False):
 
 
 class HintSums:
-    """Hints by zone, over any number of sound slices."""
+    """Hints by zone, summed over any number of sound slices."""
 
     __slots__ = ("crossing", "zones")
 
@@ -52,12 +52,12 @@ class HintSums:
         self, zones: Mapping[str, int] | None = None, crossing: Mapping[str, int] | None = None
     ) -> None:
         self.zones = dict(zones or {})
-        """Zone to the endpoints hinted at it."""
+        """Zone to the number of endpoints hinted at it."""
         self.crossing = dict(crossing or {})
-        """Zone to the slices that hint endpoints of other zones at it."""
+        """Zone to the number of slices that hint it for endpoints of other zones."""
 
     def copy(self) -> "HintSums":
-        """Return sums of their own with the same values."""
+        """Return an independent copy."""
         return HintSums(self.zones, self.crossing)
 
     def add(self, hints: SliceHints) -> None:
@@ -75,10 +75,10 @@ class HintSums:
             _subtract(self.crossing, zone, 1)
 
     def can_stay(self, allocations: Mapping[str, ZoneAllocation]) -> bool:
-        """Tell whether no hint has to change (S-94).
+        """Return whether no hint has to change (S-94).
 
-        Endpoints of a zone that is not in the table keep the hint at their own zone, as upstream gives it to them
-        (S-97); hints of other endpoints at such a zone cannot stay.
+        Endpoints in a zone without an allocation keep a hint at their own zone, as upstream sets it (S-97);
+        hints of other endpoints at such a zone cannot stay.
         """
         return self.crossing.keys() <= allocations.keys() and is_balanced(self.zones, allocations)
 
@@ -90,28 +90,28 @@ def _subtract(counts: dict[str, int], zone: str, count: int) -> None:
 
 
 class HintCounts:
-    """The ready endpoints of a service and the hints in its slices. An update costs O(the slice), an answer O(zones)."""
+    """The ready endpoints of a service and the hints in its slices. An update costs O(slice), a query O(zones)."""
 
     __slots__ = ("_by_slice", "_hinted", "_sums", "_unsound", "ready", "without_zone")
 
     def __init__(self) -> None:
         self.ready = 0
         self.without_zone = 0
-        """How many of the ready endpoints are in no zone."""
+        """The number of ready endpoints without a zone."""
         self._by_slice: dict[str, SliceHints] = {}
         self._sums = HintSums()  # over the sound slices
         self._unsound: set[str] = set()
         self._hinted: set[str] = set()
 
     def count_endpoint(self, endpoint: Endpoint | None, times: int) -> None:
-        """Count an endpoint that should be published: 1 for one that comes, -1 for one that goes."""
+        """Count a desired endpoint: 1 to add it, -1 to remove it."""
         if endpoint is not None and endpoint.conditions.ready:
             self.ready += times
             if not endpoint.zone:
                 self.without_zone += times
 
     def add(self, observed: ObservedSlice) -> None:
-        """Take in a slice that is not yet in."""
+        """Add a slice that is not yet counted."""
         hints = self._by_slice[observed.name] = SliceHints.of(observed.slice.endpoints or ())
         if hints.has_any:
             self._hinted.add(observed.name)
@@ -121,7 +121,7 @@ class HintCounts:
             self._unsound.add(observed.name)
 
     def remove(self, name: str) -> None:
-        """Take out a slice that is in."""
+        """Remove a counted slice."""
         hints = self._by_slice.pop(name)
         self._hinted.discard(name)
         if hints.is_sound:
@@ -129,35 +129,35 @@ class HintCounts:
         else:
             self._unsound.discard(name)
 
-    def can_stay(self, ratios: Mapping[str, float] | None, refusal_told: Refusal | None) -> bool:
-        """Tell whether a plan would leave all hints as they are, if the slices hold what they should otherwise.
+    def can_stay(self, ratios: Mapping[str, float] | None, reported_refusal: Refusal | None) -> bool:
+        """Return whether a plan would keep all hints, if the slices are otherwise correct.
 
-        A refusal for another reason than ``refusal_told`` needs a plan as well: an Event reports it (S-93).
+        A refusal other than ``reported_refusal`` also needs a plan: an Event reports it (S-93).
         """
         allocations = allocate(ratios, self.ready, self.without_zone)
         if isinstance(allocations, Refusal):
-            return not self._hinted and allocations == refusal_told
+            return not self._hinted and allocations == reported_refusal
         return not self._unsound and self._sums.can_stay(allocations)
 
-    def sums_without(self, left_out: Iterable[str]) -> HintSums:
-        """Return the sums over the sound slices but some."""
+    def sums_without(self, excluded: Iterable[str]) -> HintSums:
+        """Return the sums over the sound slices, except some."""
         sums = self._sums.copy()
-        for name in left_out:
+        for name in excluded:
             hints = self._by_slice.get(name)
             if hints is not None and hints.is_sound:
                 sums.subtract(hints)
         return sums
 
-    def unsound_without(self, left_out: AbstractSet[str]) -> frozenset[str]:
-        """Return the names of the slices of which some endpoint lacks its hint or has a wrong one, but some."""
-        return frozenset(self._unsound - left_out)
+    def unsound_without(self, excluded: AbstractSet[str]) -> frozenset[str]:
+        """Return the names of slices with missing or wrong hints, except some."""
+        return frozenset(self._unsound - excluded)
 
-    def any_hinted_without(self, left_out: AbstractSet[str]) -> bool:
-        """Tell whether any slice but some has hints at all."""
-        return any(name not in left_out for name in self._hinted)
+    def any_hinted_without(self, excluded: AbstractSet[str]) -> bool:
+        """Return whether any slice, except some, has hints."""
+        return any(name not in excluded for name in self._hinted)
 
     def snapshot(self) -> tuple[object, ...]:
-        """Return everything that counts of the same slices and endpoints must have too."""
+        """Return all counts for comparison; equal slices and endpoints give equal snapshots."""
         return (
             self.ready,
             self.without_zone,

@@ -1,7 +1,7 @@
-"""Topology-aware hints: which zone's consumers are sent to which endpoint (behaviour 2.11), pure functions.
+"""Topology-aware hints assign consumers of zones to endpoints (behaviour 2.11): pure functions.
 
-They are shared out over all ready endpoints of a service, but only slices that are written anyway, or whose hints no
-longer fit, are looked at: a change that leaves the allocation as it is costs O(zones).
+They are allocated over all ready endpoints of a service, but only slices that are written anyway, or whose
+hints no longer fit, are read: a change that keeps the allocation costs O(zones).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,20 +28,20 @@ def _hint_at(zone: str) -> EndpointHints:
 
 
 class Draft(Protocol):
-    """A slice that is going to be written: ``base`` is what it was, None where it is created."""
+    """A slice to be written; ``base`` is its previous version, or None if it is created."""
 
     base: ObservedSlice | None
     endpoints: list[Endpoint]
 
 
 class TopologyView(msgspec.Struct, frozen=True, gc=False):
-    """What sharing out is made from."""
+    """The input of a hint allocation."""
 
     ratios: Mapping[str, float] | None
     ready: int
-    """Ready endpoints of the service, all slices together."""
+    """Ready endpoints of the service in all slices."""
     without_zone: int
-    """How many of these are in no zone."""
+    """The number of them without a zone."""
     hinted: HintSums
     """The hints of the clean sound slices."""
     unsound: AbstractSet[str]
@@ -49,13 +49,13 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     any_hinted: bool
     """Whether any endpoint of a clean slice has hints."""
     dirty: AbstractSet[str]
-    """The names of the slices that are not in these sums. Others may be written nevertheless, for their room."""
+    """The names of the slices that are not in these sums. Other slices may still be written because they have capacity."""
     clean: Callable[[], Iterable[ObservedSlice]]
-    """The clean slices by name; asked for only where their hints have to change."""
+    """Returns the clean slices by name; called only if their hints have to change."""
 
 
 class HintAllocation(msgspec.Struct, frozen=True, gc=False):
-    """What came of it: hints by zone, or why there are none."""
+    """The result of an allocation: hints by zone, or the reason for their absence."""
 
     hinted: Mapping[str, int]
     refusal: Refusal | None = None
@@ -67,11 +67,11 @@ def allocate_hints(
     unchanged: Iterable[ObservedSlice],
     reopen: Callable[[ObservedSlice], Draft],
 ) -> HintAllocation:
-    """Give the endpoints of all drafts their hints (S-93 to S-97).
+    """Set the hints of the endpoints of all drafts (S-93 to S-97).
 
-    ``unchanged`` are slices that were looked at and found right otherwise. A slice whose hints do not fit any more is
-    turned into a draft by ``reopen``; a draft may end up as the slice was. Drafts should come in the order created,
-    then updated. Written in full, the result can stay: the next call with it gives no draft.
+    ``unchanged`` are dirty slices that are otherwise correct. ``reopen`` turns a slice whose hints no longer
+    fit into a draft; a draft may end up equal to its slice. Pass created drafts before updated ones. After
+    all writes, the result is stable: the next call reopens nothing.
     """
     allocations = allocate(view.ratios, view.ready, view.without_zone)
     if isinstance(allocations, Refusal):
@@ -79,7 +79,7 @@ def allocate_hints(
     bases = {draft.base.name for draft in drafts if draft.base is not None}
     opened = list(drafts)
     sums = view.hinted.copy()
-    for draft in drafts:  # a clean slice that is written for the room that it has
+    for draft in drafts:  # a clean slice that is written because it has capacity
         if draft.base is not None and draft.base.name not in view.dirty | view.unsound:
             sums.subtract(SliceHints.of(draft.base.slice.endpoints or ()))
     if view.unsound:
@@ -99,22 +99,23 @@ def allocate_hints(
     hinted = _hint(opened, sums, allocations)
     if hinted.can_stay(allocations):
         return HintAllocation(hinted.zones)
-    # What stands does not leave enough room: keep what fits, slice by slice (S-94), or nothing where that does not do.
+    # The existing hints do not leave enough capacity: keep those that fit, slice by slice (S-94), or else
+    # none.
     clean = (
         endpoint_slice for endpoint_slice in view.clean() if endpoint_slice.name not in bases | view.unsound
     )
-    standing = [*clean, *kept]
+    kept_slices = [*clean, *kept]
     for fits in (_fits, _fits_never):
         sums = HintSums()
         kept = []
-        for endpoint_slice in standing:
+        for endpoint_slice in kept_slices:
             hints = SliceHints.of(endpoint_slice.slice.endpoints or ())
             if fits(hints, sums, allocations):
                 sums.add(hints)
                 kept.append(endpoint_slice)
             else:
                 opened.append(reopen(endpoint_slice))
-        standing = kept
+        kept_slices = kept
         hinted = _hint(opened, sums, allocations)
         if hinted.can_stay(allocations):
             break
@@ -132,9 +133,11 @@ def _fits_never(_: SliceHints, __: HintSums, ___: Mapping[str, ZoneAllocation]) 
     return False
 
 
-def _hint(drafts: Sequence[Draft], standing: HintSums, allocations: Mapping[str, ZoneAllocation]) -> HintSums:
-    """Hint all ready endpoints of the drafts at their own zones, then balance (S-95, S-96); return all hints."""
-    sums = standing.copy()
+def _hint(
+    drafts: Sequence[Draft], kept_slices: HintSums, allocations: Mapping[str, ZoneAllocation]
+) -> HintSums:
+    """Hint all ready endpoints of the drafts at their own zones, then balance (S-95, S-96); return all sums."""
+    sums = kept_slices.copy()
     counts = sums.zones
     for draft in drafts:
         for place, endpoint in enumerate(draft.endpoints):
@@ -150,7 +153,7 @@ def _hint(drafts: Sequence[Draft], standing: HintSums, allocations: Mapping[str,
 
 
 def without_hints(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint as it is without hints; itself where it has none."""
+    """Return the endpoint without hints; the same object if it has no hints."""
     return endpoint if endpoint.hints is None else msgspec.structs.replace(endpoint, hints=None)
 
 
@@ -161,7 +164,7 @@ def _with_hints(endpoint: Endpoint, hints: EndpointHints) -> Endpoint:
 def _redistribute(
     drafts: Sequence[Draft], giving: dict[str, int], receiving: dict[str, int], sums: HintSums
 ) -> None:
-    """Send some endpoints of zones that have too many to consumers of zones that have too few (S-96)."""
+    """Assign some endpoints of zones with a surplus to zones with a deficit (S-96)."""
     for draft in drafts:
         for place, endpoint in enumerate(draft.endpoints):
             if not giving:
@@ -190,7 +193,7 @@ def _without_hints(
     unchanged: Iterable[ObservedSlice],
     reopen: Callable[[ObservedSlice], Draft],
 ) -> HintAllocation:
-    """Strip all hints: from what is written anyway, and from every slice that still has some."""
+    """Remove all hints: from drafts, and from every slice that still has some."""
     opened = list(drafts)
     bases = {draft.base.name for draft in drafts if draft.base is not None}
     candidates = (*view.clean(), *unchanged) if view.any_hinted else tuple(unchanged)
@@ -206,7 +209,7 @@ def _without_hints(
 
 
 class HintEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event that tells of hints given or taken."""
+    """An Event about enabled or disabled hints."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -214,26 +217,26 @@ class HintEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class HintStatus(msgspec.Struct, frozen=True, gc=False):
-    """Whether an Event has told that a service has hints."""
+    """Whether an Event has reported that a service has hints."""
 
-    told: bool = False
+    is_enabled: bool = False
 
     def after(
         self, address_type: str, outcome: HintAllocation | None
     ) -> "tuple[HintStatus, HintEvent | None]":
-        """Return the status and what to tell after a plan; no outcome means that hints are not asked for.
+        """Return the status and the Event after a plan; ``outcome`` is None if hints are not requested.
 
-        S-82, S-93, S-97. As upstream, one flag serves all address types of a service.
+        S-82, S-93, S-97. As upstream, one flag covers all address types of a service.
         """
         if outcome is None:
-            if not self.told:
+            if not self.is_enabled:
                 return self, None
             text = f"Topology Aware Hints has been disabled, addressType: {address_type}"
             return HintStatus(), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
         if outcome.refusal is not None:
             text = f"{outcome.refusal.message}, addressType: {address_type}"
             return HintStatus(), HintEvent("Warning", "TopologyAwareHintsDisabled", text)
-        if self.told:
+        if self.is_enabled:
             return self, None
         text = f"Topology Aware Hints has been enabled, addressType: {address_type}"
-        return HintStatus(told=True), HintEvent("Normal", "TopologyAwareHintsEnabled", text)
+        return HintStatus(is_enabled=True), HintEvent("Normal", "TopologyAwareHintsEnabled", text)

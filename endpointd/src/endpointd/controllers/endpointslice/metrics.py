@@ -23,10 +23,10 @@ CHANGE_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class SliceMetrics:
-    """Upstream's metrics of this controller, under its names. Fulfils :class:`~endpointd.controllers.endpointslice.observer.SliceObserver`.
+    """Upstream's metrics of this controller. Implements :class:`~endpointd.controllers.endpointslice.observer.SliceObserver`.
 
-    Each call costs O(what it tells); sums over services are kept as they change. Every label value that is known
-    beforehand is there from the start.
+    Each call costs O(its arguments); sums over services are kept incrementally. Series of all known label
+    values exist from the start.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -42,21 +42,21 @@ class SliceMetrics:
         self.slices_desired = 0
         self._described: dict[ObjectKey, tuple[ServiceCounts, str | None]] = {}
 
-    # ------------------------------------------------------------------------------------- being told
+    # ------------------------------------------------------------------------------------- observations
 
     def pod_changed(self, service: ObjectKey) -> None:
-        """Begin to count the lag."""
+        """Start measuring the lag."""
         self.lag.changed(service)
 
-    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
-        """Count what a sync adds and removes, once for each address type, quiet ones too."""
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], address_types: int) -> None:
+        """Count the endpoints that a sync adds and removes, once per address type, including unchanged ones."""
         self.lag.take(key_of(service))
-        idle = families
+        idle = address_types
         for plan in plans:
             self.added.observe(plan.added)
             self.removed.observe(plan.removed)
             idle -= not plan.is_empty
-        quiet = families - len(plans)
+        quiet = address_types - len(plans)
         if quiet:
             self.added.observe(0, quiet)
             self.removed.observe(0, quiet)
@@ -67,19 +67,19 @@ class SliceMetrics:
         """Count writes."""
         self.changes[operation] += count
 
-    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
+    def address_type_written(self, service: Service, plan: AddressTypePlan) -> None:
         """Count the slices that a sync changed."""
         self._slices_changed(service).observe(len(plan.create) + len(plan.update) + len(plan.delete))
 
     def completed(self, service: ObjectKey, *, wrote: bool) -> None:
-        """Take the lag, where something was written."""
+        """Record the lag if something was written."""
         if wrote:
             self.lag.published(service)
         else:
             self.lag.skipped(service)
 
     def failed(self, service: ObjectKey) -> None:
-        """Let the lag grow."""
+        """Keep measuring the lag."""
         self.lag.put_back(service)
 
     def synced(self, result: Result) -> None:
@@ -87,7 +87,7 @@ class SliceMetrics:
         self.syncs[result] += 1
 
     def described(self, service: Service, counts: ServiceCounts) -> None:
-        """Replace a service's earlier counts."""
+        """Replace a service's counts."""
         key = key_of(service)
         now = (counts, traffic_distribution(service))
         if self._described.get(key) == now:
@@ -120,10 +120,10 @@ class SliceMetrics:
             found = self.slices_changed[labels] = Histogram(CHANGE_BOUNDS)
         return found
 
-    # ------------------------------------------------------------------------------------- telling
+    # ------------------------------------------------------------------------------------- exposition
 
     def families(self) -> list[Family]:
-        """Return all of them but the lag, which is :attr:`lag`."""
+        """Return all metric families except the lag, which is :attr:`lag`."""
         return [
             _histogram(
                 "endpoints_added_per_sync", "Endpoints added by a sync of an address type.", self.added
@@ -132,10 +132,10 @@ class SliceMetrics:
                 "endpoints_removed_per_sync", "Endpoints removed by a sync of an address type.", self.removed
             ),
             _gauge("endpoints_desired", "Endpoints that should be published.", self.endpoints),
-            _gauge("num_endpoint_slices", "EndpointSlices that there are.", self.slices),
+            _gauge("num_endpoint_slices", "Existing EndpointSlices.", self.slices),
             _gauge(
                 "desired_endpoint_slices",
-                "EndpointSlices that there would be if all were as full as they may be.",
+                "EndpointSlices needed if all were filled to the limit.",
                 self.slices_desired,
             ),
             Family(
@@ -147,7 +147,7 @@ class SliceMetrics:
             Family(
                 f"{PREFIX}endpointslices_changed_per_sync",
                 "histogram",
-                "EndpointSlices that a sync of an address type wrote, where it could write them all.",
+                "EndpointSlices written by a fully successful sync of an address type.",
                 tuple(
                     sample
                     for (topology, distribution), histogram in self.slices_changed.items()
@@ -159,13 +159,13 @@ class SliceMetrics:
             Family(
                 f"{PREFIX}syncs",
                 "counter",
-                "Syncs of services, by how they ended.",
+                "Syncs of services by result.",
                 tuple(Sample(count, (("result", name),)) for name, count in self.syncs.items()),
             ),
             Family(
                 f"{PREFIX}services_count_by_traffic_distribution",
                 "gauge",
-                "Services for which a traffic distribution is in force.",
+                "Services with an effective traffic distribution.",
                 tuple(
                     Sample(count, (("traffic_distribution", name),))
                     for name, count in sorted(self.distributions.items())

@@ -1,8 +1,8 @@
-"""The zone of every node, including nodes that disappeared a short time ago (S-31.4).
+"""The zone of every node, including recently deleted ones (S-31.4).
 
-A pod whose Node does not exist is not published. A Node object may disappear while its pods serve as before: somebody
-deletes it and the kubelet registers it again, or a server with a part of its data answers a list. Withdrawing all of
-its pods at once would turn that into an outage, so a missing Node counts as present for a grace period.
+A pod is not published unless its Node exists. A Node object may disappear while its pods keep serving: a
+client deletes it and the kubelet registers it again, or a server that lost data answers a list. Withdrawing
+all its pods immediately would cause an outage, so a missing Node counts as present for a grace period.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,16 +16,16 @@ from aiokube.api.meta import ObjectKey
 from aiokube.clock import Clock
 
 MISSING_NODE_GRACE_SECONDS = 60.0
-"""As long as kube-controller-manager's pod garbage collector takes to delete the pods of a missing Node.
+"""The time that kube-controller-manager's pod garbage collector takes to delete the pods of a missing Node.
 
-It looks every 20 s, and waits another 40 s before it takes a Node for gone. Until then nobody has concluded that the
-pods are gone; afterwards their deletion withdraws them in any case. A kubelet that is restarted registers its Node again
-within seconds, and a lossy list is repaired by the next one.
+It checks every 20 s, and waits another 40 s before it treats a Node as deleted. Until then no controller has
+concluded that the pods are lost; afterwards their deletion withdraws them anyway. A restarted kubelet
+registers its Node again within seconds, and an incomplete list is corrected by the next one.
 """
 
 
 class NodeLister(Protocol):
-    """The nodes there are."""
+    """A lister of nodes."""
 
     def get(self, key: ObjectKey, /) -> Node | None:
         """Return one node."""
@@ -38,20 +38,20 @@ class _MissingNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeZones:
-    """The zones of nodes by name. Feed :meth:`node_changed` from the store of nodes, after the store has changed.
+    """The zones of nodes by name. Call :meth:`node_changed` after each change of the store of nodes.
 
-    A missing node keeps its zone until :meth:`expire` is called after its grace period: what is derived from
-    :meth:`zone_of` changes only by these two calls.
+    A missing node keeps its zone until :meth:`expire` is called after its grace period: only these two calls
+    change the results of :meth:`zone_of`.
     """
 
     def __init__(self, nodes: NodeLister, clock: Clock, grace_seconds: float) -> None:
         self._nodes = nodes
         self._clock = clock
         self._grace_seconds = grace_seconds
-        self._missing: dict[str, _MissingNode] = {}  # in the order of their ends
+        self._missing: dict[str, _MissingNode] = {}  # in the order of expiry
 
     def zone_of(self, name: str) -> str | None:
-        """Return the zone of a node: ``""`` where it has none, None where there is no such node."""
+        """Return the zone of a node: ``""`` if it has no zone, None if the node does not exist."""
         node = self._nodes.get(ObjectKey("", name))
         if node is not None:
             return node.zone
@@ -59,7 +59,7 @@ class NodeZones:
         return missing.zone if missing is not None else None
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
-        """Take in a change of a node; return whether its zone is another one than before."""
+        """Apply a change of a node; return whether its zone has changed."""
         node = new if new is not None else old
         if node is None:
             return False
@@ -74,7 +74,7 @@ class NodeZones:
         return missing is None or missing.zone != new.zone
 
     def keep(self, name: str, zone: str) -> None:
-        """Have a missing node count as present from now on, for the grace period."""
+        """Count a missing node as present for the grace period, from now on."""
         if self._grace_seconds > 0:
             self._missing[name] = _MissingNode(zone, self._clock.monotonic() + self._grace_seconds)
 
@@ -84,9 +84,9 @@ class NodeZones:
         slices: Callable[[], Iterable[EndpointSlice]],
         owner_of: Callable[[EndpointSlice], Service | None],
     ) -> None:
-        """After a start, keep those of these nodes that are missing and have endpoints published (:func:`published_zones`).
+        """After a start, keep the missing nodes among these that have published endpoints (:func:`published_zones`).
 
-        Costs O(nodes), and O(endpoints) if any is missing.
+        Costs O(nodes), plus O(endpoints) if any node is missing.
         """
         missing = {name for name in node_names if self._nodes.get(ObjectKey("", name)) is None}
         if missing:
@@ -94,7 +94,7 @@ class NodeZones:
                 self.keep(name, zone)
 
     def expire(self) -> list[str]:
-        """Forget the nodes whose grace period has ended, and return their names."""
+        """Remove the nodes whose grace period has expired, and return their names."""
         now = self._clock.monotonic()
         expired: list[str] = []
         for name, missing in self._missing.items():
@@ -106,7 +106,7 @@ class NodeZones:
         return expired
 
     def seconds_until_expiry(self) -> float | None:
-        """Return when :meth:`expire` will find something, None if no node is missing; 0 where it would now."""
+        """Return the seconds until the next expiry: None if no node is missing, 0 if one is due."""
         first = next(iter(self._missing.values()), None)
         return max(first.until - self._clock.monotonic(), 0.0) if first is not None else None
 
@@ -116,11 +116,11 @@ def published_zones(
     owner_of: Callable[[EndpointSlice], Service | None],
     is_missing: Callable[[str], bool],
 ) -> dict[str, str]:
-    """Return the zones of missing nodes, as far as endpoints published for their pods tell them: O(endpoints).
+    """Return the zones of missing nodes according to the published endpoints of their pods. O(endpoints).
 
-    This is what is known of them after a start: a pod is published only while its Node is there, except for a service
-    that publishes addresses that are not ready. ``owner_of`` returns the service whose slice it is, None for the
-    slices of others.
+    After a start, no other information about them exists: a pod is published only while its Node exists, unless
+    its service publishes not-ready addresses. ``owner_of`` returns the service of a slice that we manage, or
+    None.
     """
     found: dict[str, str] = {}
     for endpoint_slice in slices:

@@ -1,4 +1,4 @@
-"""What the EndpointSlice controller reports of its work (behaviour 2.12)."""
+"""The observer interface of the EndpointSlice controller (behaviour 2.12)."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -13,62 +13,62 @@ Result = Literal["success", "stale", "error"]
 
 
 class SliceObserver(Protocol):
-    """Called synchronously, from within changes and syncs; it must be quick and must not raise.
+    """Called synchronously during events and syncs; must be fast and must not raise.
 
-    A sync of a service calls :meth:`planned`, then :meth:`family_written` and :meth:`changed` if something is
-    written, then one of :meth:`completed` and :meth:`failed`. Syncs of one service follow each other.
+    A sync calls :meth:`planned`, then :meth:`address_type_written` and :meth:`changed` for writes, then
+    either :meth:`completed` or :meth:`failed`. Syncs of one service never overlap.
     """
 
     def pod_changed(self, service: ObjectKey) -> None:
-        """Take note of a pod's change that has to be published, in the loop turn in which it was stored."""
+        """Observe a pod change that must be published, in the loop turn in which it was stored."""
         ...
 
-    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
-        """Take note of a sync's plan: those of its address types that were looked at, of so many in all."""
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], address_types: int) -> None:
+        """Observe the plans of a sync, and the service's total number of address types."""
         ...
 
     def changed(self, operation: Operation, count: int = 1) -> None:
-        """Take note of writes that succeeded."""
+        """Observe successful writes."""
         ...
 
-    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
-        """Take note of a plan, not an empty one, that has been carried out in full."""
+    def address_type_written(self, service: Service, plan: AddressTypePlan) -> None:
+        """Observe that a non-empty plan was executed completely."""
         ...
 
     def completed(self, service: ObjectKey, *, wrote: bool) -> None:
-        """Take note that what was planned is published; it may have been already."""
+        """Observe that the planned state is published; it may have been already."""
         ...
 
     def failed(self, service: ObjectKey) -> None:
-        """Take note that something that was planned has not been written, or was cut short."""
+        """Observe that a planned write failed or was cancelled."""
         ...
 
     def synced(self, result: Result) -> None:
-        """Take note of how a sync ended; ``stale``: the server knew better, and there is another one at once."""
+        """Observe the result of a sync; ``stale`` means that the server's state was newer and another sync follows."""
         ...
 
     def described(self, service: Service, counts: ServiceCounts) -> None:
-        """Take note of how a service is now."""
+        """Observe the current counts of a service."""
         ...
 
     def forgot(self, service: ObjectKey) -> None:
-        """Take note that a service has gone; also of one that was never described."""
+        """Observe that a service was removed; may also be called for one that was never described."""
         ...
 
 
 class NoObserver:
-    """Counts nothing. Fulfils :class:`SliceObserver`."""
+    """Ignores all observations. Implements :class:`SliceObserver`."""
 
     def pod_changed(self, service: ObjectKey) -> None:
         """Do nothing."""
 
-    def planned(self, service: Service, plans: Sequence[AddressTypePlan], families: int) -> None:
+    def planned(self, service: Service, plans: Sequence[AddressTypePlan], address_types: int) -> None:
         """Do nothing."""
 
     def changed(self, operation: Operation, count: int = 1) -> None:
         """Do nothing."""
 
-    def family_written(self, service: Service, plan: AddressTypePlan) -> None:
+    def address_type_written(self, service: Service, plan: AddressTypePlan) -> None:
         """Do nothing."""
 
     def completed(self, service: ObjectKey, *, wrote: bool) -> None:

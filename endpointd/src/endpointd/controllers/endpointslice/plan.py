@@ -1,7 +1,7 @@
-"""Which slices to create, update and delete: a pure function (behaviour 2.6 to 2.9).
+"""Plan the creates, updates and deletes of slices: a pure function (behaviour 2.6 to 2.9).
 
-What it looks at is what a change made dirty, so its cost is that of the change. With everything dirty it is
-a full reconciliation: there is no second algorithm.
+It reads only dirty slices, so its cost is that of the change. With everything dirty it is a full
+reconciliation: there is no second algorithm.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,33 +28,33 @@ from endpointd.controllers.endpointslice.hints import HintAllocation, TopologyVi
 
 
 class AddressTypeView(msgspec.Struct, frozen=True, gc=False):
-    """What a plan for one service and address type is made from. Nothing of it is changed."""
+    """The immutable input of a plan for one service and address type."""
 
     service: Service
     address_type: str
     max_endpoints: int
     total_slices: int
-    """How many slices there are of this type, dirty or not, owned or not."""
+    """The number of slices of this type, dirty or not, owned or not."""
     dirty: tuple[ObservedSlice, ...]
-    """Owned slices that may not be as they should, by name."""
+    """Owned slices that may be wrong, by name."""
     not_owned: tuple[ObservedSlice, ...]
-    """Slices under our label that belong to somebody else, or to an earlier service of this name, by name."""
+    """Slices with our label but another owner, or an earlier service with this name, by name."""
     unplaced: tuple[DesiredEndpoint, ...]
-    """Endpoints that no slice holds, by pod."""
+    """Endpoints that are in no slice, by pod."""
     with_capacity: Mapping[str, tuple[ObservedSlice, ...]]
     """For each key of ``unplaced``: clean slices, the best of each size (one is enough)."""
     wanted_ports: Mapping[str, int]
     """Keys of port sets that some pod of the service has."""
     desired: Mapping[str, DesiredEndpoint]
-    """Every endpoint by pod; only the pods in dirty slices are looked up."""
+    """Every endpoint by pod; a plan reads only the pods in dirty slices."""
     holders: Mapping[str, str]
-    """Pod to the slice that holds its endpoint; only the pods in dirty slices are looked up."""
+    """Pod to the slice that holds its endpoint; a plan reads only the pods in dirty slices."""
     topology: TopologyView | None = None
-    """What hints are shared out from; None where the service does not ask for topology-aware hints."""
+    """The input of the hint allocation; None unless the service requests topology-aware hints."""
 
 
 class AddressTypePlan(msgspec.Struct, frozen=True, gc=False):
-    """What to write, in this order; and which dirty slices turned out to be right."""
+    """The writes to make, in this order, and the dirty slices that turned out to be correct."""
 
     create: tuple[EndpointSlice, ...] = ()
     update: tuple[EndpointSlice, ...] = ()
@@ -63,16 +63,16 @@ class AddressTypePlan(msgspec.Struct, frozen=True, gc=False):
     added: int = 0
     removed: int = 0
     hint_allocation: HintAllocation | None = None
-    """What came of sharing out hints, None where they are not asked for."""
+    """The result of the hint allocation; None if hints are not requested."""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not (self.create or self.update or self.delete)
 
 
 class _Draft:
-    """A slice that is being filled: an existing one to be written anew, or one to be created."""
+    """A slice being filled: an existing one to be rewritten, or a new one."""
 
     __slots__ = ("base", "endpoints", "ports", "removes_traffic")
 
@@ -90,7 +90,7 @@ class _Draft:
 
 
 class _Packing:
-    """The decisions of one plan while it is made."""
+    """The decisions of one plan in progress."""
 
     def __init__(self) -> None:
         self.create: list[_Draft] = []
@@ -102,11 +102,10 @@ class _Packing:
 
 
 def plan_address_type(view: AddressTypeView, trigger_time: str | None) -> AddressTypePlan:
-    """Say what makes the slices of one address type right.
+    """Plan the writes that bring the slices of one address type up to date.
 
-    Deterministic: equal views give equal plans. Applied in full to the slices of the view, it leaves a state for
-    which the next plan is empty; every desired endpoint then stands in exactly one slice, and no slice that this
-    plan filled has more than ``max_endpoints``.
+    Deterministic: equal views give equal plans. After all writes, the next plan is empty, every desired
+    endpoint is in exactly one slice, and no slice filled by this plan exceeds ``max_endpoints``.
     """
     packing = _Packing()
     labels = slice_labels(view.service)
@@ -130,7 +129,7 @@ def plan_address_type(view: AddressTypeView, trigger_time: str | None) -> Addres
         else:  # S-46
             packing.delete.extend(dirty[key])
             packing.removed += sum(observed.size for observed in dirty[key])
-    _keep_a_placeholder(packing, view, labels)
+    _keep_placeholder(packing, view, labels)
     hint_allocation = _allocate_hints(packing, view.topology) if view.topology is not None else None
     return _finish(packing, view, labels, trigger_time, hint_allocation)
 
@@ -147,7 +146,7 @@ def _pack(
     rewritten: list[_Draft] = []
     intact = list(with_capacity)
     claimed: set[str] = set()
-    for observed in dirty:  # S-40: keep what is desired, drop the rest
+    for observed in dirty:  # S-40: keep desired endpoints, drop the rest
         kept, changed, dropped, removes_traffic = _keep(view, observed, claimed)
         packing.removed += dropped
         if changed and not kept:
@@ -164,41 +163,41 @@ def _pack(
             remaining.pop(pod, None)
     packing.added += len(remaining)
     packing.update.extend(rewritten)
-    waiting = list(remaining.values())
+    unplaced = list(remaining.values())
     for draft in sorted(rewritten, key=lambda draft: -len(draft.endpoints)):  # S-42: fullest first
-        room = view.max_endpoints - len(draft.endpoints)
-        if room > 0 and waiting:
-            draft.endpoints.extend(wanted.endpoint for wanted in waiting[:room])
-            del waiting[:room]
-    while waiting:  # S-43
-        count = len(waiting)
-        fitting = (
+        capacity = view.max_endpoints - len(draft.endpoints)
+        if capacity > 0 and unplaced:
+            draft.endpoints.extend(wanted.endpoint for wanted in unplaced[:capacity])
+            del unplaced[:capacity]
+    while unplaced:  # S-43
+        count = len(unplaced)
+        candidates = (
             [observed for observed in intact if observed.size + count <= view.max_endpoints]
             if count < view.max_endpoints
             else []
         )
-        if fitting:
-            best = min(fitting, key=lambda observed: (-observed.size, observed.name))
+        if candidates:
+            best = min(candidates, key=lambda observed: (-observed.size, observed.name))
             packing.unchanged = [observed for observed in packing.unchanged if observed is not best]
-            endpoints = [*(best.slice.endpoints or ()), *(wanted.endpoint for wanted in waiting)]
+            endpoints = [*(best.slice.endpoints or ()), *(wanted.endpoint for wanted in unplaced)]
             packing.update.append(_Draft(best, best.ports, endpoints))
             return
-        chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints :]
+        chunk, unplaced = unplaced[: view.max_endpoints], unplaced[view.max_endpoints :]
         packing.create.append(_Draft(None, chunk[0].ports, [wanted.endpoint for wanted in chunk]))
 
 
 def _keep(
     view: AddressTypeView, observed: ObservedSlice, claimed: set[str]
 ) -> tuple[list[Endpoint], bool, int, bool]:
-    """Return the endpoints of a slice that stay, whether it changes, how many were dropped, and if it takes traffic away.
+    """Return the kept endpoints of a slice, whether it changes, the dropped count, and whether it removes traffic.
 
-    It does where one of them goes, or is ready no more.
+    It removes traffic if an endpoint is dropped or is no longer ready.
     """
     namespace = view.service.metadata.namespace
     kept: list[Endpoint] = []
     changed = removes_traffic = False
     endpoints = observed.slice.endpoints or ()
-    # Not looked up for each endpoint: this is the hot path.
+    # Local variables, because this loop is the hot path.
     name, port_key = observed.name, observed.ports.key
     desired, holders, with_hints = view.desired, view.holders, view.topology is not None
     for endpoint in endpoints:
@@ -211,14 +210,14 @@ def _keep(
             or wanted.ports.key != port_key
             or pod in claimed
             or (pod in holders and holders[pod] != name)
-            # What we wrote ourselves holds the very endpoints that are wanted: most of a slice, most of the time.
+            # Slices that we wrote contain the desired objects themselves: the common case.
             or not (endpoint is wanted.endpoint or same_identity(endpoint, wanted.endpoint))
         ):
             changed = removes_traffic = True
             continue
         claimed.add(pod)
-        if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, whatever_hints=with_hints):
-            # With its hints where they are shared out: those that need no change are then not made again.
+        if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, ignore_hints=with_hints):
+            # Keep allocated hints, so that unchanged ones are not computed again.
             kept.append(endpoint if with_hints else wanted.endpoint)
         else:
             changed = True
@@ -228,15 +227,15 @@ def _keep(
     return kept, changed, len(endpoints) - len(kept), removes_traffic
 
 
-def _keep_a_placeholder(packing: _Packing, view: AddressTypeView, labels: Labels) -> None:
-    """Leave an empty slice where all would go and none would come (S-50)."""
+def _keep_placeholder(packing: _Packing, view: AddressTypeView, labels: Labels) -> None:
+    """Keep an empty slice if all slices would be deleted and none created (S-50)."""
     if packing.create or len(packing.delete) < view.total_slices:
         return
-    # Unlike upstream only one that this service owns, as another's is collected soon after (S-51); and one of several,
-    # where upstream writes the first of them anew.
-    for place, observed in enumerate(packing.delete):
+    # Unlike upstream, only one that this service owns, because others are soon garbage-collected (S-51); and
+    # one of several, where upstream rewrites the first.
+    for position, observed in enumerate(packing.delete):
         if _is_placeholder(observed, view, labels):
-            packing.unchanged.append(packing.delete.pop(place))
+            packing.unchanged.append(packing.delete.pop(position))
             return
     packing.create.append(_Draft(None, NO_PORTS, []))
 
@@ -252,7 +251,7 @@ def _is_placeholder(observed: ObservedSlice, view: AddressTypeView, labels: Labe
 
 
 def _allocate_hints(packing: _Packing, topology: TopologyView) -> HintAllocation:
-    """Give hints to what is written; what stands with hints that fit no more is written, too."""
+    """Set hints on drafts; slices whose hints no longer fit become drafts."""
     unchanged = tuple(packing.unchanged)
 
     def reopen(observed: ObservedSlice) -> _Draft:
@@ -271,13 +270,13 @@ def _finish(
     trigger_time: str | None,
     hint_allocation: HintAllocation | None,
 ) -> AddressTypePlan:
-    """Turn the drafts into slices, removals first: recycle names (S-70), set the trigger time (S-62), create nothing for the dying (S-73)."""
+    """Turn drafts into slices, traffic removals first: recycle names (S-70), set the trigger time (S-62), no creates for terminating services (S-73)."""
     service = view.service
     creates = list(packing.create)
     _drop_unchanged(packing, labels)
-    # What sends traffic to where nobody is comes before what only adds to it.
-    in_turn = sorted(packing.update, key=lambda draft: not draft.removes_traffic)
-    updates = [_written(draft, labels, trigger_time) for draft in in_turn]
+    # Updates that stop traffic to removed endpoints come before those that only add endpoints.
+    ordered = sorted(packing.update, key=lambda draft: not draft.removes_traffic)
+    updates = [_written(draft, labels, trigger_time) for draft in ordered]
     deletes: list[EndpointSlice] = []
     for observed in packing.delete:
         if creates and is_owned_by(observed.slice, service):
@@ -303,7 +302,7 @@ def _finish(
 
 
 def _drop_unchanged(packing: _Packing, labels: Labels) -> None:
-    """Take the slices that would be written as they stand for right ones: hints may come out as they were."""
+    """Treat updates that equal the existing slice as unchanged: new hints may equal the old ones."""
     changed: list[_Draft] = []
     for draft in packing.update:
         base = draft.base
@@ -319,9 +318,9 @@ def _drop_unchanged(packing: _Packing, labels: Labels) -> None:
 
 
 def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> EndpointSlice:
-    """Return an existing slice with new endpoints and labels; the rest of its metadata stays (S-40, S-63)."""
+    """Return an existing slice with new endpoints and labels; its other metadata stays (S-40, S-63)."""
     if draft.base is None:
-        raise AssertionError("a draft without a slice is created, not updated")
+        raise AssertionError("a draft without a base slice cannot be updated")
     endpoint_slice = draft.base.slice
     return _with_trigger_time(
         msgspec.structs.replace(
@@ -336,9 +335,9 @@ def _written(draft: _Draft, labels: Labels, trigger_time: str | None) -> Endpoin
 def _recycled(
     draft: _Draft, old: EndpointSlice, view: AddressTypeView, labels: Labels, trigger_time: str | None
 ) -> EndpointSlice:
-    """Return a new slice under the name of one that would be deleted: nothing else of it stays (S-63).
+    """Return a new slice under the name of one that would be deleted; nothing else of that one stays (S-63).
 
-    Unlike upstream it carries the old resource version, so that it never overwrites what was not seen.
+    Unlike upstream it carries the old resource version, so it never overwrites an unobserved change.
     """
     return _with_trigger_time(
         EndpointSlice(

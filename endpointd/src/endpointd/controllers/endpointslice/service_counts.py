@@ -1,16 +1,16 @@
-"""How much one service publishes."""
+"""The number of published endpoints and slices of one service."""
 
 import msgspec
 
 
 class ServiceCounts(msgspec.Struct, frozen=True, gc=False):
-    """Endpoints and slices of a service, all its address types together."""
+    """Endpoints and slices of a service, over all its address types."""
 
     endpoints: int = 0
     slices: int = 0
-    """The slices that exist."""
+    """The existing slices."""
     slices_desired: int = 0
-    """The slices that would exist if all were full: at least one for each address type."""
+    """The slices needed if all were full: at least one for each address type."""
 
     def plus(self, other: "ServiceCounts") -> "ServiceCounts":
         """Return the sums."""

@@ -1,6 +1,6 @@
-"""What one service should have, and has, over all its address types; kept as changes arrive, at the cost of the change.
+"""The desired and observed state of one service over all its address types, updated at the cost of each change.
 
-After any history the state equals one rebuilt from the listers, and so does its plan.
+The state always equals one rebuilt from the listers, and so does its plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,49 +28,49 @@ from endpointd.controllers.trigger_time import TriggerTimes
 
 
 class ServicePlan:
-    """The plans of a service, family by family, and the slices of types it does not want (S-22)."""
+    """The plans of a service by address type, and the slices of unwanted types (S-22)."""
 
-    __slots__ = ("families", "strays", "trigger_time")
+    __slots__ = ("address_type_plans", "strays", "trigger_time")
 
     def __init__(
         self,
-        families: list[tuple[AddressTypeState, AddressTypePlan]],
+        address_type_plans: list[tuple[AddressTypeState, AddressTypePlan]],
         strays: list[EndpointSlice],
         trigger_time: str | None,
     ) -> None:
-        self.families = families
+        self.address_type_plans = address_type_plans
         self.strays = strays
         self.trigger_time = trigger_time
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write."""
-        return not self.strays and all(plan.is_empty for _, plan in self.families)
+        """Return whether there is nothing to write."""
+        return not self.strays and all(plan.is_empty for _, plan in self.address_type_plans)
 
 
 class ServiceState:
-    """One service whose endpoints are selected: all its address types.
+    """The state of one service with a selector, over all its address types.
 
-    A new state is incomplete: :meth:`fill` takes in what there is, in steps. Changes may be given to it before and
-    meanwhile, in any order with the steps; no plan may be made before it is complete.
+    A new state is incomplete: :meth:`fill` loads pods and slices in steps. Changes may be applied at any
+    time, in any order with the steps; a plan requires a complete state.
     """
 
     def __init__(self, service: Service, zone_of: ZoneOf, ratios_of: RatiosOf = lambda: None) -> None:
         self.service = service
         self.is_complete = False
         self.selector_before: Labels | None = None
-        """The selector under which trigger times were noted before, if the service had another one."""
+        """The selector under which trigger times were recorded, if it has changed since."""
         self.translator = PodTranslator(service, zone_of)
         self.trigger_times = TriggerTimes(service.creation_timestamp)
         self._wanted_ports: dict[str, int] = {}
-        self._families = {
-            family: AddressTypeState(service, family, self._wanted_ports, ratios_of)
-            for family in self.translator.address_types
+        self._address_type_states = {
+            address_type_state: AddressTypeState(service, address_type_state, self._wanted_ports, ratios_of)
+            for address_type_state in self.translator.address_types
         }
         self._port_keys: dict[str, str] = {}
         self._missing_nodes: dict[str, str] = {}
         self.rejected: dict[tuple[str, str], tuple[DesiredEndpoint, str]] = {}
-        """By pod and address type: endpoints that the API server has rejected, and why. They are left out."""
+        """By pod and address type: endpoints that the API server has rejected, and why. They are omitted."""
         self._strays: dict[str, EndpointSlice] = {}
         self.hint_status = HintStatus()
 
@@ -84,9 +84,10 @@ class ServiceState:
         ratios_of: RatiosOf = lambda: None,
         rejected: Mapping[tuple[str, str], tuple[DesiredEndpoint, str]] | None = None,
     ) -> "ServiceState":
-        """Return the state of a service from all its pods and slices: O(both).
+        """Return the state of a service from all its pods and slices. O(pods + slices).
 
-        ``ratios_of`` is asked whenever hints are looked at, so it must be cheap; a service's state follows it.
+        ``ratios_of`` is called whenever hints are checked, so it must be cheap; the state follows its
+        results.
         """
         state = cls(service, zone_of, ratios_of)
         state.rejected.update(rejected or {})
@@ -94,7 +95,7 @@ class ServiceState:
         return state
 
     def fill(self, pods: Iterable[Pod], slices: Iterable[EndpointSlice]) -> Steps[None]:
-        """Take in all pods and slices, which must be read from the caches as they are asked for: O(both)."""
+        """Load all pods and slices, which must be read from the caches on demand. O(pods + slices)."""
         steps = 0
         for pod in pods:
             self.set_pod(pod.metadata.name, pod)
@@ -115,10 +116,10 @@ class ServiceState:
         self.is_complete = True
         self.selector_before = None
 
-    # ------------------------------------------------------------------------------------------ changing
+    # ------------------------------------------------------------------------------------------ updates
 
-    def take_over(self, before: "ServiceState") -> None:
-        """Go on with what an earlier state of the same service has published: trigger times and hints."""
+    def inherit(self, before: "ServiceState") -> None:
+        """Inherit the published data of an earlier state of the same service: trigger times, hints and rejections."""
         self.hint_status = before.hint_status
         self.rejected.update(before.rejected)
         self.trigger_times = before.trigger_times
@@ -128,10 +129,10 @@ class ServiceState:
             self.selector_before = selector or {}
 
     def set_pod(self, name: str, pod: Pod | None) -> None:
-        """Say how a member of the service is now: None when it is none any more."""
+        """Set the current version of a member of the service; None if it is no longer a member."""
         if pod is None:
             ports: PortSet | None = None
-            endpoints: tuple[DesiredEndpoint | None, ...] = (None,) * len(self._families)
+            endpoints: tuple[DesiredEndpoint | None, ...] = (None,) * len(self._address_type_states)
             missing_node = None
         else:
             outcome = self.translator.outcome(pod)
@@ -141,14 +142,14 @@ class ServiceState:
             self._missing_nodes[name] = missing_node
         elif self._missing_nodes:
             self._missing_nodes.pop(name, None)
-        for family, wanted in zip(self._families.values(), endpoints, strict=True):
-            if self.rejected and self._is_rejected(name, family.address_type, wanted):
-                family.set_desired(name, None)
+        for address_type_state, wanted in zip(self._address_type_states.values(), endpoints, strict=True):
+            if self.rejected and self._is_rejected(name, address_type_state.address_type, wanted):
+                address_type_state.set_desired(name, None)
             else:
-                family.set_desired(name, wanted)
+                address_type_state.set_desired(name, wanted)
 
     def _is_rejected(self, pod: str, address_type: str, wanted: DesiredEndpoint | None) -> bool:
-        """Return whether the server has rejected this very endpoint; one that has changed since is tried again."""
+        """Return whether the server has rejected exactly this endpoint; a changed one is tried again."""
         found = self.rejected.get((pod, address_type))
         if found is None:
             return False
@@ -158,23 +159,26 @@ class ServiceState:
         return False
 
     def reject(self, endpoint: Endpoint, problem: str) -> str | None:
-        """Leave out an endpoint that the API server rejects, until it changes; return its pod, None where there is none."""
+        """Omit an endpoint that the API server rejects until it changes; return its pod, or None."""
         pod = endpoint.target_ref.name if endpoint.target_ref is not None else None
         if pod is None:
             return None
-        for family in self._families.values():
-            wanted = family.desired_of(pod)
+        for address_type_state in self._address_type_states.values():
+            wanted = address_type_state.desired_of(pod)
             if wanted is not None and wanted.endpoint.addresses == endpoint.addresses:
-                self.rejected[pod, family.address_type] = (wanted, problem)
-                family.set_desired(pod, None)
+                self.rejected[pod, address_type_state.address_type] = (wanted, problem)
+                address_type_state.set_desired(pod, None)
                 return pod
         return None
 
     def rejection_of(self, pod: Pod) -> str | None:
-        """Return why an endpoint of a pod is left out, as the API server rejects it; None where it does not."""
+        """Return why an endpoint of a pod is omitted because the API server rejects it, or None."""
         if not self.rejected:
             return rejection_of(pod, include_terminating=True)
-        problems = (self.rejected.get((pod.metadata.name, family)) for family in self._families)
+        problems = (
+            self.rejected.get((pod.metadata.name, address_type_state))
+            for address_type_state in self._address_type_states
+        )
         return next(
             (found[1] for found in problems if found is not None), rejection_of(pod, include_terminating=True)
         )
@@ -188,91 +192,96 @@ class ServiceState:
             self._wanted_ports[old] -= 1
             if not self._wanted_ports[old]:
                 del self._wanted_ports[old]
-                for family in self._families.values():
-                    family.drop_ports(old)
+                for address_type_state in self._address_type_states.values():
+                    address_type_state.drop_ports(old)
         if key is not None:
             self._port_keys[pod] = key
-            # Slices of ports that become wanted are looked at already: nobody wanted them.
+            # Slices of ports that become wanted are already dirty, because the ports were unwanted.
             self._wanted_ports[key] = self._wanted_ports.get(key, 0) + 1
 
     def observe(self, name: str, endpoint_slice: EndpointSlice | None) -> None:
-        """Say how a slice of the service stands on the server: None when it is gone.
+        """Set the observed version of a slice of the service; None if it is deleted.
 
-        One that is being deleted counts as gone (S-14), so that a finalizer of somebody's never holds the service up.
+        A slice being deleted counts as deleted (S-14), so that a finalizer never blocks the service.
         """
         if endpoint_slice is not None and endpoint_slice.metadata.deletion_timestamp is not None:
             endpoint_slice = None
         self._strays.pop(name, None)
-        for family in self._families.values():
-            family.observe(
+        for address_type_state in self._address_type_states.values():
+            address_type_state.observe(
                 name,
                 endpoint_slice
-                if endpoint_slice is not None and endpoint_slice.address_type == family.address_type
+                if endpoint_slice is not None
+                and endpoint_slice.address_type == address_type_state.address_type
                 else None,
             )
-        if endpoint_slice is not None and endpoint_slice.address_type not in self._families:
+        if endpoint_slice is not None and endpoint_slice.address_type not in self._address_type_states:
             self._strays[name] = endpoint_slice
 
-    # ------------------------------------------------------------------------------------------- reading
+    # ------------------------------------------------------------------------------------------- queries
 
     @property
     def needs_plan(self) -> bool:
-        """Tell whether a plan could find something to do; False is certain, True is not."""
+        """Return whether a plan may have something to do; False is certain, True is not."""
         return (
             not self.is_complete
             or bool(self._strays)
-            or any(family.needs_plan for family in self._families.values())
+            or any(address_type_state.needs_plan for address_type_state in self._address_type_states.values())
         )
 
     @property
     def missing_nodes(self) -> dict[str, str]:
-        """Pods that are kept out because their node is not known, with its name (S-31.4)."""
+        """Pods kept out because their node does not exist, with its name (S-31.4)."""
         return self._missing_nodes
 
     @property
     def is_topology_aware(self) -> bool:
-        """Tell whether the service asks for topology-aware hints."""
+        """Return whether the service requests topology-aware hints."""
         return topology_aware(self.service)
 
     def hint_events(self, plan: "ServicePlan") -> list[HintEvent]:
-        """Take note of the hints that a plan has given, and return what is to be told of them (S-75)."""
+        """Record the hints of a plan, and return the Events to emit (S-75)."""
         events: list[HintEvent] = []
-        for family, family_plan in plan.families:
-            self.hint_status, event = self.hint_status.after(family.address_type, family_plan.hint_allocation)
+        for address_type_state, address_type_plan in plan.address_type_plans:
+            self.hint_status, event = self.hint_status.after(
+                address_type_state.address_type, address_type_plan.hint_allocation
+            )
             if event is not None:
                 events.append(event)
         return events
 
     def plan(self, max_endpoints: int, trigger_time: str | None) -> ServicePlan:
-        """Return what makes the slices right, and settle what turned out to be right: O(what is dirty)."""
-        families: list[tuple[AddressTypeState, AddressTypePlan]] = []
-        for family in self._families.values():
-            if family.needs_plan:
-                plan = plan_address_type(family.view(max_endpoints), trigger_time)
-                family.settle(plan)
-                families.append((family, plan))
-        return ServicePlan(families, [self._strays[name] for name in sorted(self._strays)], trigger_time)
+        """Plan the writes, and mark slices that turned out to be correct as clean. O(dirty)."""
+        address_type_plans: list[tuple[AddressTypeState, AddressTypePlan]] = []
+        for address_type_state in self._address_type_states.values():
+            if address_type_state.needs_plan:
+                plan = plan_address_type(address_type_state.view(max_endpoints), trigger_time)
+                address_type_state.settle(plan)
+                address_type_plans.append((address_type_state, plan))
+        return ServicePlan(
+            address_type_plans, [self._strays[name] for name in sorted(self._strays)], trigger_time
+        )
 
-    def families(self) -> Iterator[AddressTypeState]:
+    def address_type_states(self) -> Iterator[AddressTypeState]:
         """Return the state of each address type."""
-        return iter(self._families.values())
+        return iter(self._address_type_states.values())
 
     def counts(self, max_endpoints: int) -> ServiceCounts:
-        """Return how much the service publishes, all address types together: O(port sets)."""
+        """Return the counts of the service over all address types. O(port sets)."""
         total: ServiceCounts | None = None
-        for family in self._families.values():
-            one = family.counts(max_endpoints)
+        for address_type_state in self._address_type_states.values():
+            one = address_type_state.counts(max_endpoints)
             total = one if total is None else total.plus(one)
         return total or ServiceCounts()
 
     def snapshot(self, *, at_rest: bool = True) -> dict[str, object]:
-        """Return a copy of every part that a state rebuilt from the listers must have too, by name.
+        """Return a copy of every part that a state rebuilt from the listers must equal, by name.
 
-        Which endpoints no slice holds is among them only for a service ``at_rest``: before a plan, it depends on the
-        history.
+        Endpoints without a slice are included only for a service ``at_rest``: before a plan they depend on
+        the history.
         """
         parts: dict[str, object] = {
-            "service": msgspec.structs.replace(  # a version that changes nothing else is not taken over
+            "service": msgspec.structs.replace(  # a version that changes nothing else is ignored
                 self.service,
                 metadata=msgspec.structs.replace(self.service.metadata, resource_version=""),
             ),
@@ -280,10 +289,14 @@ class ServiceState:
             "missing nodes": dict(self._missing_nodes),
             "slices of other address types": dict(self._strays),
         }
-        for family in self._families.values():
-            parts[f"desired {family.address_type} endpoints"] = family.desired_endpoints()
-            parts[f"observed {family.address_type} slices"] = family.slices()
-            parts[f"{family.address_type} hint counts"] = family.hint_counts()
+        for address_type_state in self._address_type_states.values():
+            parts[f"desired {address_type_state.address_type} endpoints"] = (
+                address_type_state.desired_endpoints()
+            )
+            parts[f"observed {address_type_state.address_type} slices"] = address_type_state.slices()
+            parts[f"{address_type_state.address_type} hint counts"] = address_type_state.hint_counts()
             if at_rest:
-                parts[f"{family.address_type} endpoints without a slice"] = family.unplaced_pods()
+                parts[f"{address_type_state.address_type} endpoints without a slice"] = (
+                    address_type_state.unplaced_pods()
+                )
         return parts

@@ -1,4 +1,4 @@
-"""How endpoints are shared out among zones by their CPU (behaviour 2.11): pure functions, and one running sum."""
+"""Allocates endpoints to zones by their CPU (behaviour 2.11): pure functions and an incremental table."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,14 +9,14 @@ import msgspec
 from aiokube.api.core import Node
 
 RatiosOf = Callable[[], Mapping[str, float] | None]
-"""Each zone's part of the CPU at the moment; None where hints cannot be shared out."""
+"""Returns each zone's current share of the CPU, or None if hints cannot be allocated."""
 
 OVERLOAD_SHARE = 1 / 1.2
-"""A zone may get this part of its share at the least: 20 % of overload is tolerated (S-93)."""
+"""The minimum part of its share that a zone may get: 20 % of overload is tolerated (S-93)."""
 
 
 class ZoneAllocation(msgspec.Struct, frozen=True, gc=False):
-    """How many endpoints a zone should be served by."""
+    """The number of endpoints that should serve a zone."""
 
     desired: float
     minimum: int
@@ -24,7 +24,7 @@ class ZoneAllocation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why hints are not given, in upstream's words."""
+    """Why hints are not allocated, in upstream's words."""
 
     message: str
 
@@ -36,10 +36,10 @@ NO_ZONE_ON_ENDPOINT = Refusal("One or more endpoints do not have a zone specifie
 
 
 class ZoneTable:
-    """Which part of the cluster's CPU each zone has, kept as nodes come, change and go: O(1) a change.
+    """Each zone's share of the cluster's CPU, updated per node change in O(1).
 
-    Nodes of the control plane and nodes that are not ready do not count. A single other node without zone or CPU
-    makes the whole table unusable, as do fewer than two zones (S-90).
+    Control plane nodes and nodes that are not ready do not count. Any other node without zone or CPU makes
+    the table unusable, as do fewer than two zones (S-90).
     """
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class ZoneTable:
         self._nodes_in: dict[str, int] = {}
         self._incomplete: set[str] = set()
         self._ratios: dict[str, float] | None = None
-        self._fresh = False
+        self._is_current = False
 
     def set_node(self, name: str, node: Node | None) -> bool:
-        """Take in a node as it is now, None when it is gone; tell whether any ratio may have changed."""
+        """Set a node, or remove it with None; return whether any ratio may have changed."""
         counts = node is not None and node.ready and not node.control_plane
         usable = node is not None and counts and bool(node.zone) and node.allocatable_cpu_milli > 0
         entry = (node.zone, node.allocatable_cpu_milli) if node is not None and usable else None
@@ -74,11 +74,11 @@ class ZoneTable:
             self._incomplete.add(name)
         else:
             self._incomplete.discard(name)
-        self._fresh = False
+        self._is_current = False
         return True
 
     def snapshot(self) -> tuple[object, ...]:
-        """Return all that is kept, to compare with a table rebuilt from the nodes."""
+        """Return all state, for comparison with a table rebuilt from the nodes."""
         return (
             dict(self._counted),
             dict(self._cpu_milli),
@@ -89,24 +89,24 @@ class ZoneTable:
 
     @property
     def ratios(self) -> Mapping[str, float] | None:
-        """Each zone's part of all CPU, in the order of their names; None where the table is unusable (S-91)."""
-        if not self._fresh:
+        """Each zone's share of all CPU, by zone name; None if the table is unusable (S-91)."""
+        if not self._is_current:
             total = sum(self._cpu_milli.values())
             usable = not self._incomplete and len(self._cpu_milli) > 1 and total > 0
             self._ratios = (
                 {zone: self._cpu_milli[zone] / total for zone in sorted(self._cpu_milli)} if usable else None
             )
-            self._fresh = True
+            self._is_current = True
         return self._ratios
 
 
 def allocate(
     ratios: Mapping[str, float] | None, ready: int, without_zone: int = 0
 ) -> dict[str, ZoneAllocation] | Refusal:
-    """Share ``ready`` endpoints out among the zones, or say why that cannot be done (S-93, S-95).
+    """Allocate ``ready`` endpoints to the zones, or return why that is impossible (S-93, S-95).
 
-    ``without_zone`` is how many of them are in no zone. A result has at least one endpoint for each zone, so "no hints
-    allocated" (S-97) cannot happen.
+    ``without_zone`` is the number of them without a zone. A result has at least one endpoint per zone, so "no
+    hints allocated" (S-97) cannot happen.
     """
     if ratios is None:
         return NO_NODE_INFORMATION
@@ -129,9 +129,10 @@ def allocate(
 
 
 def is_balanced(counts: Mapping[str, int], allocations: Mapping[str, ZoneAllocation]) -> bool:
-    """Tell whether hints by zone can stay: no zone is above its maximum (S-94), or moving could not help (S-96).
+    """Return whether hints by zone can stay: no zone exceeds its maximum (S-94), or no move would help (S-96).
 
-    Without the second half, hints that S-96 leaves above a maximum would be allocated again by every sync.
+    Without the second condition, hints that S-96 leaves above a maximum would be allocated again in every
+    sync.
     """
     return (
         all(counts.get(zone, 0) <= allocation.maximum for zone, allocation in allocations.items())
@@ -142,10 +143,9 @@ def is_balanced(counts: Mapping[str, int], allocations: Mapping[str, ZoneAllocat
 def moves_between_zones(
     counts: Mapping[str, int], allocations: Mapping[str, ZoneAllocation]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return how many hints each zone should give away, and how many each should receive (S-96).
+    """Return how many hints each zone gives up and receives (S-96).
 
-    Of zones with equal claims the first by name is taken; upstream leaves that to chance. What is left afterwards
-    :func:`is_balanced`.
+    Ties go to the first zone by name; upstream picks randomly. The result satisfies :func:`is_balanced`.
     """
     left = dict(counts)
     givers = {zone for zone in allocations if left.get(zone, 0) > allocations[zone].desired}
@@ -167,12 +167,12 @@ def _next_move(
     givers: AbstractSet[str],
     receivers: AbstractSet[str],
 ) -> tuple[str, str] | None:
-    """Return the zones with the largest surplus and the largest deficit, None where both are small enough (S-96)."""
+    """Return the zones with the largest surplus and deficit, or None if both are small enough (S-96)."""
     if not givers or not receivers:
         return None
 
     def surplus(zone: str) -> float:
-        # From whole numbers each time: a running difference would be off by a rounding error from a later look.
+        # Computed from integers each time: a running difference would accumulate rounding errors.
         return counts.get(zone, 0) - allocations[zone].desired
 
     giver = min(givers, key=lambda zone: (-surplus(zone), zone))

@@ -1,4 +1,4 @@
-"""The EndpointSliceMirroring controller: from changes in the stores to the queue to plans to writes (behaviour 3)."""
+"""The EndpointSliceMirroring controller: store events enqueue Endpoints, each sync plans and writes (behaviour 3)."""
 
 from typing import TypeVar
 
@@ -48,36 +48,38 @@ NAME = "endpointslice-mirroring-controller"
 EVENT_COMPONENT = "endpoint-slice-mirroring-controller"
 QUEUE_NAME = "endpoint_slice_mirroring"
 RETRY_BACKOFF = ExponentialBackoff(base_seconds=1.0, factor=2.0, cap_seconds=60.0)
-"""How long an Endpoints waits after its failures. It is never given up (upstream drops it after 16 attempts)."""
+"""The backoff of a failing Endpoints. It is retried forever (upstream drops it after 16 attempts)."""
 
-# Each one learns of a slice that was changed or deleted by others; more than a few is a quarrel, and waits.
+# Each attempt discovers a slice that another client changed or deleted; repeated conflicts fall back to
+# backoff.
 _REPLANS = 5
 
 
 class MirroringSettings(msgspec.Struct, frozen=True):
-    """What can be set. Durations are in seconds."""
+    """The settings of the controller. Durations are in seconds."""
 
     max_endpoints_per_subset: int = 1000
     batch_period_seconds: float = 0.0
-    """How long a change of a slice by somebody else waits for others (M-4)."""
-    writes_at_once: int = 32
+    """How long an external edit of a slice waits for further ones (M-4)."""
+    max_concurrent_writes: int = 32
     repair_interval_seconds: float = 1.0
-    """How long a second repair of what somebody else changed in an Endpoints' slices waits after the first."""
+    """The minimum interval between repairs of external edits of one Endpoints' slices."""
 
 
 class MirroringFailedError(ReconcileError):
-    """Slices of an Endpoints could not be made right; the message says which and why."""
+    """Slices of an Endpoints could not be written; the message names them and the cause."""
 
 
 class EndpointSliceMirroringController:
-    """Keeps slices like the Endpoints that people write for services without a selector.
+    """Mirrors hand-written Endpoints of services without a selector to EndpointSlices.
 
-    Call :meth:`start` once the stores have synced; from then on it listens to them. :meth:`reconcile` must never be
-    called for one key twice at a time, which the queue sees to. A key is that of an Endpoints, and of its service.
+    Call :meth:`start` after the stores have synced; from then on it subscribes to them. :meth:`reconcile`
+    must not run concurrently for one key, which the queue ensures. A key names an Endpoints and its service.
 
-    It promises: the slices of an Endpoints become what that says, whatever failed before and whoever changed them, and
-    they go when it is not to be mirrored any more. Slices that are right are not written. Slices without our label are
-    never touched. Nothing is taken away because something is missing here before the server has said so itself.
+    Guarantees: the slices converge to their Endpoints after any failure or external edit, and are deleted
+    when it must no longer be mirrored. Correct slices are not written. Slices without our label are never
+    touched. Nothing is deleted because of an object missing from a cache until the server confirms its
+    absence.
     """
 
     def __init__(
@@ -104,22 +106,22 @@ class EndpointSliceMirroringController:
         self._clock = clock
         self._settings = settings
         self._observer: MirroringObserver = observer or NoObserver()
-        self._writer = SliceWriter(writer, self, writes_at_once=settings.writes_at_once)
+        self._writer = SliceWriter(writer, self, max_concurrent_writes=settings.max_concurrent_writes)
         self._relists = relists or RelistGate()
         self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
         self._mirrors: dict[ObjectKey, MirrorState] = {}
-        self._due: set[ObjectKey] = set()  # woken since their last sync began, or failed in it
-        # What is in a sync, with the slices that changed meanwhile (name and version, none where it went): most of
-        # those are our own writes, told by a watch that was faster than the answer.
+        self._due: set[ObjectKey] = set()  # enqueued or failed since the start of their last sync
+        # Keys being synced, with the slices that changed during the sync (name and version, or no version if
+        # deleted). Most are our own writes, reported by a watch that was faster than the response.
         self._in_sync: dict[ObjectKey, set[tuple[str, str]]] = {}
         self._writes = WriteRecorder(slices, slice_content)
 
     def start(self) -> None:
-        """Do all of :meth:`start_steps` at once."""
+        """Run all of :meth:`start_steps` immediately."""
         run_at_once(self.start_steps())
 
     def start_steps(self) -> Steps[None]:
-        """Listen from now on, and put into the queue what is mirrored, or has slices that say so.
+        """Subscribe to changes, and enqueue every mirrored Endpoints and every owner of mirrored slices.
 
         Costs O(services + slices).
         """
@@ -140,18 +142,19 @@ class EndpointSliceMirroringController:
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
-    # ------------------------------------------------------------------------------------------ changes
+    # ------------------------------------------------------------------------------------------ events
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Look at a service that began or ceased to want mirroring; no other change matters (M-2)."""
+        """Sync a service that started or stopped wanting mirroring; other changes do not matter (M-2)."""
         service = new if new is not None else old
         if service is not None and _wants(old) != _wants(new):
             self._enqueue(key_of(service))
 
     def endpoints_changed(self, old: Endpoints | None, new: Endpoints | None) -> None:
-        """Look at an Endpoints that is mirrorable, or was (M-3).
+        """Sync an Endpoints that is, or was, mirrorable (M-3).
 
-        Most are made from selectors: those are passed over here already, as a change of heart comes from the service.
+        Endpoints of services with a selector, the majority, are skipped here: selector changes arrive as
+        service events.
         """
         item = new if new is not None else old
         if item is None or not (
@@ -163,9 +166,9 @@ class EndpointSliceMirroringController:
             self._enqueue(key)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-        """Look at an Endpoints of which somebody else changed, made or deleted a slice (M-4)."""
+        """Sync an Endpoints after another client created, changed or deleted a slice of it (M-4)."""
         if self._writes.observe(old, new):
-            return  # it counts as what was sent, which is known
+            return  # it counts as our sent slice, which is already known
         was = mirrored_key(old) if old is not None else None
         now = mirrored_key(new) if new is not None else None
         if was is not None and old is not None and was != now:
@@ -177,9 +180,9 @@ class EndpointSliceMirroringController:
     def _repair(self, key: ObjectKey, name: str, resource_version: str) -> None:
         if self._writes.under_way:
             return
-        changed_meanwhile = self._in_sync.get(key)
-        if changed_meanwhile is not None:
-            changed_meanwhile.add((name, resource_version))
+        changed_during_sync = self._in_sync.get(key)
+        if changed_during_sync is not None:
+            changed_during_sync.add((name, resource_version))
         else:
             self._enqueue_repair(key)
 
@@ -199,13 +202,14 @@ class EndpointSliceMirroringController:
     # ------------------------------------------------------------------------------------------ syncing
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Make the slices of an Endpoints right. Raises :class:`MirroringFailedError` where something was not written.
+        """Bring the slices of an Endpoints up to date. Raises :class:`MirroringFailedError` if a write failed.
 
-        Where the server knows better than our stores, what it has is taken in and planned again, at once and quietly.
+        If the server's state is newer than our stores, it is read and planned again immediately, without an
+        Event.
         """
         started = self._clock.monotonic()
         self._due.discard(key)
-        changed_meanwhile = self._in_sync[key] = set()
+        changed_during_sync = self._in_sync[key] = set()
         failures: tuple[SliceFailure, ...] | None = None
         try:
             failures = await self._sync(key)
@@ -217,7 +221,7 @@ class EndpointSliceMirroringController:
             del self._in_sync[key]
             if failures != ():
                 self._due.add(key)
-            if changed_meanwhile:
+            if changed_during_sync:
                 self._enqueue_repair(key)
             self._observer.synced(self._clock.monotonic() - started)
         if failures:
@@ -236,9 +240,9 @@ class EndpointSliceMirroringController:
         if item is None or not is_mirrorable(item) or not _wants(service):
             return await self._clean_up(key, item, service)
         state = self._mirror_of(key)
-        state.begin(item.metadata.resource_version)
+        state.set_version(item.metadata.resource_version)
         mirrored, plan = self._plan(item, state)
-        self._tell(item, mirrored, state)
+        self._report_problems(item, mirrored, state)
         self._observer.planned(key, plan.counts)
         state.abandoned = False
         if plan.is_empty:
@@ -248,7 +252,7 @@ class EndpointSliceMirroringController:
         )
         state.abandoned = writes.abandoned
         self._observer.wrote(writes)
-        return tuple(_leave_out(state, failure) for failure in writes.failures)
+        return tuple(_omit_rejected(state, failure) for failure in writes.failures)
 
     def _plan(self, item: Endpoints, state: MirrorState) -> tuple[Mirrored, MirrorPlan]:
         mirrored = mirror(item, self._settings.max_endpoints_per_subset)
@@ -269,62 +273,62 @@ class EndpointSliceMirroringController:
             if mirrored_key(endpoint_slice) == key
         ]
 
-    def _tell(self, item: Endpoints, mirrored: Mirrored, state: MirrorState) -> None:
-        """Have Events written of what is not mirrored, where that is news (M-25 repeats them at every sync)."""
+    def _report_problems(self, item: Endpoints, mirrored: Mirrored, state: MirrorState) -> None:
+        """Emit Events for problems that are new (M-25 repeats them at every sync)."""
         problems = problems_of(item, mirrored, self._settings.max_endpoints_per_subset)
-        for problem in state.news(item.metadata.uid, problems):
+        for problem in state.new_problems(item.metadata.uid, problems):
             self._recorder.event(reference(ENDPOINTS, item), "Warning", problem.reason, problem.message)
 
-    # ----------------------------------------------------------------------------------------- cleaning up
+    # ----------------------------------------------------------------------------------------- clean-up
 
     async def _clean_up(
         self, key: ObjectKey, item: Endpoints | None, service: Service | None
     ) -> tuple[SliceFailure, ...]:
-        """Take away the slices of what is not mirrored (M-10); those that are gone already are what was wanted."""
-        doomed = plan_clean_up(self._slices_of(key))
-        if doomed:
+        """Delete the slices of an Endpoints that is not mirrored (M-10); slices already deleted count as success."""
+        to_delete = plan_clean_up(self._slices_of(key))
+        if to_delete:
             if item is None or service is None:
-                kept = await self._ask_for_what_is_missing(key, item, service)
-                if kept is not None:
-                    return (kept,)
-            writes = await self._writer.delete_all(name_of(key), doomed)
+                reason_to_keep = await self._confirm_missing(key, item, service)
+                if reason_to_keep is not None:
+                    return (reason_to_keep,)
+            writes = await self._writer.delete_all(name_of(key), to_delete)
             if writes.failures:
-                return (_one_failure(key, len(doomed), writes.failures),)
-        if not self._slices_of(key):  # else somebody's finalizers hold some
+                return (_combined_failure(key, len(to_delete), writes.failures),)
+        if not self._slices_of(key):  # otherwise finalizers still hold some
             self._mirrors.pop(key, None)
         self._observer.forgot(key)
         return ()
 
-    async def _ask_for_what_is_missing(
+    async def _confirm_missing(
         self, key: ObjectKey, item: Endpoints | None, service: Service | None
     ) -> SliceFailure | None:
-        """Ask the server whether there is no Endpoints, or no service; return why the slices stay, None where they go.
+        """Confirm with the server that the Endpoints or service does not exist; return why the slices stay, or None.
 
-        Our knowledge of those may be behind that of slices, after a change of leaders for one, and to take slices away is
-        to take traffic away. What the server has enters the stores.
+        Our caches of those may be behind the cache of slices, for example after a leader change, and deleting
+        slices removes traffic. Objects that exist are added to the stores.
         """
         try:
             if service is None:
-                service = await self._found(SERVICES, key)
+                service = await self._read_or_none(SERVICES, key)
                 if service is not None:
                     self._services.record_read(service)
             if item is None:
-                item = await self._found(ENDPOINTS, key)
+                item = await self._read_or_none(ENDPOINTS, key)
                 if item is not None:
                     self._endpoints.record_read(item)
         except ClientError as error:
             return SliceFailure(
-                f"slices of {name_of(key)} kept, as the server does not say whether it is gone: {error}",
+                f"keeping slices of {name_of(key)}: cannot confirm its deletion: {error}",
                 retry_after_seconds=error.retry_after_seconds if isinstance(error, ApiError) else None,
             )
         if item is None or service is None:
             return None
         return SliceFailure(
-            f"slices of {name_of(key)} kept, for it is there, and only missing in the cache", outdated=True
+            f"keeping slices of {name_of(key)}: it exists and is only missing from the cache", outdated=True
         )
 
-    async def _found(self, resource: Resource[T], key: ObjectKey) -> T | None:
-        """Read an object from the server; return None where that says that there is none of this name."""
+    async def _read_or_none(self, resource: Resource[T], key: ObjectKey) -> T | None:
+        """Read an object from the server; return None if it does not exist."""
         try:
             return await self._server.get(resource, key)
         except ClientError as error:
@@ -332,43 +336,43 @@ class EndpointSliceMirroringController:
                 return None
             raise
 
-    # ----------------------------------------------------------- what came of writes, told by the slice writer
+    # ----------------------------------------------------------- results of writes, reported by the slice writer
 
     def wrote(self, sent: EndpointSlice, answer: EndpointSlice) -> None:
-        """Take in a slice as the server answered our write."""
+        """Record the server's response to our write of a slice."""
         self._writes.record(sent, answer)
         key = mirrored_key(sent)
         if key is None:
-            raise AssertionError("only mirrored slices are written here")
+            raise AssertionError("the slice has no mirroring label")
         self._in_sync[key].discard((answer.metadata.name, answer.metadata.resource_version))
 
     def found(self, item: EndpointSlice) -> None:
-        """Take in a slice that was not what our write expected."""
+        """Record a slice that differs from our write's expectation."""
         self._writes.record_found(item)
 
     def gone(self, key: ObjectKey, uid: str) -> None:
-        """Take in that a slice is no more."""
+        """Record the deletion of a slice."""
         self._writes.record_gone(key, uid)
-        for mirrored, changed_meanwhile in self._in_sync.items():
+        for mirrored, changed_during_sync in self._in_sync.items():
             if mirrored.namespace == key.namespace:
-                changed_meanwhile.discard((key.name, ""))
+                changed_during_sync.discard((key.name, ""))
 
-    # ------------------------------------------------------------------------------------------ auditing
+    # ------------------------------------------------------------------------------------------ audit
 
     def audited_keys(self) -> list[ObjectKey]:
-        """Return what there is to audit: all that is mirrored, or has slices that say so. Costs O(services)."""
+        """Return the keys to audit: mirrored Endpoints and owners of mirrored slices. Costs O(services)."""
         wanting = {key_of(service) for service in self._services.values() if wants_mirroring(service)}
         return list(self._mirrors.keys() | wanting)
 
     def audit(self, key: ObjectKey) -> str | None:
-        """Do all of :meth:`audit_steps` at once."""
+        """Run all of :meth:`audit_steps` immediately."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Compare what is remembered of one Endpoints, and what there is of it, with a look at everything.
+        """Compare the state and slices of one Endpoints with a new plan.
 
-        Where something differs it is repaired, or the key is queued; returns what was wrong. One that is due for a sync,
-        and queued, is passed over. One step, O(the Endpoints).
+        Enqueues a key that differs and returns the difference. Keys that are queued for a sync are skipped.
+        One step, O(the Endpoints).
         """
         yield STEPS_A_YIELD
         wrong: list[str] = []
@@ -380,7 +384,7 @@ class EndpointSliceMirroringController:
         item = self._endpoints.get(key)
         if item is None or not is_mirrorable(item) or not _wants(self._services.get(key)):
             if plan_clean_up(self._slices_of(key)):
-                wrong.append("slices of what is not mirrored")
+                wrong.append("slices that should not be mirrored")
         elif not (state is not None and state.abandoned):
             _, plan = self._plan(item, state or MirrorState())
             if not plan.is_empty:
@@ -394,15 +398,15 @@ def _wants(service: Service | None) -> bool:
     return service is not None and wants_mirroring(service)
 
 
-def _leave_out(state: MirrorState, failure: SliceFailure) -> SliceFailure:
-    """Leave out the endpoints that a failure names as rejected; then the slice can be written without them."""
+def _omit_rejected(state: MirrorState, failure: SliceFailure) -> SliceFailure:
+    """Omit the endpoints that a failure names as rejected, so that the slice can be written without them."""
     if not failure.rejected:
         return failure
     state.rejected.update(identity_of(endpoint) for endpoint, _ in failure.rejected)
     return msgspec.structs.replace(failure, outdated=True)
 
 
-def _one_failure(key: ObjectKey, count: int, failures: tuple[SliceFailure, ...]) -> SliceFailure:
+def _combined_failure(key: ObjectKey, count: int, failures: tuple[SliceFailure, ...]) -> SliceFailure:
     """Return the failures of a clean-up as one, in the words of M-10."""
     return SliceFailure(
         f"error(s) deleting {len(failures)}/{count} EndpointSlices for {key} Endpoints,"

@@ -1,4 +1,4 @@
-"""What of an Endpoints is mirrored, and what its slices should hold: pure functions (behaviour 3.1, 3.4, 3.5)."""
+"""Select the mirrored part of an Endpoints and the content of its slices: pure functions (behaviour 3.1, 3.4, 3.5)."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
@@ -28,23 +28,23 @@ from endpointd.controllers.repack import repack
 
 LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 UNMIRRORED_ANNOTATIONS = frozenset({LAST_CHANGE_TRIGGER_TIME_ANNOTATION, LAST_APPLIED_ANNOTATION})
-"""Annotations that speak of the Endpoints itself (M-32, M-33)."""
+"""Annotations about the Endpoints itself (M-32, M-33)."""
 
 Identity = tuple[tuple[str, ...], str, str, str]
-"""What makes two endpoints of a group the same: addresses, hostname, namespace and name of the target (M-24)."""
+"""The identity of an endpoint in a group: addresses, hostname, namespace and name of the target (M-24)."""
 
 _CONDITIONS = {ready: EndpointConditions(ready=ready) for ready in (False, True)}
 
 
 class GroupKey(msgspec.Struct, frozen=True, order=True, gc=False):
-    """What all endpoints of one slice have in common: the address type, and a list of ports in any order."""
+    """The common properties of all endpoints of a slice: address type and ports in any order."""
 
     address_type: str
     ports: str
 
 
 class Group(msgspec.Struct, frozen=True, gc=False):
-    """The endpoints that should stand in one slice: at least one, no two of one identity, in a fixed order."""
+    """The endpoints of one slice: at least one, with distinct identities, in a fixed order."""
 
     key: GroupKey
     ports: tuple[discovery.EndpointPort, ...]
@@ -52,18 +52,18 @@ class Group(msgspec.Struct, frozen=True, gc=False):
 
 
 class Mirrored(msgspec.Struct, frozen=True, gc=False):
-    """What the slices of one Endpoints should hold, and what of it cannot be mirrored."""
+    """The desired content of the slices of one Endpoints, and the addresses that cannot be mirrored."""
 
     groups: tuple[Group, ...] = ()
     """By key."""
     invalid: int = 0
-    """Addresses that are none, or that the API server rejects."""
+    """Addresses that are invalid or rejected by the API server."""
     skipped: int = 0
-    """Addresses that are not mirrored: those that are none, and those beyond the limit of their subset."""
+    """Addresses that are not mirrored: invalid ones, and those beyond their subset's limit."""
 
 
 def is_mirrorable(item: Endpoints) -> bool:
-    """Tell whether an Endpoints may be mirrored at all: nobody said no, and it is no leader's lock (M-1)."""
+    """Return whether an Endpoints may be mirrored: not opted out, and no leader election record (M-1)."""
     metadata = item.metadata
     return (metadata.labels or {}).get(SKIP_MIRROR_LABEL) != "true" and LEADER_ANNOTATION not in (
         metadata.annotations or {}
@@ -71,15 +71,15 @@ def is_mirrorable(item: Endpoints) -> bool:
 
 
 def wants_mirroring(service: Service) -> bool:
-    """Tell whether a service has its Endpoints made by others: it has no selector (M-1)."""
+    """Return whether a service's Endpoints are written by other clients: it has no selector (M-1)."""
     return service.selector is None
 
 
 def mirror(item: Endpoints, max_addresses: int) -> Mirrored:
-    """Return what should stand in the slices of an Endpoints (M-20 to M-24).
+    """Return the desired slices of an Endpoints (M-20 to M-24).
 
-    Of each subset, once subsets are repacked, the first ``max_addresses`` valid addresses are taken, of both families
-    together: ready ones before others. Of two that are the same in all but readiness or uid the later one counts.
+    Takes the first ``max_addresses`` valid addresses of each repacked subset, both IP families together,
+    ready ones first. Of two that differ only in readiness or uid, the later one wins.
     """
     groups: dict[GroupKey, tuple[tuple[discovery.EndpointPort, ...], dict[Identity, Endpoint]]] = {}
     invalid = skipped = 0
@@ -110,7 +110,7 @@ def mirror(item: Endpoints, max_addresses: int) -> Mirrored:
 
 
 def without(mirrored: Mirrored, rejected: Container[Identity]) -> Mirrored:
-    """Return the same without the endpoints that the API server has rejected: they count as invalid."""
+    """Return the same without endpoints that the API server has rejected; they count as invalid."""
     groups = [
         msgspec.structs.replace(
             group, endpoints=tuple(one for one in group.endpoints if identity_of(one) not in rejected)
@@ -140,7 +140,7 @@ def _port(port: endpoints.EndpointPort) -> discovery.EndpointPort:
 
 
 def _endpoint(address: EndpointAddress, ip: str, is_ready: bool) -> Endpoint:
-    """Return an address as an endpoint (M-23): whether it is serving or terminating is not known."""
+    """Return an address as an endpoint (M-23): whether it is serving or terminating is unknown."""
     return Endpoint(
         addresses=(ip,),
         conditions=_CONDITIONS[is_ready],
@@ -151,7 +151,7 @@ def _endpoint(address: EndpointAddress, ip: str, is_ready: bool) -> Endpoint:
 
 
 def identity_of(endpoint: Endpoint) -> Identity:
-    """Return what an endpoint is told apart from others of its group by."""
+    """Return the identity of an endpoint within its group."""
     target = endpoint.target_ref
     return (
         endpoint.addresses if len(endpoint.addresses) < 2 else tuple(sorted(endpoint.addresses)),
@@ -162,9 +162,9 @@ def identity_of(endpoint: Endpoint) -> Identity:
 
 
 def is_same_endpoint(observed: Endpoint, desired: Endpoint) -> bool:
-    """Tell whether an endpoint of the same identity needs no rewrite (M-24).
+    """Return whether an endpoint with the same identity needs no rewrite (M-24).
 
-    The version of its target is left out, as it tells nothing of the endpoint. Hints are not: there should be none.
+    The resource version of its target is ignored. Hints are not ignored: mirrored endpoints have no hints.
     """
     if observed == desired:
         return True
@@ -176,12 +176,12 @@ def is_same_endpoint(observed: Endpoint, desired: Endpoint) -> bool:
 
 
 def group_key_of(endpoint_slice: EndpointSlice) -> GroupKey:
-    """Return the group that a slice belongs to by its address type and ports."""
+    """Return the group of a slice by its address type and ports."""
     return GroupKey(endpoint_slice.address_type, port_list_key(sort_ports_discovery(endpoint_slice.ports)))
 
 
 def mirrored_key(endpoint_slice: EndpointSlice) -> ObjectKey | None:
-    """Return the Endpoints that a slice mirrors, None where it is not ours to look after (M-4)."""
+    """Return the Endpoints that a slice mirrors, or None if we do not manage it (M-4)."""
     labels = endpoint_slice.metadata.labels
     if not labels or labels.get(discovery.MANAGED_BY_LABEL) != MANAGED_BY_MIRRORING_CONTROLLER:
         return None
@@ -190,22 +190,23 @@ def mirrored_key(endpoint_slice: EndpointSlice) -> ObjectKey | None:
 
 
 COPIED_METADATA_BYTES = 1024 * 1024
-"""The labels and annotations of one Endpoints that are written, over all of its slices together."""
+"""The limit of labels and annotations written for one Endpoints, summed over all of its slices."""
 
 
 class CopiedMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The labels and annotations that every slice of one Endpoints gets, and how many of its own are left out."""
+    """The labels and annotations of every slice of one Endpoints, and the number omitted."""
 
     labels: Labels
     annotations: dict[str, str] | None
-    left_out: int = 0
+    omitted: int = 0
 
 
 def copied_metadata(item: Endpoints, slices: int, limit_bytes: int = COPIED_METADATA_BYTES) -> CopiedMetadata:
-    """Return what each of so many slices gets of an Endpoints' labels and annotations (M-33).
+    """Return the labels and annotations to copy to each of ``slices`` slices (M-33).
 
-    All of them, as long as the copies together have at most ``limit_bytes``. Beyond that the largest are left out, and
-    annotations before labels: one Endpoints has any number of slices, and each would carry its 256 KiB of annotations.
+    All are copied while the copies together have at most ``limit_bytes``. Beyond that the largest are
+    omitted, annotations before labels: an Endpoints can have any number of slices, and each would carry up to
+    256 KiB of annotations.
     """
     labels, annotations = slice_labels(item), slice_annotations(item) or {}
     limit = limit_bytes // max(slices, 1)
@@ -215,8 +216,8 @@ def copied_metadata(item: Endpoints, slices: int, limit_bytes: int = COPIED_META
     others = {name: value for name, value in labels.items() if name not in own}
     kept_labels = {**_smallest(others, limit - _byte_count(own)), **own}
     kept_annotations = _smallest(annotations, limit - _byte_count(kept_labels))
-    left_out = len(labels) + len(annotations) - len(kept_labels) - len(kept_annotations)
-    return CopiedMetadata(kept_labels, kept_annotations or None, left_out)
+    omitted = len(labels) + len(annotations) - len(kept_labels) - len(kept_annotations)
+    return CopiedMetadata(kept_labels, kept_annotations or None, omitted)
 
 
 def _byte_count(texts: Mapping[str, str]) -> int:
@@ -235,7 +236,7 @@ def _smallest(texts: Mapping[str, str], limit: int) -> dict[str, str]:
 
 
 def slice_labels(item: Endpoints) -> Labels:
-    """Return the labels of every slice of an Endpoints: all of its own, and whose they are (M-33)."""
+    """Return the labels of every slice of an Endpoints: its own and the managing ones (M-33)."""
     return {
         **(item.metadata.labels or {}),
         SERVICE_NAME_LABEL: item.metadata.name,
@@ -244,7 +245,7 @@ def slice_labels(item: Endpoints) -> Labels:
 
 
 def slice_annotations(item: Endpoints) -> dict[str, str] | None:
-    """Return the annotations of every slice of an Endpoints: those of its own that are not about itself (M-33)."""
+    """Return the annotations of every slice of an Endpoints: its own, except those about itself (M-33)."""
     annotations = {
         name: value
         for name, value in (item.metadata.annotations or {}).items()
@@ -254,7 +255,7 @@ def slice_annotations(item: Endpoints) -> dict[str, str] | None:
 
 
 def owner_reference(item: Endpoints) -> OwnerReference:
-    """Return the reference by which a slice goes when its Endpoints goes (M-33)."""
+    """Return the owner reference that garbage-collects a slice with its Endpoints (M-33)."""
     return OwnerReference(
         api_version="v1",
         kind="Endpoints",
@@ -266,7 +267,7 @@ def owner_reference(item: Endpoints) -> OwnerReference:
 
 
 def new_slice(item: Endpoints, group: Group, copied: CopiedMetadata | None = None) -> EndpointSlice:
-    """Return the slice of a group as it should be; the server names it after the Endpoints (M-33)."""
+    """Return the desired slice of a group; the server generates its name from the Endpoints' name (M-33)."""
     copied = copied or copied_metadata(item, 1)
     return EndpointSlice(
         metadata=ObjectMeta(
@@ -283,7 +284,7 @@ def new_slice(item: Endpoints, group: Group, copied: CopiedMetadata | None = Non
 
 
 def oldest_first(endpoint_slices: Iterable[EndpointSlice]) -> list[EndpointSlice]:
-    """Return slices by the time they were created, then by name: which of several stays is no chance (M-31)."""
+    """Return slices by creation time, then by name: the kept slice is deterministic (M-31)."""
     return sorted(
         endpoint_slices,
         key=lambda endpoint_slice: (
@@ -294,5 +295,5 @@ def oldest_first(endpoint_slices: Iterable[EndpointSlice]) -> list[EndpointSlice
 
 
 def name_of(key: ObjectKey) -> str:
-    """Return how messages name an Endpoints."""
+    """Return the name of an Endpoints for messages."""
     return f"Endpoints {key}"

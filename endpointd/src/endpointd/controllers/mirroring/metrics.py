@@ -1,4 +1,4 @@
-"""The figures made of what mirroring tells (behaviour 3.7)."""
+"""The metrics of the mirroring controller (behaviour 3.7)."""
 
 from aiokube.api.meta import ObjectKey
 from aiokube.runtime.exposition import Family, Histogram, Sample, exponential_bounds
@@ -13,10 +13,10 @@ _NOTHING = MirrorCounts()
 
 
 class MirroringMetrics:
-    """Upstream's metrics of mirroring, under its names.
+    """Upstream's mirroring metrics, under upstream's names.
 
-    Fulfils :class:`endpointd.controllers.mirroring.observer.MirroringObserver`. Each call costs O(1); the sums over all
-    Endpoints are kept as they change.
+    Implements :class:`endpointd.controllers.mirroring.observer.MirroringObserver`. Each call costs O(1); sums
+    over all Endpoints are kept incrementally.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class MirroringMetrics:
         self._planned: dict[ObjectKey, MirrorCounts] = {}
 
     def planned(self, key: ObjectKey, counts: MirrorCounts) -> None:
-        """Count what a sync adds, updates, removes and passes over, and put its sums in the place of the last ones."""
+        """Count the endpoints that a sync adds, updates, removes and skips, and replace the key's sums."""
         self.added.observe(counts.added)
         self.updated.observe(counts.updated)
         self.removed.observe(counts.removed)
@@ -41,17 +41,17 @@ class MirroringMetrics:
         self._planned[key] = counts
 
     def wrote(self, writes: SliceWrites) -> None:
-        """Count the writes that succeeded."""
+        """Count successful writes."""
         self.changes["create"] += writes.created
         self.changes["update"] += writes.updated
         self.changes["delete"] += writes.deleted
 
     def forgot(self, key: ObjectKey) -> None:
-        """Take the sums of an Endpoints away."""
+        """Remove the sums of an Endpoints."""
         self._exchange(self._planned.pop(key, _NOTHING), _NOTHING)
 
     def synced(self, seconds: float) -> None:
-        """Count a sync."""
+        """Record the duration of a sync."""
         self.seconds.observe(seconds)
 
     def _exchange(self, old: MirrorCounts, new: MirrorCounts) -> None:
@@ -60,7 +60,7 @@ class MirroringMetrics:
         self.slices_desired += new.slices_desired - old.slices_desired
 
     def families(self) -> list[Family]:
-        """Return all of them."""
+        """Return all metric families."""
         histograms = {
             "endpoints_added_per_sync": ("Endpoints added by a sync.", self.added),
             "endpoints_updated_per_sync": ("Endpoints changed by a sync.", self.updated),
@@ -70,9 +70,9 @@ class MirroringMetrics:
         }
         gauges = {
             "endpoints_desired": ("Endpoints that should be published.", self.endpoints),
-            "num_endpoint_slices": ("EndpointSlices that there are once all is written.", self.slices),
+            "num_endpoint_slices": ("EndpointSlices after all planned writes.", self.slices),
             "desired_endpoint_slices": (
-                "EndpointSlices that there would be if all were as full as they may be.",
+                "EndpointSlices needed if all were filled to the limit.",
                 self.slices_desired,
             ),
         }

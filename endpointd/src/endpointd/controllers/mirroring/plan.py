@@ -1,7 +1,6 @@
-"""Which slices of one Endpoints to create, update and delete: a pure function (behaviour 3.5, 3.6).
+"""Plan the creates, updates and deletes of one Endpoints' slices: a pure function (behaviour 3.5, 3.6).
 
-It looks at the whole Endpoints, which whoever wrote it has written whole; what it writes are the slices that are not as
-they should be, and no others.
+It reads the whole Endpoints, because clients write it as a whole, and writes only slices that differ.
 """
 
 from collections import defaultdict
@@ -28,13 +27,13 @@ _COMPARED_SLICES = 100
 
 
 class MirrorCounts(msgspec.Struct, frozen=True, gc=False):
-    """The figures of one plan (3.7): endpoints against those of the slice that stays, and slices once it is done."""
+    """The metrics of one plan (3.7): endpoint changes against the kept slices, and slice counts after the plan."""
 
     added: int = 0
     updated: int = 0
     removed: int = 0
     skipped: int = 0
-    """Addresses that are not mirrored, the invalid ones among them."""
+    """Addresses that are not mirrored, including invalid ones."""
     endpoints: int = 0
     """Endpoints that should be published."""
     slices_desired: int = 0
@@ -42,7 +41,7 @@ class MirrorCounts(msgspec.Struct, frozen=True, gc=False):
 
 
 class MirrorPlan(msgspec.Struct, frozen=True, gc=False):
-    """What to write, in this order."""
+    """The writes to make, in this order."""
 
     create: tuple[EndpointSlice, ...] = ()
     update: tuple[EndpointSlice, ...] = ()
@@ -51,12 +50,12 @@ class MirrorPlan(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not (self.create or self.update or self.delete)
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
-    """Why something of an Endpoints is not mirrored, as an Event says it."""
+    """Why part of an Endpoints is not mirrored, as reported in an Event."""
 
     reason: str
     message: str
@@ -68,18 +67,18 @@ def plan_mirror(
     slices: Iterable[EndpointSlice],
     sent: Mapping[str, EndpointSlice] | None = None,
 ) -> MirrorPlan:
-    """Say what makes the slices of an Endpoints right.
+    """Plan the writes that bring the slices of an Endpoints up to date.
 
-    ``slices`` are all that carry its name and our label. Those being deleted are no longer ours (as in S-14): they are
-    neither written nor counted on. ``sent``, by name of the slice, is what we sent where the server has stored something
-    else (because of an admission webhook, say): it has had the last word, and is not asked again.
+    ``slices`` are all slices with its name and our label. Slices being deleted are no longer ours (as in
+    S-14): they are neither written nor counted. ``sent``, by slice name, holds our writes that the server
+    stored differently (for example because of an admission webhook): they are not repeated.
 
-    Deterministic, and there is at most one slice a group afterwards (M-30, M-31). Applied in full, it leaves slices for
-    which the next plan is empty. A slice that is right is never written.
+    Deterministic; afterwards each group has at most one slice (M-30, M-31). Applied completely, it leaves
+    slices for which the next plan is empty. Correct slices are never written.
     """
     observed: dict[GroupKey, list[EndpointSlice]] = defaultdict(list)
-    alive = oldest_first(_alive(slices))
-    for endpoint_slice in alive:
+    active = oldest_first(_not_terminating(slices))
+    for endpoint_slice in active:
         observed[group_key_of(_as_sent(endpoint_slice, sent))].append(endpoint_slice)
     create: list[EndpointSlice] = []
     update: list[EndpointSlice] = []
@@ -101,11 +100,11 @@ def plan_mirror(
         updated += difference[1]
         removed += difference[2]
         if any(difference) or _metadata(seen) != _metadata(wanted):
-            # Upstream rebuilds it without the name it was generated from (M-33).
+            # Upstream rebuilds it without generateName (M-33).
             without = msgspec.structs.replace(wanted.metadata, generate_name=None)
             wanted = msgspec.structs.replace(wanted, metadata=without, unknown=first.unknown)
             update.append(_in_place_of(first, wanted))
-    for key in sorted(observed):  # M-30: no group, no slice
+    for key in sorted(observed):  # M-30: a slice without a group is deleted
         delete += observed[key]
         removed += sum(len(endpoint_slice.endpoints or ()) for endpoint_slice in observed[key])
     create, recycled, delete = _recycle(create, delete)
@@ -122,18 +121,18 @@ def plan_mirror(
             skipped=mirrored.skipped,
             endpoints=sum(len(group.endpoints) for group in mirrored.groups),
             slices_desired=len(mirrored.groups),
-            slices_actual=len(alive) + len(create) - len(delete),
+            slices_actual=len(active) + len(create) - len(delete),
         ),
     )
 
 
 def plan_clean_up(slices: Iterable[EndpointSlice]) -> tuple[EndpointSlice, ...]:
-    """Return what to delete of the slices of an Endpoints that is not mirrored: all, whosever they are (M-10)."""
-    return tuple(oldest_first(_alive(slices)))
+    """Return the slices to delete for an Endpoints that is not mirrored: all, regardless of owner (M-10)."""
+    return tuple(oldest_first(_not_terminating(slices)))
 
 
 def problems_of(item: Endpoints, mirrored: Mirrored, max_addresses: int) -> tuple[Problem, ...]:
-    """Return the problems of one Endpoints that are reported as Events (M-25, and metadata that is not copied)."""
+    """Return the problems of one Endpoints that are reported as Events (M-25, and omitted metadata)."""
     problems: list[Problem] = []
     if mirrored.invalid:
         problems.append(
@@ -151,29 +150,29 @@ def problems_of(item: Endpoints, mirrored: Mirrored, max_addresses: int) -> tupl
             )
         )
     slices = len(mirrored.groups)
-    left_out = copied_metadata(item, slices).left_out
-    if left_out:
+    omitted = copied_metadata(item, slices).omitted
+    if omitted:
         problems.append(
             Problem(
                 "TooMuchMetadataToMirror",
-                f"Skipped the {left_out} largest labels and annotations: copied to {slices} EndpointSlices they would"
+                f"Skipped the {omitted} largest labels and annotations: copied to {slices} EndpointSlices they would"
                 f" exceed {COPIED_METADATA_BYTES} bytes",
             )
         )
     return tuple(problems)
 
 
-def _alive(slices: Iterable[EndpointSlice]) -> Iterable[EndpointSlice]:
+def _not_terminating(slices: Iterable[EndpointSlice]) -> Iterable[EndpointSlice]:
     return (endpoint_slice for endpoint_slice in slices if endpoint_slice.metadata.deletion_timestamp is None)
 
 
 def _as_sent(endpoint_slice: EndpointSlice, sent: Mapping[str, EndpointSlice] | None) -> EndpointSlice:
-    """Return what a slice counts as: what we sent, where it is what the server made of that."""
+    """Return the slice that we sent, if the server stored it with modifications; otherwise the stored slice."""
     return sent.get(endpoint_slice.metadata.name, endpoint_slice) if sent else endpoint_slice
 
 
 def _compare(seen: EndpointSlice, group: Group) -> tuple[int, int, int]:
-    """Return how many endpoints a slice lacks, has otherwise, and has too many (M-32)."""
+    """Return the number of missing, changed and superfluous endpoints of a slice (M-32)."""
     missing = {identity_of(endpoint): endpoint for endpoint in group.endpoints}
     updated = removed = 0
     for endpoint in seen.endpoints or ():
@@ -186,15 +185,15 @@ def _compare(seen: EndpointSlice, group: Group) -> tuple[int, int, int]:
 
 
 def _metadata(endpoint_slice: EndpointSlice) -> tuple[object, object, object]:
-    """Return what of a slice's metadata is mirrored (M-32)."""
+    """Return the mirrored metadata of a slice (M-32)."""
     metadata = endpoint_slice.metadata
     return metadata.labels or None, metadata.annotations or None, metadata.owner_references
 
 
 def _in_place_of(old: EndpointSlice, wanted: EndpointSlice) -> EndpointSlice:
-    """Return the wanted slice under the name of another; nothing else of that stays but what holds its deletion up.
+    """Return the desired slice under the name of another; of that one only identity and finalizers stay.
 
-    Unlike upstream (M-33) it is written only over what was seen, and keeps the finalizers of others.
+    Unlike upstream (M-33), it overwrites only the observed version and keeps finalizers of other clients.
     """
     metadata = msgspec.structs.replace(
         wanted.metadata,
@@ -209,27 +208,29 @@ def _in_place_of(old: EndpointSlice, wanted: EndpointSlice) -> EndpointSlice:
 def _recycle(
     create: Iterable[EndpointSlice], delete: Iterable[EndpointSlice]
 ) -> tuple[list[EndpointSlice], list[EndpointSlice], list[EndpointSlice]]:
-    """Pair creates with deletes of the same address type; return what is left, with the pairs between (M-40).
+    """Pair creates with deletes of the same address type; return remaining creates, the pairs and remaining deletes (M-40).
 
-    Of the oldest hundred the one is taken that has most addresses in common, so that few are missing while they move;
-    of equals the oldest. Comparing each create with each delete would stall the loop for an Endpoints of many subsets. (Upstream pairs by chance, and takes the wrong one off its list where both families have creates.)
+    Among the oldest hundred, picks the slice with the most common addresses, so that few are missing during
+    the move; ties go to the oldest. Comparing each create with each delete would stall the loop for an
+    Endpoints with many subsets. (Upstream pairs randomly, and removes the wrong one from its list if both IP
+    families have creates.)
     """
     to_delete: dict[str, list[tuple[EndpointSlice, set[tuple[str, ...]]]]] = defaultdict(list)
     for endpoint_slice in oldest_first(delete):
         to_delete[endpoint_slice.address_type].append((endpoint_slice, _addresses(endpoint_slice)))
-    left: list[EndpointSlice] = []
+    remaining: list[EndpointSlice] = []
     recycled: list[EndpointSlice] = []
     for wanted in create:
         candidates = to_delete[wanted.address_type]
         if not candidates:
-            left.append(wanted)
+            remaining.append(wanted)
             continue
         moving = _addresses(wanted)
         window = range(min(len(candidates), _COMPARED_SLICES))
         old, _ = candidates.pop(max(window, key=lambda index: len(moving & candidates[index][1])))
         recycled.append(_in_place_of(old, wanted))
     rest = [endpoint_slice for candidates in to_delete.values() for endpoint_slice, _ in candidates]
-    return left, recycled, oldest_first(rest)
+    return remaining, recycled, oldest_first(rest)
 
 
 def _addresses(endpoint_slice: EndpointSlice) -> set[tuple[str, ...]]:

@@ -686,7 +686,7 @@ async def test_an_address_that_the_server_rejects_by_a_rule_of_its_own_is_isolat
     assert (world.writes(), world.errors) == (["create", "create"], [])
     (event,) = world.events
     assert event.message.startswith(
-        "Pod ns/p2 is left out, as the API server rejects its endpoint: Invalid value"
+        "Pod ns/p2 is omitted because the API server rejects its endpoint: Invalid value"
     )
     await world.settle()
     assert world.controller.audit(KEY) is None
@@ -862,10 +862,10 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
-    with world.controller._writes._telling():  # so that the handler looks away
+    with world.controller._writes._own_write():  # so that the handler looks away
         world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
         world.watch()
-    assert world.controller.audit(KEY) == "what is stored"
+    assert world.controller.audit(KEY) == "the stored object"
     await world.settle()
     assert world.ips() == (["10.0.0.1"], [])
 

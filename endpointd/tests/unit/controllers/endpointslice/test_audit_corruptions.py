@@ -48,7 +48,7 @@ def one_round(world: SliceWorld) -> list[str]:
 
 
 def family_of(world: SliceWorld) -> AddressTypeState:
-    return next(world.controller._states[WEB].families())
+    return next(world.controller._states[WEB].address_type_states())
 
 
 def a_lost_key(world: SliceWorld) -> None:
@@ -133,7 +133,7 @@ async def test_an_emptied_table_of_zones_is_found_and_filled_again() -> None:
     table._counted.clear()
     table._cpu_milli.clear()
     table._nodes_in.clear()
-    table._fresh = False
+    table._is_current = False
     assert table.ratios is None
     assert world.controller.audit(ZONES) == "the table of zones"
     assert world.controller._zones.ratios == ratios

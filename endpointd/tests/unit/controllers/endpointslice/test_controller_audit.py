@@ -70,7 +70,7 @@ async def test_a_service_without_a_state_and_a_state_without_a_service_are_found
     assert world.controller.audit(WEB) is None
     world.services._namespaces.clear()
     assert WEB in world.controller.audited_keys()
-    assert world.controller.audit(WEB) == "a state where there should be none"
+    assert world.controller.audit(WEB) == "an unexpected state"
     assert world.controller.audit(WEB) is None
 
 
@@ -78,7 +78,7 @@ async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_
     world = await world_at_rest()
     stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
     world.watch()
-    (family,) = world.controller._states[WEB].families()
+    (family,) = world.controller._states[WEB].address_type_states()
     family._not_owned.clear()
     finding = world.controller.audit(WEB)
     assert finding == "observed IPv4 slices"
@@ -93,7 +93,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
         ENDPOINT_SLICES, edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[:1] * 2)
     )
     world.watch()
-    (family,) = world.controller._states[WEB].families()
+    (family,) = world.controller._states[WEB].address_type_states()
     family._dirty.clear()
     family._unplaced.clear()
     assert world.controller.audit(WEB) == "IPv4 endpoints without a slice"
@@ -104,7 +104,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
         ENDPOINT_SLICES, edited(endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "a": "b"})
     )
     world.watch()
-    family = next(iter(world.controller._states[WEB].families()))
+    family = next(iter(world.controller._states[WEB].address_type_states()))
     family._dirty.clear()
     assert world.controller.audit(WEB) == "the plan"
 

@@ -50,7 +50,7 @@ class Life:
 
     def sync(self) -> ServicePlan:
         plan = self.state.plan(self.max_endpoints, None)
-        for _, family in plan.families:
+        for _, family in plan.address_type_plans:
             written = [endpoint_slice.metadata.name for endpoint_slice in family.update]
             assert len({*written}) == len(written), "a slice is written twice"
             for endpoint_slice in (*family.create, *family.update):

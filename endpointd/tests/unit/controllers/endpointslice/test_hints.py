@@ -51,7 +51,7 @@ class Cluster:
     def change_service(self, **fields: object) -> None:
         self.service = msgspec.structs.replace(self.service, **fields)
         before, self.state = self.state, self._build()
-        self.state.take_over(before)
+        self.state.inherit(before)
 
     def add_pods(self, count: int, node_name: str, *, ready: bool = True) -> None:
         for _ in range(count):
@@ -73,7 +73,7 @@ class Cluster:
         plan = self.state.plan(self.max_endpoints, None)
         self.events += [(event.type, event.reason, event.message) for event in self.state.hint_events(plan)]
         self.written = []
-        for _, family in plan.families:
+        for _, family in plan.address_type_plans:
             for endpoint_slice in (*family.create, *family.update):
                 name = endpoint_slice.metadata.name or f"web-{len(self.slices):03d}"
                 self._store(
@@ -440,7 +440,7 @@ def test_after_a_restart_right_hints_are_left_as_they_are() -> None:
     assert cluster.written == []
     assert cluster.slices == before
     assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-c": 3}
-    assert cluster.state.hint_status.told
+    assert cluster.state.hint_status.is_enabled
 
 
 def test_a_plan_with_hints_leaves_nothing_to_do() -> None:

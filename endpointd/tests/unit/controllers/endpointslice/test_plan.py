@@ -56,7 +56,7 @@ def plan(
     time: str | None = None,
 ) -> AddressTypePlan:
     """Plan a service of one address type with everything touched."""
-    families = plan_service(pods, slices, service=service, limit=limit, time=time).families
+    families = plan_service(pods, slices, service=service, limit=limit, time=time).address_type_plans
     return families[0][1] if families else AddressTypePlan()
 
 
@@ -538,7 +538,7 @@ def test_slices_of_types_that_are_not_wanted_are_deleted_and_never_recycled() ->
         edited(filled("web-c", []), address_type="IPv6"),
     ]
     made = plan_service(pods, old)
-    (family,) = [family_plan for _, family_plan in made.families]
+    (family,) = [family_plan for _, family_plan in made.address_type_plans]
     assert (sizes(family.create), family.update, family.delete) == ([100, 30], (), ())
     assert [endpoint_slice.metadata.name for endpoint_slice in made.strays] == ["web-a", "web-b", "web-c"]
 

@@ -22,7 +22,7 @@ def state_of(pods: list[Pod], slices: list[EndpointSlice], *, service: Service =
 
 
 def family_of(state: ServiceState) -> AddressTypeState:
-    (family,) = state.families()
+    (family,) = state.address_type_states()
     return family
 
 
@@ -33,7 +33,7 @@ def holding(name: str, pods: list[Pod]) -> EndpointSlice:
 def written(plan: ServicePlan) -> dict[str, list[str]]:
     """Return what a plan writes: verb and name to the pods that are then in it."""
     found = {}
-    for _, family in plan.families:
+    for _, family in plan.address_type_plans:
         for verb, endpoint_slices in (
             ("create", family.create),
             ("update", family.update),
@@ -196,7 +196,7 @@ def test_a_placeholder_that_is_all_there_should_be_needs_no_plan() -> None:
     state = state_of(pods, [holding("web-a", pods[:1]), holding("web-b", pods[1:])])
     for pod in pods:
         state.set_pod(pod.metadata.name, None)
-    ((_, plan),) = state.plan(100, None).families
+    ((_, plan),) = state.plan(100, None).address_type_plans
     (placeholder,), (gone,) = plan.update, plan.delete
     state.observe(placeholder.metadata.name, edited(placeholder, endpoints=None, ports=None))
     state.observe(gone.metadata.name, None)

@@ -358,7 +358,7 @@ async def test_slices_stay_while_the_server_does_not_say_whether_their_endpoints
     await world.settle()
     assert world.writes() == []
     assert world.failures == [
-        "slices of Endpoints default/web kept, as the server does not say whether it is gone: try later"
+        "keeping slices of Endpoints default/web: cannot confirm its deletion: try later"
     ]
     await world.rest()
     assert world.slices_of() == []
@@ -370,7 +370,7 @@ async def test_a_404_that_names_nothing_is_no_proof_that_an_endpoints_is_gone() 
     world.remove(make_endpoints())
     await world.settle()
     assert world.writes() == []
-    assert "does not say whether it is gone: 404 page not found" in world.failures[0]
+    assert "cannot confirm its deletion: 404 page not found" in world.failures[0]
 
 
 async def test_a_cache_that_never_learns_of_an_endpoints_makes_no_storm() -> None:
@@ -381,7 +381,7 @@ async def test_a_cache_that_never_learns_of_an_endpoints_makes_no_storm() -> Non
     assert len(world.server.calls) <= 6
     assert world.writes() == []
     assert world.failures == [
-        "slices of Endpoints default/web kept, for it is there, and only missing in the cache"
+        "keeping slices of Endpoints default/web: it exists and is only missing from the cache"
     ]
 
 
@@ -646,7 +646,7 @@ async def test_an_audit_finds_slices_of_what_is_not_mirrored() -> None:
     assert key == WEB
     world.queue.done(key)
     world.controller._due.clear()
-    assert world.controller.audit(WEB) == "slices of what is not mirrored"
+    assert world.controller.audit(WEB) == "slices that should not be mirrored"
     await world.settle()
     assert world.slices_of() == []
 

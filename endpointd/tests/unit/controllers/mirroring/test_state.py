@@ -8,9 +8,9 @@ ONE, TWO = Problem("One", "one"), Problem("Two", "two")
 
 def test_news_is_what_was_not_so_the_last_time() -> None:
     state = MirrorState()
-    assert state.news("e-1", (ONE,)) == [ONE]
-    assert state.news("e-1", (ONE, TWO)) == [TWO]
-    assert state.news("e-1", (TWO,)) == []
-    assert state.news("e-1", ()) == []
-    assert state.news("e-1", (TWO,)) == [TWO]
-    assert state.news("e-2", (TWO,)) == [TWO]
+    assert state.new_problems("e-1", (ONE,)) == [ONE]
+    assert state.new_problems("e-1", (ONE, TWO)) == [TWO]
+    assert state.new_problems("e-1", (TWO,)) == []
+    assert state.new_problems("e-1", ()) == []
+    assert state.new_problems("e-1", (TWO,)) == [TWO]
+    assert state.new_problems("e-2", (TWO,)) == [TWO]
