@@ -70,7 +70,7 @@ def refused(result: Result, words: str) -> None:
             "service web not found in namespace default",
         ),
         (["explain", "service", f"{NAMESPACE}/web", "--pod", "web-9"], "pod web-9 not found"),
-        (["explain", "service", "a/b/c"], "'a/b/c' is no name"),
+        (["explain", "service", "a/b/c"], "'a/b/c' is not a name"),
         (["explain", "service", f"{NAMESPACE}/web", "-n", "other"], "name one namespace"),
         (["explain", "service", "x", "-f", "/nowhere.yaml"], "/nowhere.yaml: No such file or directory"),
         (["diff", "-A", "-n", "x"], "mutually exclusive"),
