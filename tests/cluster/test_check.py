@@ -215,7 +215,9 @@ FAULTS = (
     Fault(address_wrong, "EndpointWrong", "error", "addresses 10.78.9.9 instead of 10.78.0."),
     Fault(zone_wrong, "EndpointWrong", "error", "zone is 'zone-z' instead of 'zone-"),
     Fault(pod_gone, "EndpointStale", "error", "10.78.0.1 belongs to pod web-1, which no longer exists"),
-    Fault(pod_relabelled, "EndpointStale", "error", "belongs to pod web-1, which the service does not select"),
+    Fault(
+        pod_relabelled, "EndpointStale", "error", "belongs to pod web-1, which the service does not select"
+    ),
     Fault(endpoint_twice, "EndpointDuplicated", "error", "occurs 2 times with the same ports, in web-"),
     Fault(endpoint_of_nobody, "EndpointForeign", "error", "10.66.6.6 refers to no pod"),
     Fault(foreign_slice, "SliceForeign", "warning", "it is managed by mesh.example.com"),

@@ -13,7 +13,8 @@ import pytest
 
 from aiokube.api.meta import ObjectKey
 from endpointd.diagnose.check import publication_findings
-from endpointd.diagnose.explain import PodExplanation, ServiceExplanation, explain_service
+from endpointd.diagnose.explain import explain_service
+from endpointd.diagnose.explanation import PodExplanation, ServiceExplanation
 from endpointd.diagnose.snapshot import ClusterIndex
 from endpointd.diagnose.text import Style, service_text
 from tests.cluster.setups import (

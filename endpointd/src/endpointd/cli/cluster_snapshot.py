@@ -1,4 +1,7 @@
-"""Read a snapshot of a cluster from its API server or from files. An unreadable collection is unknown, never empty."""
+"""Read a snapshot of a cluster from its API server or from files.
+
+An unreadable collection is unknown, never empty.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence

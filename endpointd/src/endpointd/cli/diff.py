@@ -32,7 +32,9 @@ def diff(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Show every object that endpointd would create, update or delete if it ran now, field by field. Writes nothing.
+    """Show every object that endpointd would create, update or delete if it ran now, field by field.
+
+    Writes nothing.
 
     Exit code 0: no changes, 1: changes, 2: unknown, because the cluster or files could not be read.
     """

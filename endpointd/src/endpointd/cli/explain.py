@@ -75,7 +75,9 @@ def service(
     filename: tuple[str, ...],
     output: str,
 ) -> None:
-    """Explain for each pod near a service whether it is included, in which slice, and why. Without a name: one line per service.
+    """Explain for each pod near a service whether it is included, in which slice, and why.
+
+    Without a name: one line per service.
 
     Near pods are those that the service selects, that its slices publish, or whose labels nearly match. Needs
     permission to list pods and services; uses nodes, endpoints and endpointslices if it can read them. With

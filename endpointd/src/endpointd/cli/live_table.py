@@ -102,7 +102,9 @@ def _severity(row: ServiceRow) -> int:
 def screen(
     found: Overview, scroll: Scroll, notes: Sequence[str], width: int, height: int
 ) -> tuple[RenderableType, Scroll]:
-    """Render one screen of this size; return it with the scroll position. ``notes`` are shown above the table.
+    """Render one screen of this size; return it with the scroll position.
+
+    ``notes`` are shown above the table.
 
     A narrow screen drops the least important columns, so that names stay readable.
     """

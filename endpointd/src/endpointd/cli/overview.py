@@ -52,7 +52,10 @@ class Overview(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def overview(services: Iterable[Service], slices: Iterable[EndpointSlice]) -> Overview:
-    """Return a row for each service. A slice belongs to the service that its label names, whichever controller manages it."""
+    """Return a row for each service.
+
+    A slice belongs to the service that its label names, whichever controller manages it.
+    """
     by_service: dict[ObjectKey, list[EndpointSlice]] = {}
     for item in slices:
         name = (item.metadata.labels or {}).get(SERVICE_NAME_LABEL)

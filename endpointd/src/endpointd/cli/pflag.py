@@ -149,7 +149,10 @@ def parse_verbosity(text: str) -> int:
 
 
 def parse_float(text: str) -> float:
-    """Return the result of Go's ``strconv.ParseFloat(text, 32)``. Raises ``ValueError`` where Go returns an error."""
+    """Return the result of Go's ``strconv.ParseFloat(text, 32)``.
+
+    Raises ``ValueError`` where Go returns an error.
+    """
     digits = text.replace("_", "")
     if _HEX_FLOAT.fullmatch(text):
         try:

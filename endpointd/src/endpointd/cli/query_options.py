@@ -25,7 +25,10 @@ R = TypeVar("R")
 
 
 class QueryError(click.ClickException):
-    """The cluster or the files cannot be read: exit code 2. The message has one line, or one for each rejected manifest."""
+    """The cluster or the files cannot be read: exit code 2.
+
+    The message has one line, or one for each rejected manifest.
+    """
 
     exit_code = 2
 
@@ -61,7 +64,10 @@ class Source(Protocol):
         """Whether it is a cluster, where an unreadable collection is forbidden; files just lack it."""
 
     async def snapshot(self, namespace: str, *, also: ObjectKey | None = None) -> Snapshot:
-        """Return one namespace, or all for ``""``. Raises :class:`QueryError` if the namespace does not exist."""
+        """Return one namespace, or all for ``""``.
+
+        Raises :class:`QueryError` if the namespace does not exist.
+        """
 
     async def events(self, pods: Iterable[ObjectKey]) -> Sequence[Event]:
         """Return the Events of some pods."""
@@ -117,7 +123,10 @@ def scope_options(command: F) -> F:
 
 
 def scope(query: Query, source: Source) -> str:
-    """Return the namespace to read, or ``""`` for all. Files are read completely unless a namespace is given."""
+    """Return the namespace to read, or ``""`` for all.
+
+    Files are read completely unless a namespace is given.
+    """
     if query.all_namespaces or (query.files and not query.namespace):
         return ""
     return query.namespace or source.default_namespace
@@ -145,7 +154,9 @@ def _output_option(choices: Sequence[str]) -> Callable[[F], F]:
 
 
 def answer(query: Query, work: Callable[[Source], Awaitable[R]], *, is_single: bool = True) -> R:
-    """Open the cluster or the files and return the result of ``work``. Set ``is_single`` to False if ``work`` repeats queries.
+    """Open the cluster or the files and return the result of ``work``.
+
+    Set ``is_single`` to False if ``work`` repeats queries.
 
     Raises :class:`QueryError` with one clear line if they cannot be read.
     """

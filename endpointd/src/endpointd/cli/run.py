@@ -135,7 +135,10 @@ def _address(values: dict[str, Any]) -> "BindAddress | None":
 
 
 def _healthz_address(text: str) -> "BindAddress | None":
-    """Return the address of the health listener, or None. Remote clients are allowed: responses hold no reasons."""
+    """Return the address of the health listener, or None.
+
+    Remote clients are allowed: responses hold no reasons.
+    """
     from endpointd.cli.serving_address import parse_bind_address
 
     try:

@@ -49,7 +49,10 @@ class ServingSecrets:
         return self._token is not None
 
     def server_context(self) -> ssl.SSLContext | None:
-        """Return the context to serve with, or None for plain HTTP. Each handshake uses the newest certificate."""
+        """Return the context to serve with, or None for plain HTTP.
+
+        Each handshake uses the newest certificate.
+        """
         if self._current is None:
             return None
         context = self._current
@@ -69,7 +72,10 @@ class ServingSecrets:
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
     def refresh(self) -> bool:
-        """Reload changed files and return whether any changed. Raises :class:`ServingFileError` and keeps the old ones."""
+        """Reload changed files and return whether any changed.
+
+        Raises :class:`ServingFileError` and keeps the old ones.
+        """
         signature = self._read_signature()
         if signature == self._signature:
             return False

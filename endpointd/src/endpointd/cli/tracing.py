@@ -251,7 +251,10 @@ def _trigger_time(body: object) -> str:
 
 
 def open_tracing(settings: TracingSettings, *, clock: Clock) -> Tracing:
-    """Return a tracer that exports to a collector. Raises :class:`TracingUnavailableError` without OpenTelemetry."""
+    """Return a tracer that exports to a collector.
+
+    Raises :class:`TracingUnavailableError` without OpenTelemetry.
+    """
     try:
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         resources = importlib.import_module("opentelemetry.sdk.resources")

@@ -7,7 +7,8 @@ from aiokube.api.meta import ObjectKey
 PODS_BY_NODE = "node"
 """Index of pods by node name, even if the node does not exist (:func:`node_names_of`)."""
 SLICES_BY_SERVICE = "service"
-"""Index of EndpointSlices by the service in their label, whichever controller manages them (:func:`service_names_of`)."""
+"""Index of EndpointSlices by the service in their label, whichever controller manages them
+(:func:`service_names_of`)."""
 
 
 def node_names_of(pod: Pod) -> tuple[str, ...]:

@@ -124,7 +124,8 @@ class Membership:
         self._members: dict[ObjectKey, set[str]] = {}
         self._listeners: list[MembershipListener] = []
         self.listener_failures = 0
-        """The number of exceptions raised by listeners. They are logged, and the other listeners are still called."""
+        """The number of exceptions raised by listeners. They are logged, and the other listeners are still
+        called."""
 
     def subscribe(self, listener: MembershipListener) -> None:
         """Add a listener for all further changes."""
@@ -281,7 +282,10 @@ class Membership:
         return index is None or index.selector_of(service) != current.selector
 
     def repair(self, service: ObjectKey) -> bool:
-        """Recompute a service's members, repair them and return whether they were wrong. O(pods of the namespace)."""
+        """Recompute a service's members, repair them and return whether they were wrong.
+
+        O(pods of the namespace).
+        """
         current = self._services.get(service)
         selector = (current.selector or None) if current is not None else None
         wanted = set(self._select(current)) if current is not None and selector else None

@@ -34,7 +34,10 @@ class RepairThrottle:
         return at - now
 
     def _forget_before(self, moment: float) -> None:
-        """Drop entries that no longer matter. They are in the order of last use, so stop at the first that matters."""
+        """Drop entries that no longer matter.
+
+        They are in the order of last use, so stop at the first that matters.
+        """
         while self._at:
             key = next(iter(self._at))
             if self._at[key] > moment:

@@ -12,7 +12,8 @@ from endpointd.diagnose.changes import managed_by
 from endpointd.diagnose.snapshot import ClusterIndex
 
 Severity = Literal["error", "warning", "note"]
-"""``error``: consumers get wrong data, or a service receives no traffic. ``warning``: a lesser or uncertain problem. ``note``: useful information, not a problem."""
+"""``error``: consumers get wrong data, or a service receives no traffic. ``warning``: a lesser or uncertain
+problem. ``note``: useful information, not a problem."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 

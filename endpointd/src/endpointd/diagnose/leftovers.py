@@ -1,4 +1,7 @@
-"""Find objects that should not exist: stale, duplicate, foreign, half-migrated or held by a finalizer. Pure."""
+"""Find objects that should not exist: stale, duplicate, foreign, half-migrated or held by a finalizer.
+
+Pure.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

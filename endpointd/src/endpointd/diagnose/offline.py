@@ -143,7 +143,10 @@ def _pods_of(workload: Json, nodes: Sequence[Json], limit: int | None) -> list[J
 
 
 def running_pod(pod: Json, number: int, nodes: Sequence[Json]) -> Json:
-    """Return the ``number``-th pod with an address and a node; a pod with a status is unchanged. Raises ValueError beyond 768,000."""
+    """Return the ``number``-th pod with an address and a node; a pod with a status is unchanged.
+
+    Raises ValueError beyond 768,000.
+    """
     if pod.get("status"):
         return pod
     spec = dict(pod.get("spec") or {})

@@ -42,7 +42,8 @@ class Outcome(msgspec.Struct, frozen=True):
     started: tuple[Started, ...]
     resolved: tuple[Resolved, ...]
     recheck_seconds: float | None
-    """Seconds until the next difference becomes persistent if nothing changes; None if there is no candidate."""
+    """Seconds until the next difference becomes persistent if nothing changes; None if there is no
+    candidate."""
 
 
 class _Seen(msgspec.Struct):

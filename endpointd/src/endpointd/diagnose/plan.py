@@ -15,8 +15,8 @@ from endpointd.diagnose.changes import (
     Settings,
     changes_of_all,
 )
-from endpointd.diagnose.explain import ports_text
 from endpointd.diagnose.offline import stable_name
+from endpointd.diagnose.ports import ports_text
 from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 
 _ROUNDS = 3

@@ -1,12 +1,13 @@
 """Check whether traffic for a service port reaches a container of one pod. Pure."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from aiokube.api.core import Pod, Service, ServicePort
+from aiokube.api.discovery import EndpointPort
 from endpointd.controllers.pods import resolve_target_port
 from endpointd.diagnose.details import ContainerPort, PodDetails
 
@@ -116,6 +117,14 @@ def _probed_ports(details: PodDetails) -> Iterator[int]:
                 number = ((probe or {}).get(handler) or {}).get("port")
                 if isinstance(number, int):
                     yield number
+
+
+def ports_text(ports: Iterable[EndpointPort] | None) -> str:
+    """Return the ports of a slice as one line."""
+    texts = [
+        f"{port.name + ' ' if port.name else ''}{port.port}/{port.protocol or 'TCP'}" for port in ports or ()
+    ]
+    return ", ".join(texts) or "none"
 
 
 def probe_text(probe: dict[str, Any] | None) -> str:

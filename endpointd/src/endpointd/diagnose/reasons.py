@@ -21,7 +21,8 @@ from endpointd.diagnose.details import ContainerStatus, PodDetails
 from endpointd.diagnose.ports import has_reachable_port, port_problems, probe_text
 
 Weight = Literal["out", "no traffic", "not ready", "warning", "note"]
-"""The effect of a reason: keeps the pod out, stops all traffic, keeps the pod from being ready, probably stops traffic, or is only informative."""
+"""The effect of a reason: keeps the pod out, stops all traffic, keeps the pod from being ready, probably
+stops traffic, or is only informative."""
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -32,7 +33,8 @@ class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     text: str
     fix: str = ""
     cause: str = ""
-    """The part of the text that pods with the same problem share, without times, counts and pod names; ``""`` for the whole text."""
+    """The part of the text that pods with the same problem share, without times, counts and pod names; ``""``
+    for the whole text."""
 
     @property
     def group(self) -> tuple[str, Weight, str]:

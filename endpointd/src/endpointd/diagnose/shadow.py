@@ -69,7 +69,8 @@ class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = 1.0
     """The delay between a change and the check of its service; changes within it are checked together."""
     max_share: float = 0.1
-    """The maximum share of the time for checks of one service; all checks together take at most half of it."""
+    """The maximum share of the time for checks of one service; all checks together take at most half of
+    it."""
     missing_node_grace_seconds: float = MISSING_NODE_GRACE_SECONDS
     """How long a missing Node counts as present, as for the controller."""
     plan: Settings = Settings()

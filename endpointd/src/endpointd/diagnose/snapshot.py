@@ -24,14 +24,20 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """A collection that could not be read, and why. Answers that depend on it are unknown rather than guessed."""
+    """A collection that could not be read, and why.
+
+    Answers that depend on it are unknown rather than guessed.
+    """
 
     resource: str
     why: str
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects that were read. ``namespace`` is ``""`` for all; ``unread`` lists the unreadable collections."""
+    """The objects that were read.
+
+    ``namespace`` is ``""`` for all; ``unread`` lists the unreadable collections.
+    """
 
     services: tuple[Service, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -43,7 +49,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     """Events of pods and services, if requested."""
     missing_zones: Mapping[str, str] | None = None
-    """The zones, by node, of missing nodes that count as present because they were deleted recently. None if their history is unknown: they are then derived from the published slices, as the controller does at start-up."""
+    """The zones, by node, of missing nodes that count as present because they were deleted recently. None if
+    their history is unknown: they are then derived from the published slices, as the controller does at
+    start-up."""
     namespace: str = ""
     unread: tuple[Unread, ...] = ()
     """Collections that are unknown. An unknown collection is never treated as an empty one."""

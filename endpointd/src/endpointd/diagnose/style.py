@@ -28,7 +28,10 @@ class Style:
         self.width = max(width, 60)
 
     def paint(self, text: str, colour: Colour) -> str:
-        """Return the text in a colour, or unchanged without colours. Only :meth:`page` makes the colour visible."""
+        """Return the text in a colour, or unchanged without colours.
+
+        Only :meth:`page` makes the colour visible.
+        """
         return f"{self._mark}{_CODES[colour]};{text}{self._mark}{_RESET};" if self._mark else text
 
     def wrapped(self, text: str, indent: str, first: str) -> list[str]:

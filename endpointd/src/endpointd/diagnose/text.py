@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from endpointd.diagnose.explain import (
+from endpointd.diagnose.explanation import (
     PodExplanation,
     ServiceExplanation,
     ServiceVerdict,

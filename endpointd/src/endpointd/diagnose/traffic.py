@@ -79,7 +79,10 @@ def is_meant_to_serve(pod: Pod) -> bool:
 
 
 def near_misses(index: ClusterIndex, service: Service) -> list[Pod]:
-    """Return the pods whose labels nearly match the selector, nearest first. O(distinct labels in the namespace)."""
+    """Return the pods whose labels nearly match the selector, nearest first.
+
+    O(distinct labels in the namespace).
+    """
     if not service.selector or service.is_external_name:
         return []
     known: dict[int, float] = {}  # pods of one workload share their labels

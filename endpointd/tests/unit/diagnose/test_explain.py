@@ -16,7 +16,8 @@ from aiokube.api.meta import ObjectKey
 from endpointd.cli.cluster_snapshot import snapshot_of
 from endpointd.cli.main import cli
 from endpointd.controllers.endpointslice.desired import PodOutcome, PodTranslator
-from endpointd.diagnose.explain import ServiceExplanation, explain_service
+from endpointd.diagnose.explain import explain_service
+from endpointd.diagnose.explanation import ServiceExplanation
 from endpointd.diagnose.plan import planned
 from endpointd.diagnose.snapshot import ClusterIndex, Snapshot
 from endpointd.diagnose.style import Style

@@ -49,7 +49,8 @@ class EndpointsSettings(msgspec.Struct, frozen=True):
     batch_period_seconds: float = 0.0
     """How long a pod change waits for further ones (E-2): a window that the first change opens."""
     rest_seconds_per_address: float = 0.0001
-    """How long a service rests between writes caused by pods, per address: an Endpoints is written as a whole, and a large, constantly changing one must not take the time that slices need."""
+    """How long a service rests between writes caused by pods, per address: an Endpoints is written as a
+    whole, and a large, constantly changing one must not take the time that slices need."""
     repair_interval_seconds: float = 1.0
     """The minimum interval between repairs of external edits of one Endpoints."""
     orphan_grace_seconds: float = 1.0

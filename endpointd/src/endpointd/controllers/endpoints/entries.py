@@ -24,7 +24,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTranslator:
-    """Converts the pods of one version of a service to entries. Pods with the same named ports share their ports."""
+    """Converts the pods of one version of a service to entries.
+
+    Pods with the same named ports share their ports.
+    """
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -114,7 +114,9 @@ class ServiceState:
         return changed
 
     def service_changed(self, service: Service, pods: Iterable[Pod] | None = None) -> None:
-        """Apply a new version of the service. If its pods' contributions may change, the state becomes incomplete.
+        """Apply a new version of the service.
+
+        If its pods' contributions may change, the state becomes incomplete.
 
         ``pods``, the current members, are loaded immediately if given.
         """

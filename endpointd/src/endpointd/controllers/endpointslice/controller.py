@@ -54,7 +54,8 @@ _REPLANS = 5
 
 
 ZONES = ObjectKey("", "zones")
-"""The queue and audit key for work that depends on all nodes: expired missing nodes and the zones' CPU ratios. No service has an empty namespace."""
+"""The queue and audit key for work that depends on all nodes: expired missing nodes and the zones' CPU
+ratios. No service has an empty namespace."""
 
 
 class EndpointSliceSettings(msgspec.Struct, frozen=True):

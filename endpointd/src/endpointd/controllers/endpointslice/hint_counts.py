@@ -90,7 +90,10 @@ def _subtract(counts: dict[str, int], zone: str, count: int) -> None:
 
 
 class HintCounts:
-    """The ready endpoints of a service and the hints in its slices. An update costs O(slice), a query O(zones)."""
+    """The ready endpoints of a service and the hints in its slices.
+
+    An update costs O(slice), a query O(zones).
+    """
 
     __slots__ = ("_by_slice", "_hinted", "_sums", "_unsound", "ready", "without_zone")
 

@@ -49,7 +49,8 @@ class TopologyView(msgspec.Struct, frozen=True, gc=False):
     any_hinted: bool
     """Whether any endpoint of a clean slice has hints."""
     dirty: AbstractSet[str]
-    """The names of the slices that are not in these sums. Other slices may still be written because they have capacity."""
+    """The names of the slices that are not in these sums. Other slices may still be written because they have
+    capacity."""
     clean: Callable[[], Iterable[ObservedSlice]]
     """Returns the clean slices by name; called only if their hints have to change."""
 

@@ -23,7 +23,9 @@ CHANGE_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class SliceMetrics:
-    """Upstream's metrics of this controller. Implements :class:`~endpointd.controllers.endpointslice.observer.SliceObserver`.
+    """Upstream's metrics of this controller.
+
+    Implements :class:`~endpointd.controllers.endpointslice.observer.SliceObserver`.
 
     Each call costs O(its arguments); sums over services are kept incrementally. Series of all known label
     values exist from the start.

@@ -202,7 +202,9 @@ class EndpointSliceMirroringController:
     # ------------------------------------------------------------------------------------------ syncing
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Bring the slices of an Endpoints up to date. Raises :class:`MirroringFailedError` if a write failed.
+        """Bring the slices of an Endpoints up to date.
+
+        Raises :class:`MirroringFailedError` if a write failed.
 
         If the server's state is newer than our stores, it is read and planned again immediately, without an
         Event.

@@ -5,7 +5,10 @@ from endpointd.controllers.mirroring.plan import Problem
 
 
 class MirrorState:
-    """State of one Endpoints, mirrored or not. It does not affect the desired slices, except for rejected endpoints."""
+    """State of one Endpoints, mirrored or not.
+
+    It does not affect the desired slices, except for rejected endpoints.
+    """
 
     __slots__ = ("_rejected_in", "_reported", "_reported_uid", "abandoned", "rejected")
 
