@@ -29,7 +29,8 @@ from endpointd.controllers.endpoints import state as endpoints_state
 from endpointd.controllers.endpoints.controller import EndpointsController, EndpointsSettings
 from endpointd.controllers.endpointslice import address_type_state as family
 from endpointd.controllers.endpointslice import state
-from endpointd.controllers.endpointslice.controller import ZONES, EndpointSliceController
+from endpointd.controllers.endpointslice.audit import ZONES
+from endpointd.controllers.endpointslice.controller import EndpointSliceController
 from endpointd.controllers.membership import Membership
 
 WEB = ObjectKey("default", "web")
@@ -294,7 +295,7 @@ async def test_a_change_of_zones_plans_only_the_services_whose_hints_cannot_stay
     world.put(make_node("node-d", zone="a", allocatable_cpu_milli=200_000))
     await world.settle()
     assert world.take_writes() != []
-    assert key_of(small) in world.controller._topology_aware
+    assert key_of(small) in world.controller.states.topology_aware
 
 
 @pytest.mark.parametrize("pods", [1_000, 10_000])

@@ -233,7 +233,7 @@ def examine_the_whole_service(patch: pytest.MonkeyPatch) -> None:
 
     def as_upstream(self: EndpointSliceController, service: ObjectKey, *args: Any) -> None:
         pod_changed(self, service, *args)
-        state = self._states[service]
+        state = self.states.by_key[service]
         for pod in self._membership.pods_of(service):
             state.set_pod(pod.metadata.name, pod)
 

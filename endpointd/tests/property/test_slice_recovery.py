@@ -370,7 +370,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         assert world.server.without_change == [], "written without a change"
         for service in SERVICES:
             assert world.controller.audit(ObjectKey("default", service)) is None, service
-            assert not world.controller._states[ObjectKey("default", service)].needs_plan, service
+            assert not world.controller.states.by_key[ObjectKey("default", service)].needs_plan, service
         self.run(world.settle())
         assert world.take_writes() == [], "at rest, and writing"
         self.world = self.successor()

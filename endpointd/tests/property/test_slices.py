@@ -472,12 +472,12 @@ class SlicesMachine(RuleBasedStateMachine):
 
     def check_state(self, service: Service, *, at_rest: bool) -> None:
         controller = self.world.controller
-        state = controller._states.get(key_of(service))
+        state = controller.states.by_key.get(key_of(service))
         if state is None or not state.is_complete:
             selects = bool(service.selector) and not service.is_external_name
             assert not selects or self.world.queue.is_pending(key_of(service))
             return
-        rebuilt = controller.rebuilt(service)
+        rebuilt = controller.states.rebuilt(service)
         mine, theirs = state.snapshot(), rebuilt.snapshot()
         for part, value in theirs.items():
             if part.endswith("without a slice") and state.needs_plan:

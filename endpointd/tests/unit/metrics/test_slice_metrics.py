@@ -263,7 +263,7 @@ async def test_sums_kept_as_things_change_are_those_of_a_fresh_count(seed: int) 
     for service in world.services.values():
         world.queue.add(key_of(service))
     await world.settle()
-    each = [world.controller.rebuilt(service).counts(SIZE) for service in world.services.values()]
+    each = [world.controller.states.rebuilt(service).counts(SIZE) for service in world.services.values()]
     assert world.gauges == (
         sum(one.endpoints for one in each),
         sum(one.slices for one in each),

@@ -5,7 +5,6 @@ services whose slices may be wrong. A worker then makes one plan and executes it
 """
 
 import logging
-from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -21,13 +20,13 @@ from aiokube.runtime.relist_gate import RelistGate
 from aiokube.runtime.store import Store
 from aiokube.runtime.writer import Writer
 from aiokube.work_queue import WorkQueue
-from endpointd.controllers.audit import differences
 from endpointd.controllers.endpointslice.apply import SliceApplier
+from endpointd.controllers.endpointslice.audit import ZONES, SliceAudit
 from endpointd.controllers.endpointslice.desired import service_of
 from endpointd.controllers.endpointslice.node_zones import MISSING_NODE_GRACE_SECONDS, NodeZones
 from endpointd.controllers.endpointslice.observer import NoObserver, SliceObserver
+from endpointd.controllers.endpointslice.service_states import ServiceStates, has_selector
 from endpointd.controllers.endpointslice.state import ServiceState
-from endpointd.controllers.endpointslice.topology import ZoneTable
 from endpointd.controllers.indexes import (
     PODS_BY_NODE,
     SLICES_BY_SERVICE,
@@ -51,11 +50,6 @@ RETRY_BACKOFF = ExponentialBackoff(base_seconds=1.0, factor=2.0, cap_seconds=60.
 # Each attempt discovers a slice that another client changed or deleted; repeated conflicts fall back to
 # backoff.
 _REPLANS = 5
-
-
-ZONES = ObjectKey("", "zones")
-"""The queue and audit key for work that depends on all nodes: expired missing nodes and the zones' CPU
-ratios. No service has an empty namespace."""
 
 
 class EndpointSliceSettings(msgspec.Struct, frozen=True):
@@ -117,17 +111,30 @@ class EndpointSliceController:
         self._applier = SliceApplier(
             writer, self, max_concurrent_writes=settings.max_concurrent_writes, observer=self._observer
         )
-        self._states: dict[ObjectKey, ServiceState] = {}
         self._repair_throttle = RepairThrottle(clock, settings.repair_interval_seconds)
-        self._zones = ZoneTable()
         self._node_zones = NodeZones(nodes, clock, settings.missing_node_grace_seconds)
-        self._topology_aware: set[ObjectKey] = set()
         self.rejections = Rejections(recorder)
         self._writes = WriteRecorder(slices, slice_content)
         self._pacer = pacer or LoopPacer(clock)
         self._relists = relists or RelistGate()
-        # The state that the audit is rebuilding: it must receive concurrent changes.
-        self._audited: tuple[ObjectKey, ServiceState] | None = None
+        self.states = ServiceStates(
+            services=services,
+            slices=slices,
+            membership=membership,
+            node_zones=self._node_zones,
+            writes=self._writes,
+            queue=queue,
+            rejections=self.rejections,
+            observer=self._observer,
+        )
+        self._audit = SliceAudit(
+            self.states,
+            services=services,
+            nodes=nodes,
+            node_zones=self._node_zones,
+            queue=queue,
+            max_endpoints_per_slice=settings.max_endpoints_per_slice,
+        )
 
     def start(self) -> None:
         """Run all of :meth:`start_steps` immediately."""
@@ -142,7 +149,7 @@ class EndpointSliceController:
         self._slices.subscribe(self.slice_changed)
         self._nodes.subscribe(self.node_changed)
         for count, key in enumerate(self._nodes.keys(), 1):
-            self._zones.set_node(key.name, self._nodes.get(key))
+            self.states.zones.set_node(key.name, self._nodes.get(key))
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
         node_names = map(str, self._pods.index_keys(PODS_BY_NODE))
@@ -150,7 +157,7 @@ class EndpointSliceController:
         self._schedule_expiry()
         for count, key in enumerate(self._services.keys(), 1):
             service = self._services.get(key)
-            if service is not None and _is_selected(service):
+            if service is not None and has_selector(service):
                 self._queue.add(key)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
@@ -160,13 +167,13 @@ class EndpointSliceController:
     def service_changed(self, old: Service | None, new: Service | None) -> None:
         """Rebuild the state of a service in its next sync (S-1)."""
         if new is not None:
-            self._reset_state(new)
+            self.states.reset(new)
         elif old is not None:
-            self._forget(key_of(old))  # S-10: its slices are left to garbage collection
+            self.states.forget(key_of(old))  # S-10: its slices are left to garbage collection
 
     def pod_changed(self, service: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         """Apply a change of one pod of one service (S-2)."""
-        state = self._states.get(service) or self._create_state(service)
+        state = self.states.by_key.get(service) or self.states.create(service)
         pod = new if new is not None else old
         if state is None or pod is None:
             return
@@ -174,19 +181,13 @@ class EndpointSliceController:
             state.trigger_times.pod_changed(
                 old.ready_since if old is not None else None, new.ready_since if new is not None else None
             )
-            self._set_pod(service, state, pod.metadata.name, new)
+            self.states.set_pod(service, state, pod.metadata.name, new)
             needs_plan = self._enqueue(service, state, self._settings.batch_period_seconds)
         except Exception:
-            self._schedule_rebuild(service)
+            self.states.schedule_rebuild(service)
             raise
         if needs_plan:
             self._observer.pod_changed(service)
-
-    def _set_pod(self, service: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
-        state.set_pod(name, pod)
-        if self._audited is not None and self._audited[0] == service:
-            self._audited[1].set_pod(name, pod)
-        self._record_rejection(service, state, name, pod)
 
     def slice_changed(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
         """Apply a change of one slice; external edits are repaired immediately (S-3 waits, and misses some)."""
@@ -213,7 +214,7 @@ class EndpointSliceController:
         node = new if new is not None else old
         if node is None:
             return
-        if self._zones.set_node(node.metadata.name, new) and self._topology_aware:
+        if self.states.zones.set_node(node.metadata.name, new) and self.states.topology_aware:
             self._queue.add(ZONES)
         if self._node_zones.node_changed(old, new):
             self._update_pods_on(node.metadata.name)
@@ -223,15 +224,15 @@ class EndpointSliceController:
     def _update_pods_on(self, node_name: str) -> None:
         for pod in self._pods.by_index(PODS_BY_NODE, node_name):
             for service in self._membership.services_of(pod):
-                state = self._states.get(service)
+                state = self.states.by_key.get(service)
                 if state is None:
                     continue
                 try:
-                    self._set_pod(service, state, pod.metadata.name, pod)
+                    self.states.set_pod(service, state, pod.metadata.name, pod)
                     self._enqueue(service, state, self._settings.batch_period_seconds)
                 except Exception:
                     log.exception("cannot apply a change of node %s to service %s", pod.node_name, service)
-                    self._schedule_rebuild(service)
+                    self.states.schedule_rebuild(service)
 
     def _owner_of(self, endpoint_slice: EndpointSlice) -> Service | None:
         key = service_of(endpoint_slice)
@@ -256,125 +257,31 @@ class EndpointSliceController:
 
         Costs O(topology-aware services) for any number of node changes, and plans only affected services.
         """
-        for count, key in enumerate(list(self._topology_aware), 1):
-            state = self._states.get(key)
+        for count, key in enumerate(list(self.states.topology_aware), 1):
+            state = self.states.by_key.get(key)
             if state is not None:
                 self._enqueue(key, state, self._settings.batch_period_seconds)
             if count % STEPS_A_YIELD == 0:
                 yield STEPS_A_YIELD
 
-    def _new_state(self, service: Service) -> ServiceState:
-        return ServiceState(service, self._node_zones.zone_of, self._ratios)
-
-    def _create_state(self, key: ObjectKey) -> ServiceState | None:
-        """Return a new, incomplete state of a service, or None if it selects nothing (S-11, S-12: existing slices stay)."""
-        service = self._services.get(key)
-        if service is None or not _is_selected(service):
-            return None
-        state = self._states[key] = self._new_state(service)
-        if state.is_topology_aware:
-            self._topology_aware.add(key)
-        else:
-            self._topology_aware.discard(key)
-        return state
-
-    def _reset_state(self, service: Service) -> None:
-        """Rebuild a service's state from the caches in its next sync."""
-        key = key_of(service)
-        before = self._states.get(key)
-        self._topology_aware.discard(key)
-        if not _is_selected(service):  # S-11, S-12: existing slices stay
-            self._states.pop(key, None)
-            self.rejections.forget(key)
-            return
-        self._queue.add(key)
-        state = self._create_state(key)
-        if state is not None and before is not None and before.service.metadata.uid == service.metadata.uid:
-            state.inherit(before)
-
-    def _schedule_rebuild(self, key: ObjectKey) -> None:
-        """Rebuild the state of a service after a change was applied partially."""
-        service = self._services.get(key)
-        if service is not None:
-            self._reset_state(service)
-
-    def _forget(self, service: ObjectKey) -> None:
-        self._observer.forgot(service)
-        self._topology_aware.discard(service)
-        self._states.pop(service, None)
-        self.rejections.forget(service)
-
     def _describe(self, service: ObjectKey) -> None:
-        state = self._states.get(service)
+        state = self.states.by_key.get(service)
         if state is not None:
             self._observer.described(state.service, state.counts(self._settings.max_endpoints_per_slice))
 
-    def _fill_steps(self, key: ObjectKey, state: ServiceState) -> Steps[None]:
-        """Load the cached pods and slices of a service into an incomplete state."""
-        names = sorted(
-            key_of(endpoint_slice) for endpoint_slice in self._slices.by_index(SLICES_BY_SERVICE, key)
-        )
-        found = (self._slices.get(name) for name in names)  # looked up on demand, so always current
-        return state.fill(
-            self._members(key, state),
-            (
-                as_sent
-                for endpoint_slice in found
-                if endpoint_slice and service_of(as_sent := self._as_sent(endpoint_slice)) == key
-            ),
-        )
-
-    def _members(self, key: ObjectKey, state: ServiceState) -> Iterator[Pod]:
-        """Yield the members of a service, and record for each whether its endpoint is rejected."""
-        for pod in self._membership.pods_of(key):
-            yield pod
-            self._record_rejection(key, state, pod.metadata.name, pod)
-
-    def _record_rejection(self, key: ObjectKey, state: ServiceState, name: str, pod: Pod | None) -> None:
-        if self._states.get(key) is state:
-            problem = state.rejection_of(pod) if pod is not None else None
-            self.rejections.record(state.service, name, problem)
-
-    def _as_sent(self, endpoint_slice: EndpointSlice) -> EndpointSlice:
-        """Return a slice with the content that we sent, if the server stored that with modifications.
-
-        Annotations added by other clients are kept, as in any update.
-        """
-        sent = self._writes.sent_for(endpoint_slice)
-        if sent is None:
-            return endpoint_slice
-        metadata = msgspec.structs.replace(
-            endpoint_slice.metadata,
-            labels=sent.metadata.labels,
-            owner_references=sent.metadata.owner_references,
-        )
-        return msgspec.structs.replace(
-            endpoint_slice, metadata=metadata, endpoints=sent.endpoints or None, ports=sent.ports or None
-        )
-
-    def _ratios(self) -> Mapping[str, float] | None:
-        return self._zones.ratios
-
     def _observe(self, service: ObjectKey, name: str, endpoint_slice: EndpointSlice | None) -> None:
-        state = self._states.get(service)
+        state = self.states.by_key.get(service)
         if state is None:
             return
         try:
-            as_sent = self._as_sent(endpoint_slice) if endpoint_slice is not None else None
-            self._apply_slice(service, state, name, as_sent)
+            as_sent = self.states.as_sent(endpoint_slice) if endpoint_slice is not None else None
+            self.states.apply_slice(service, state, name, as_sent)
         except Exception:
-            self._schedule_rebuild(service)
+            self.states.schedule_rebuild(service)
             raise
         if self._writes.under_way or not state.needs_plan:
             return
         self._enqueue(service, state, self._repair_throttle.delay_seconds(service))
-
-    def _apply_slice(
-        self, service: ObjectKey, state: ServiceState, name: str, as_sent: EndpointSlice | None
-    ) -> None:
-        state.observe(name, as_sent)
-        if self._audited is not None and self._audited[0] == service:
-            self._audited[1].observe(name, as_sent)
 
     def _enqueue(self, service: ObjectKey, state: ServiceState, delay_seconds: float) -> bool:
         """Enqueue a service if it may need a sync; return whether a write may be needed."""
@@ -408,7 +315,7 @@ class EndpointSliceController:
                 break
             self._observer.synced("stale")
             failures = await self._sync(key)
-        state = self._states.get(key)
+        state = self.states.by_key.get(key)
         if state is None:
             self._observer.synced("success")
             return
@@ -442,7 +349,7 @@ class EndpointSliceController:
         nothing.
         """
         while True:
-            state = self._states.get(key) or self._create_state(key)
+            state = self.states.by_key.get(key) or self.states.create(key)
             if state is None:
                 return None
             if state.is_complete and self._relists.is_open:
@@ -450,8 +357,8 @@ class EndpointSliceController:
             if state.is_complete:
                 await self._relists.wait_open()
                 continue
-            await self._pacer.run(self._fill_steps(key, state))
-            if self._states.get(key) is state:
+            await self._pacer.run(self.states.fill_steps(key, state))
+            if self.states.by_key.get(key) is state:
                 self.rejections.retain(state.service, lambda pod: self._membership.is_member(key, pod))
                 self._describe(key)
 
@@ -493,8 +400,8 @@ class EndpointSliceController:
         """Omit the endpoints that a failure names as rejected, so that the slice can be written without them."""
         if not failure.rejected:
             return failure
-        self._audited = None  # a rebuilt state does not know of it
-        state = self._states.get(key)
+        self.states.audited = None  # a rebuilt state does not know of it
+        state = self.states.by_key.get(key)
         is_omitted = state is not None and self.rejections.omit_rejected(
             state.service, failure.rejected, state.reject
         )
@@ -509,9 +416,9 @@ class EndpointSliceController:
         if stored is not None and self._writes.sent_for(stored) is not None:
             # The store dispatched no event if the watch was faster, or if the write changed nothing.
             owner = service_of(stored)
-            state = self._states.get(owner) if owner is not None else None
+            state = self.states.by_key.get(owner) if owner is not None else None
             if owner is not None and state is not None:
-                self._apply_slice(owner, state, stored.metadata.name, self._as_sent(stored))
+                self.states.apply_slice(owner, state, stored.metadata.name, self.states.as_sent(stored))
 
     def found(self, item: EndpointSlice) -> None:
         """Record the server's current slice in place of the expected one."""
@@ -525,87 +432,12 @@ class EndpointSliceController:
 
     def audited_keys(self) -> list[ObjectKey]:
         """Return the services to audit, and the key of the zone table."""
-        return [ZONES, *(self._states.keys() | {key_of(service) for service in self._services.values()})]
+        return self._audit.audited_keys()
 
     def audit(self, key: ObjectKey) -> str | None:
         """Run all of :meth:`audit_steps` immediately."""
         return run_at_once(self.audit_steps(key))
 
     def audit_steps(self, key: ObjectKey) -> Steps[str | None]:
-        """Rebuild one service from the caches; if its state differs, schedule a rebuild and return the difference.
-
-        Enqueues a service that needs a sync but is not queued. Costs O(the service).
-        """
-        if key == ZONES:
-            return self._audit_zones()
-        wrong: list[str] = []
-        state = self._states.get(key)
-        service = self._services.get(key)
-        if service is None or not _is_selected(service):
-            if state is not None:
-                self._forget(key)
-                wrong.append("an unexpected state")
-            return ", ".join(wrong) or None
-        if state is None or not state.is_complete:
-            if not self._queue.is_pending(key):
-                self._queue.add(key)
-                wrong.append("no state" if state is None else "a lost wake-up")
-        elif (key in self._topology_aware) != state.is_topology_aware:
-            wrong.append("the topology-aware services")
-        elif not wrong:
-            wrong = yield from self._compare(key, service, state)
-        if wrong and state is not None and self._states.get(key) is state:
-            self._schedule_rebuild(key)
-        return ", ".join(wrong) or None
-
-    def _compare(self, key: ObjectKey, service: Service, state: ServiceState) -> Steps[list[str]]:
-        """Rebuild a complete state; return the differences, and writes that are needed but not queued."""
-        rebuilt = self._new_state(service)
-        rebuilt.rejected.update(state.rejected)
-        self._audited = key, rebuilt
-        try:
-            yield from self._fill_steps(key, rebuilt)
-            is_current = self._audited is not None
-        finally:
-            self._audited = None
-        if not is_current or self._states.get(key) is not state or ZONES in self._queue.held():
-            return []
-        at_rest = not state.needs_plan
-        current, expected = state.snapshot(at_rest=at_rest), rebuilt.snapshot(at_rest=at_rest)
-        is_queued = not at_rest and self._queue.is_pending(key)
-        is_lost = not is_queued and not self._plan_is_empty(rebuilt)
-        wrong = yield from differences(current, expected)
-        if is_lost and not wrong:
-            wrong.append("the plan" if at_rest else "a lost wake-up")
-        return wrong
-
-    def _audit_zones(self) -> str | None:
-        """Compare the zone table with the nodes, and replace it if it differs. Costs O(nodes)."""
-        rebuilt = ZoneTable()
-        for node in self._nodes.values():
-            rebuilt.set_node(node.metadata.name, node)
-        seconds = self._node_zones.seconds_until_expiry()
-        if seconds is not None and not self._queue.is_pending(ZONES):
-            self._queue.add_after(ZONES, seconds)
-            return "a lost wake-up"
-        if rebuilt.snapshot() == self._zones.snapshot():
-            return None
-        self._zones = rebuilt
-        self._queue.add(ZONES)
-        return "the table of zones"
-
-    def rebuilt(self, service: Service) -> ServiceState:
-        """Return the expected state of a service, built from the caches in one step; for tests."""
-        state = self._new_state(service)
-        current = self._states.get(key_of(service))
-        if current is not None:
-            state.rejected.update(current.rejected)
-        run_at_once(self._fill_steps(key_of(service), state))
-        return state
-
-    def _plan_is_empty(self, state: ServiceState) -> bool:
-        return state.plan(self._settings.max_endpoints_per_slice, None).is_empty
-
-
-def _is_selected(service: Service) -> bool:
-    return bool(service.selector) and not service.is_external_name
+        """Audit one key: see :class:`~endpointd.controllers.endpointslice.audit.SliceAudit`."""
+        return self._audit.audit_steps(key)

@@ -11,7 +11,7 @@ from aiokube.api.meta import ObjectKey
 from aiokube.runtime.pacing import run_at_once
 from aiokube.testing.builders import address_number, make_node, make_pod, make_pods, make_service
 from endpointd.controllers.endpointslice.address_type_state import AddressTypeState
-from endpointd.controllers.endpointslice.controller import ZONES
+from endpointd.controllers.endpointslice.audit import ZONES
 
 WEB = ObjectKey("default", "web")
 RIGHT = {"pod-00001": False, "pod-00002": True, "pod-00003": True}
@@ -48,7 +48,7 @@ def one_round(world: SliceWorld) -> list[str]:
 
 
 def family_of(world: SliceWorld) -> AddressTypeState:
-    return next(world.controller._states[WEB].address_type_states())
+    return next(world.controller.states.by_key[WEB].address_type_states())
 
 
 def a_lost_key(world: SliceWorld) -> None:
@@ -65,12 +65,12 @@ def a_lost_key_of_a_service_that_was_not_built_yet(world: SliceWorld) -> None:
 def a_lost_state_and_key(world: SliceWorld) -> None:
     flip(world)
     lose_wake_ups(world)
-    del world.controller._states[WEB]
+    del world.controller.states.by_key[WEB]
 
 
 def a_lost_endpoint(world: SliceWorld) -> None:
     flip(world)
-    world.controller._states[WEB].set_pod("pod-00001", None)
+    world.controller.states.by_key[WEB].set_pod("pod-00001", None)
 
 
 def a_slice_that_is_not_looked_at(world: SliceWorld) -> None:
@@ -87,7 +87,7 @@ def a_lost_holder(world: SliceWorld) -> None:
 def a_lost_member(world: SliceWorld) -> None:
     world.membership._members[WEB].discard("pod-00001")
     flip(world)
-    world.controller._states[WEB].set_pod("pod-00001", None)
+    world.controller.states.by_key[WEB].set_pod("pod-00001", None)
     lose_wake_ups(world)
 
 
@@ -95,7 +95,7 @@ def a_member_too_many(world: SliceWorld) -> None:
     flip(world)
     world.put(make_pod("other", "10.9.9.9", labels={"app": "other"}))
     world.membership._members[WEB].add("other")
-    world.controller._states[WEB].set_pod("other", world.pods.get(ObjectKey("default", "other")))
+    world.controller.states.by_key[WEB].set_pod("other", world.pods.get(ObjectKey("default", "other")))
 
 
 CORRUPTIONS: list[Callable[[SliceWorld], None]] = [
@@ -127,16 +127,16 @@ async def test_one_round_finds_the_corruption_and_the_slices_become_right(
 
 async def test_an_emptied_table_of_zones_is_found_and_filled_again() -> None:
     world = await world_at_rest()
-    ratios = world.controller._zones.ratios
+    ratios = world.controller.states.zones.ratios
     assert ratios is not None
-    table = world.controller._zones
+    table = world.controller.states.zones
     table._counted.clear()
     table._cpu_milli.clear()
     table._nodes_in.clear()
     table._is_current = False
     assert table.ratios is None
     assert world.controller.audit(ZONES) == "the table of zones"
-    assert world.controller._zones.ratios == ratios
+    assert world.controller.states.zones.ratios == ratios
     assert world.controller.audit(ZONES) is None
 
 
@@ -144,10 +144,10 @@ async def test_a_topology_aware_service_that_fell_out_of_the_index_is_found() ->
     world = await world_at_rest()
     world.put(make_service(topology_mode="Auto"))
     await settle(world)
-    world.controller._topology_aware.clear()
+    world.controller.states.topology_aware.clear()
     assert one_round(world) == ["the topology-aware services"]
     await settle(world)
-    assert world.controller._topology_aware == {WEB}
+    assert world.controller.states.topology_aware == {WEB}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -226,7 +226,7 @@ async def test_a_service_that_changes_during_its_audit_or_its_sync_is_built_from
     async with asyncio.TaskGroup() as group:
         group.create_task(world.sync(), name="worker")
         await asyncio.sleep(0)  # the worker is building the state
-        assert not world.controller._states[WEB].is_complete
+        assert not world.controller.states.by_key[WEB].is_complete
         world.put(
             make_service(selector={"app": "other"}), make_pod("other", "10.9.9.9", labels={"app": "other"})
         )

@@ -6,7 +6,7 @@ from tests.support.slice_world import SliceWorld
 from aiokube.api.discovery import ENDPOINT_SLICES
 from aiokube.api.meta import ObjectKey
 from aiokube.testing.builders import edited, make_node, make_pod, make_pods, make_service, make_slice
-from endpointd.controllers.endpointslice.controller import ZONES
+from endpointd.controllers.endpointslice.audit import ZONES
 
 pytestmark = pytest.mark.usefixtures("both_answers")
 
@@ -50,7 +50,7 @@ async def test_a_key_that_is_gone_or_selects_nothing_is_no_finding() -> None:
 
 async def test_an_endpoint_that_was_lost_is_found_and_written() -> None:
     world = await world_at_rest()
-    world.controller._states[WEB].set_pod("pod-00002", None)
+    world.controller.states.by_key[WEB].set_pod("pod-00002", None)
     world.queue.add(WEB)
     await world.settle()
     assert "pod-00002" not in world.published()
@@ -64,7 +64,7 @@ async def test_an_endpoint_that_was_lost_is_found_and_written() -> None:
 
 async def test_a_service_without_a_state_and_a_state_without_a_service_are_found() -> None:
     world = await world_at_rest()
-    del world.controller._states[WEB]
+    del world.controller.states.by_key[WEB]
     assert world.controller.audit(WEB) == "no state"
     await world.settle()
     assert world.controller.audit(WEB) is None
@@ -78,7 +78,7 @@ async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_
     world = await world_at_rest()
     stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
     world.watch()
-    (family,) = world.controller._states[WEB].address_type_states()
+    (family,) = world.controller.states.by_key[WEB].address_type_states()
     family._not_owned.clear()
     finding = world.controller.audit(WEB)
     assert finding == "observed IPv4 slices"
@@ -93,7 +93,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
         ENDPOINT_SLICES, edited(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[:1] * 2)
     )
     world.watch()
-    (family,) = world.controller._states[WEB].address_type_states()
+    (family,) = world.controller.states.by_key[WEB].address_type_states()
     family._dirty.clear()
     family._unplaced.clear()
     assert world.controller.audit(WEB) == "IPv4 endpoints without a slice"
@@ -104,14 +104,14 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
         ENDPOINT_SLICES, edited(endpoint_slice, labels={**(endpoint_slice.metadata.labels or {}), "a": "b"})
     )
     world.watch()
-    family = next(iter(world.controller._states[WEB].address_type_states()))
+    family = next(iter(world.controller.states.by_key[WEB].address_type_states()))
     family._dirty.clear()
     assert world.controller.audit(WEB) == "the plan"
 
 
 async def test_what_the_service_has_told_is_kept_when_its_state_is_replaced() -> None:
     world = await world_at_rest()
-    times = world.controller._states[WEB].trigger_times
-    world.controller._states[WEB].set_pod("pod-00001", None)
+    times = world.controller.states.by_key[WEB].trigger_times
+    world.controller.states.by_key[WEB].set_pod("pod-00001", None)
     assert world.controller.audit(WEB) is not None
-    assert world.controller._states[WEB].trigger_times is times
+    assert world.controller.states.by_key[WEB].trigger_times is times
