@@ -118,7 +118,7 @@ def test_an_audit_that_fails_ends_neither_the_round_nor_the_audit(caplog: pytest
     assert [name for name, _ in part.audits] == ["a", "b", "a", "b"]
     assert auditor.statistics().parts["part"] == AuditCounts(audits=4, errors=2)
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
-    assert "failed on default/a" in caplog.text
+    assert "audit failed: component=part key=default/a" in caplog.text
 
 
 def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,7 +139,7 @@ def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCap
 def test_a_name_is_given_once_and_a_share_is_a_part_of_the_whole() -> None:
     auditor = Auditor(clock=FakeClock())
     auditor.add("part", Part())
-    with pytest.raises(ValueError, match="'part' already"):
+    with pytest.raises(ValueError, match="already has a component 'part'"):
         auditor.add("part", Part())
     for share in (0.0, -1.0, 1.5):
         with pytest.raises(ValueError, match="above 0 and up to 1"):
