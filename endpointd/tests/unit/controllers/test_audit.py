@@ -142,5 +142,5 @@ def test_a_name_is_given_once_and_a_share_is_a_part_of_the_whole() -> None:
     with pytest.raises(ValueError, match="already has a component 'part'"):
         auditor.add("part", Part())
     for share in (0.0, -1.0, 1.5):
-        with pytest.raises(ValueError, match="above 0 and up to 1"):
+        with pytest.raises(ValueError, match="above 0 and at most 1"):
             Auditor(clock=FakeClock(), share=share)
