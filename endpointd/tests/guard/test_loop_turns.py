@@ -66,9 +66,9 @@ def counted(counts: TurnCounts) -> Iterator[None]:
         (endpoints_state.ServiceState, "pod_changed", "changes of Endpoints"),
         (desired.DesiredEndpoints, "set", "pods of Endpoints"),
         (EndpointSliceController, "pod_changed", "changes"),
-        (EndpointSliceController, "_enqueue", "services looked at"),
+        (EndpointSliceController, "_enqueue", "services checked"),
         (Membership, "services_of", "lookups"),
-        (Membership, "_file", "services filed"),
+        (Membership, "_add_service", "services indexed"),
     ]
 
     def counting(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
@@ -276,7 +276,7 @@ def test_changes_of_nodes_cost_the_same_whatever_the_number_of_topology_aware_se
 
     counts = largest_turn(work)
     assert_bounded(counts)
-    assert counts.largest["services looked at"] > 0
+    assert counts.largest["services checked"] > 0
     world.queue.done(ZONES)
 
 
