@@ -1,4 +1,4 @@
-"""The changes whose cost is held: each can be made four times in a world, every time of another pod, at the same cost."""
+"""The guarded changes: each can be made four times in a world, each time to another pod at the same cost."""
 
 from collections.abc import Callable, Coroutine
 
@@ -9,7 +9,7 @@ from tests.guard.world import FIRST_NEW_POD, SPECIAL_NODE, ChainWorld, PodFacts
 from aiokube.api.core import NODES
 
 Change = Callable[[ChainWorld, int], Coroutine[None, None, None]]
-"""Prepares the turn-th change of a world; what is awaited is the change alone."""
+"""Prepares the turn-th change of a world; only awaiting the result makes the change."""
 
 
 def flip(world: ChainWorld, turn: int) -> Coroutine[None, None, None]:
@@ -41,22 +41,22 @@ def irrelevant(world: ChainWorld, turn: int) -> Coroutine[None, None, None]:
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one change costs in one world."""
+    """The cost of one change in one world."""
 
     operations: Operations
     writes: tuple[tuple[str, str], ...]
     """Verb and resource of each."""
     body_bytes: int
-    """What was encoded for the writes."""
+    """The bytes encoded for the writes."""
     calls: int
     planning_bytes: int
-    """What memory is taken at most until the first write (or the end, where there is none)."""
+    """Peak memory until the first write, or the end if nothing is written."""
     memory_bytes: int
-    """What memory is taken at most in all."""
+    """Peak memory of the whole change."""
 
 
 async def cost_of(change: Change, world: ChainWorld) -> Cost:
-    """Make a change four times, and count something else each time but the first."""
+    """Make a change four times; the first is a warm-up, the others measure one kind of cost each."""
     world.rest()
     await change(world, 0)
     world.rest()

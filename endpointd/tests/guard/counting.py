@@ -1,4 +1,4 @@
-"""What a change costs, in operations: counted from outside, so that the code that is counted stays as it is."""
+"""Counts the operations of a change from outside, without changing the counted code."""
 
 import gc
 import sys
@@ -16,19 +16,19 @@ from endpointd.controllers.endpointslice import desired, plan, state
 
 
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
-    """What one change made happen."""
+    """The operations of one change."""
 
     pods_examined: int
-    """Pods translated to what they should have, in slices or in Endpoints."""
+    """Pods translated to desired endpoints, for slices or Endpoints."""
     endpoints_compared: int
-    """Endpoints of slices compared with what they should be."""
+    """Slice endpoints compared with the desired ones."""
     slices_looked_at: int
-    """Slices given to plans: those touched, and those with room."""
+    """Slices passed to plans: the dirty ones and those with capacity."""
     plans: int
 
 
 class Writing(Protocol):
-    """What tells of its writes."""
+    """A writer that reports its writes."""
 
     before_write: Callable[[], None] | None
 
@@ -40,7 +40,7 @@ class _Counts:
 
 @contextmanager
 def counted() -> Iterator[Callable[[], Operations]]:
-    """Count, within the block; the function given returns the counts so far."""
+    """Count within the block; the yielded function returns the counts so far."""
     counts = _Counts()
 
     def pod(function: Any) -> Any:
@@ -96,7 +96,7 @@ def counted() -> Iterator[Callable[[], Operations]]:
 
 
 async def count_calls(change: Awaitable[object]) -> int:
-    """Return how many functions a change calls, Python's and C's."""
+    """Return the number of Python and C functions that a change calls."""
     calls = 0
 
     def profile(frame: Any, event: str, argument: Any) -> None:
@@ -115,10 +115,10 @@ async def count_calls(change: Awaitable[object]) -> int:
 
 
 async def count_bytes(change: Awaitable[object], writer: Writing) -> tuple[int, int]:
-    """Return how much memory a change takes at most until its first write is planned, and in all.
+    """Return a change's peak memory until its first write is planned, and its total peak.
 
-    Over what there was before it: so copies are seen, whether made in Python or in C. What is written and taken in again is
-    most of the second, and hides smaller ones.
+    Both are relative to the memory before the change, so copies show, whether made in Python or C. Written
+    and re-read objects dominate the second value and hide smaller copies.
     """
     planned: list[int] = []
 
@@ -139,7 +139,7 @@ async def count_bytes(change: Awaitable[object], writer: Writing) -> tuple[int, 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Keep the garbage collector, and what listens to it, from being counted, and from taking time."""
+    """Disable the garbage collector and its callbacks, which would add calls and time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""No turn of the event loop does more work the larger the cluster is: held by counts of operations, not seconds.
+"""The work per turn of the event loop does not grow with the cluster: measured in operations, not seconds.
 
-A turn is what runs between two looks at the sockets. Counted are the operations that cost time: pods translated, endpoints
-compared, plans made, objects handed to handlers.
+A turn is the code between two polls of the sockets. Counted operations are the expensive ones: pods
+translated, endpoints compared, plans made, objects dispatched to handlers.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ from endpointd.controllers.membership import Membership
 WEB = ObjectKey("default", "web")
 STEPS_A_TURN = 250
 SLACK = 2 * pacing.STEPS_A_YIELD + 110
-"""A slice ends at the first yield after its steps are spent; an EndpointSlice of 100 endpoints is one stretch."""
+"""A slice ends at the first yield after its step budget is spent; an EndpointSlice of 100 endpoints is one stretch."""
 
 
 class TurnCounts:
-    """The largest number of operations of each kind within one turn of the loop."""
+    """The maximum number of operations of each kind in one turn of the loop."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -85,7 +85,7 @@ def counted(counts: TurnCounts) -> Iterator[None]:
 
 
 def largest_turn(work: Callable[[], Coroutine[Any, Any, object]]) -> TurnCounts:
-    """Do the work while something else runs once in every turn of the loop."""
+    """Run the work next to a task that runs once in every turn of the loop."""
     counts = TurnCounts()
 
     async def measure() -> None:
@@ -135,7 +135,7 @@ def many_services(number: int, *, topology_mode: str | None = None) -> SliceWorl
 
 
 def pacer() -> LoopPacer:
-    """Return one that ends a slice by its steps alone, so that counts do not depend on the machine."""
+    """Return a pacer that ends a slice only by its steps, so that counts do not depend on the machine."""
     return LoopPacer(SystemClock(), slice_seconds=3600.0, slice_steps=STEPS_A_TURN)
 
 
@@ -144,7 +144,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("it never came true")
+    raise AssertionError("the condition was never met")
 
 
 def assert_bounded(counts: TurnCounts) -> None:
@@ -167,7 +167,7 @@ def test_the_state_of_a_service_is_built_in_slices(pods: int) -> None:
 
 
 @pytest.mark.parametrize("services", [100, 3_000])
-def test_starting_looks_at_a_bounded_number_of_objects_a_turn(services: int) -> None:
+def test_starting_reads_a_bounded_number_of_objects_per_turn(services: int) -> None:
     world = many_services(services)
 
     async def work() -> None:
@@ -180,7 +180,7 @@ def test_starting_looks_at_a_bounded_number_of_objects_a_turn(services: int) -> 
     assert len(world.queue) == services
 
 
-def test_workers_with_nothing_to_wait_for_share_the_turns() -> None:
+def test_workers_that_never_wait_share_the_turns() -> None:
     world = many_services(1_000)
     world.start()
 
@@ -257,8 +257,8 @@ def test_an_endpoints_is_built_and_audited_in_slices(pods: int) -> None:
 
 
 @pytest.mark.parametrize("services", [100, 1_000])
-def test_changes_of_nodes_cost_the_same_whatever_the_number_of_topology_aware_services(services: int) -> None:
-    """A batch of node changes looks at no service: one pass in slices follows, however many nodes changed."""
+def test_node_changes_cost_the_same_for_any_number_of_topology_aware_services(services: int) -> None:
+    """A batch of node changes checks no service: one sliced pass follows, however many nodes changed."""
     world = many_services(services, topology_mode="Auto")
     world.start()
     asyncio.run(world.sync(limit=10 * services))
@@ -280,7 +280,7 @@ def test_changes_of_nodes_cost_the_same_whatever_the_number_of_topology_aware_se
     world.queue.done(ZONES)
 
 
-async def test_a_change_of_zones_plans_only_the_services_whose_hints_cannot_stay() -> None:
+async def test_a_zone_change_plans_only_services_whose_hints_no_longer_fit() -> None:
     world = many_services(20, topology_mode="Auto")
     small = make_service("small", selector={"app": "small"}, topology_mode="Auto")
     world.put(small, make_pod("small", "10.200.0.1", labels={"app": "small"}, node_name="node-a"))
@@ -299,7 +299,7 @@ async def test_a_change_of_zones_plans_only_the_services_whose_hints_cannot_stay
 
 
 @pytest.mark.parametrize("pods", [1_000, 10_000])
-def test_the_changes_of_a_relist_are_told_in_slices(pods: int) -> None:
+def test_the_changes_of_a_relist_are_dispatched_in_slices(pods: int) -> None:
     world = one_service(pods)
     world.start()
     asyncio.run(world.settle())

@@ -1,6 +1,6 @@
-"""What the program holds does not grow with what has happened, only with what there is: minutes of a busy cluster, compressed.
+"""Memory grows with the cluster, not with its history: minutes of a busy cluster, compressed.
 
-The hour with 1,000 pods is ``python -m benchmarks.memory --no-resident``; this is the short form of it.
+The full hour with 1,000 pods is ``python -m benchmarks.memory --no-resident``; this is its short form.
 """
 
 import gc
@@ -24,20 +24,20 @@ from endpointd.controllers.membership import Membership
 
 ROOT = Path(__file__).parents[3]
 BOUNDED = {
-    "Recent._values",  # what Events were told of lately: 4,096 at most
-    "RepairThrottle._at",  # repairs of the last second before the last repair
-    "WorkQueue._timers",  # what was called off is swept out when most of it was
+    "Recent._values",  # recently emitted Events, at most 4,096
+    "RepairThrottle._at",  # repairs of the second before the last repair
+    "WorkQueue._timers",  # cancelled timers are swept when they are the majority
 }
-"""What may be longer later: each has a bound of its own, and none holds anything of a single change."""
+"""Containers that may be longer later: each has its own bound and holds nothing of a single change."""
 MOST_OF_BOUNDED = 60
 
 
 @pytest.fixture(autouse=True)
 def _without_traces() -> Iterator[None]:
-    logging.disable(logging.WARNING)  # pytest would keep what is logged
+    logging.disable(logging.WARNING)  # pytest would keep log records
     yield
     logging.disable(logging.NOTSET)
-    gc.unfreeze()  # the program freezes what it has cached
+    gc.unfreeze()  # the program freezes cached objects
 
 
 def grown(chapters: list[Chapter]) -> dict[str, tuple[int, int]]:
@@ -49,8 +49,8 @@ def grown(chapters: list[Chapter]) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-def test_minutes_of_churn_leave_nothing_behind(tmp_path: Path) -> None:
-    """In a process of its own: blocks are counted of all of it."""
+def test_minutes_of_churn_leak_no_memory(tmp_path: Path) -> None:
+    """Runs in a separate process, because all of its allocated blocks are counted."""
     output = tmp_path / "found.json"
     command = [sys.executable, "-m", "benchmarks.memory", "--no-resident", "--short", "-o", str(output)]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
@@ -88,7 +88,7 @@ def remember_every_change(patch: pytest.MonkeyPatch) -> None:
     ("mistake", "where"),
     [(keep_index_entries, "StoreIndex._buckets[]"), (remember_every_change, "")],
 )
-def test_a_leak_is_seen(
+def test_a_leak_is_detected(
     mistake: Callable[[pytest.MonkeyPatch], None], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistake(monkeypatch)

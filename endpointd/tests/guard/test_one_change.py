@@ -1,7 +1,7 @@
-"""The cost of one change of one pod grows neither with its service nor with the number of services: held by counts, not seconds.
+"""The cost of one pod's change grows neither with its service nor with the number of services: counted, not timed.
 
-``cost_of`` counts a change from the bytes of the watch to the bytes of the writes, and what comes after them: the store
-taking in the answer, the watch telling of it. All counts but those of calls and memory are exact.
+``cost_of`` counts a change from the bytes of the watch to the bytes of the writes and their effects: the
+store records the response, and the watch reports the write. All counts except calls and memory are exact.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ from endpointd.controllers.membership import Membership
 PODS = (100, 1_000, 5_000, 20_000)
 SERVICES = (10, 100, 1_000, 10_000)
 OVER_CAPACITY = (1_050, 5_000, 20_000)
-"""Pods of a service whose Endpoints holds no more than its 1,000 addresses."""
+"""Pods of a service whose Endpoints is not truncated at 1,000 addresses."""
 FEW = 100
 
 FLIP_CALLS = 920
-"""Four are for each of the hundred endpoints of the slice that is written."""
+"""Four calls for each of the hundred endpoints of the written slice."""
 CALLS_BOUND = 1.05
-"""What is called does not grow at all; dictionaries and sets are of other sizes, so that some loops end elsewhere."""
+"""Calls do not grow; dictionaries and sets have other sizes, so some loops end earlier or later."""
 CALLS_BOUND_OF_ENDPOINTS = 1.10
-"""An Endpoints keeps its addresses sorted: a change is a binary search among all of the service's pods."""
+"""An Endpoints keeps its addresses sorted: a change is a binary search over all pods of the service."""
 MEMORY_BOUND = 1.10
-MEMORY_SLACK_BYTES = 8_192  # a dict of what is shared may happen to grow; a copy of anything large is more
+MEMORY_SLACK_BYTES = 8_192  # a shared dict may happen to grow; a copy of a large object is more
 BYTES_BOUND = 1.02
-"""Addresses, names of nodes and versions have a digit more or less."""
+"""Addresses, node names and versions may have one digit more or less."""
 
 OF_SLICES: dict[str, Change] = {
     "irrelevant": irrelevant,
@@ -63,9 +63,9 @@ def measured(
     changes: Mapping[str, Change],
     fray: Callable[[ChainWorld], bytes] = lambda world: b"",
 ) -> Costs:
-    """Return what each change costs in a world of each size; in each, they are made in the same order.
+    """Return the cost of each change in a world of each size, made in the same order in each.
 
-    ``fray`` gives what a watch tells before.
+    ``fray`` returns watch events to deliver first.
     """
 
     async def measure() -> Costs:
@@ -94,13 +94,14 @@ def by_pods() -> Costs:
 
 
 @pytest.fixture(scope="module")
-def with_room_everywhere() -> Costs:
+def with_capacity_everywhere() -> Costs:
     def one_of_each_slice_gone(world: ChainWorld) -> bytes:
         return world.changed(
             *(PodFacts(number) for number in range(50, len(world.pods), 100)), verb="DELETED"
         )
 
-    # New pods last: they are put where chance says, but no more into the slice of the others, which has less by then.
+    # New pods come last: they go to an arbitrary slice, but not into the other changes' slice, which is
+    # smaller by then.
     changes = {name: OF_SLICES[name] for name in WITH_ROOM}
     return measured(one_service, (1_000, 10_000), changes, one_of_each_slice_gone)
 
@@ -116,7 +117,7 @@ def of_endpoints() -> Costs:
 
 
 def grown(costs: Costs, change: str, calls_bound: float = CALLS_BOUND) -> list[str]:
-    """Return what of a change grows from the smallest size to any other; nothing may."""
+    """Return the costs of a change that grow from the smallest size to any other; must be empty."""
     smallest, *others = (costs[size][change] for size in sorted(costs))
     found: list[str] = []
     for size, other in zip(sorted(costs)[1:], others, strict=True):
@@ -136,7 +137,7 @@ def grown(costs: Costs, change: str, calls_bound: float = CALLS_BOUND) -> list[s
     return found
 
 
-# ------------------------------------------------------------------------------------------ what is promised
+# ------------------------------------------------------------------------------------------ guarantees
 
 
 @pytest.mark.parametrize("change", OF_SLICES)
@@ -145,8 +146,10 @@ def test_a_change_costs_the_same_in_a_service_of_100_and_of_20000_pods(by_pods: 
 
 
 @pytest.mark.parametrize("change", WITH_ROOM)
-def test_a_change_costs_the_same_where_every_slice_has_room(with_room_everywhere: Costs, change: str) -> None:
-    assert grown(with_room_everywhere, change) == []
+def test_a_change_costs_the_same_if_every_slice_has_capacity(
+    with_capacity_everywhere: Costs, change: str
+) -> None:
+    assert grown(with_capacity_everywhere, change) == []
 
 
 @pytest.mark.parametrize("change", OF_SLICES)
@@ -155,11 +158,11 @@ def test_a_change_costs_the_same_among_10_and_10000_services(by_services: Costs,
 
 
 @pytest.mark.parametrize("change", OF_ENDPOINTS)
-def test_an_endpoints_costs_the_same_from_1000_addresses_on(of_endpoints: Costs, change: str) -> None:
+def test_an_endpoints_write_costs_the_same_beyond_1000_addresses(of_endpoints: Costs, change: str) -> None:
     assert grown(of_endpoints, change, CALLS_BOUND_OF_ENDPOINTS) == []
 
 
-def test_a_change_that_no_rule_looks_at_ends_in_the_store(by_pods: Costs, by_services: Costs) -> None:
+def test_an_irrelevant_change_ends_in_the_store(by_pods: Costs, by_services: Costs) -> None:
     for costs in (*by_pods.values(), *by_services.values()):
         cost = costs["irrelevant"]
         assert cost.operations == Operations(
@@ -169,8 +172,8 @@ def test_a_change_that_no_rule_looks_at_ends_in_the_store(by_pods: Costs, by_ser
         assert cost.calls < 100
 
 
-def test_a_readiness_flip_calls_no_more_functions_than_it_did(by_pods: Costs) -> None:
-    """Of Python and C, from the watch to the write and its echo, the server in memory included: raise it knowingly."""
+def test_a_readiness_flip_stays_within_its_call_budget(by_pods: Costs) -> None:
+    """Python and C calls from the watch event to the write and its echo, including the in-memory server. Raise it only knowingly."""
     assert {
         size: cost["flip"].calls for size, cost in by_pods.items() if cost["flip"].calls > FLIP_CALLS
     } == {}
@@ -188,7 +191,7 @@ def test_a_change_of_one_pod_writes_one_slice_and_one_endpoints(by_services: Cos
         assert sorted(costs[change].writes) == [("update", "endpoints"), ("update", "endpointslices")]
 
 
-def test_only_what_changed_is_examined(by_pods: Costs) -> None:
+def test_only_changed_endpoints_are_compared(by_pods: Costs) -> None:
     for costs in by_pods.values():
         examined = {name: cost.operations.pods_examined for name, cost in costs.items()}
         assert examined == {
@@ -202,20 +205,21 @@ def test_only_what_changed_is_examined(by_pods: Costs) -> None:
         }
         assert all(cost.operations.plans == 1 for name, cost in costs.items() if name != "irrelevant")
         assert all(cost.operations.slices_looked_at <= 2 for cost in costs.values())
-        # Those of one slice when it is planned, and again when it is taken in; the changed ones once more.
+        # The endpoints of one slice are compared when it is planned and again when it is recorded; changed
+        # ones once more.
         assert all(
             cost.operations.endpoints_compared <= 2 * FEW + 2 * SPECIAL_PODS for cost in costs.values()
         )
 
 
-def test_a_slice_is_encoded_once_and_nothing_else_is(by_pods: Costs) -> None:
+def test_only_the_written_slice_is_encoded_and_only_once(by_pods: Costs) -> None:
     of_one_slice = by_pods[FEW]["flip"].body_bytes
     assert of_one_slice < 26_000  # 100 endpoints
     for costs in by_pods.values():
         assert max(cost.body_bytes for cost in costs.values()) <= of_one_slice * 1.05
 
 
-# ------------------------------------------------------------------------- and that these tests would see it
+# ------------------------------------------------------------------------- these tests detect violations
 
 
 def touch_everything(patch: pytest.MonkeyPatch) -> None:
@@ -240,7 +244,7 @@ def examine_the_whole_service(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EndpointSliceController, "pod_changed", as_upstream)
 
 
-def write_what_is_right(patch: pytest.MonkeyPatch) -> None:
+def write_unchanged_slices(patch: pytest.MonkeyPatch) -> None:
     plan = ServiceState.plan
 
     def generous(self: ServiceState, *args: Any) -> Any:
@@ -286,11 +290,11 @@ Mistake = Callable[[pytest.MonkeyPatch], None]
     [
         (touch_everything, "slices_looked_at"),
         (examine_the_whole_service, "pods_examined"),
-        (write_what_is_right, "writes"),
+        (write_unchanged_slices, "writes"),
         (copy_the_store, "planning_bytes"),
     ],
 )
-def test_a_cost_that_grows_with_the_service_is_seen(
+def test_a_cost_that_grows_with_the_service_is_detected(
     mistake: Mistake, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mistake(monkeypatch)
@@ -298,7 +302,7 @@ def test_a_cost_that_grows_with_the_service_is_seen(
     assert any(seen in line for line in grown(costs, "flip"))
 
 
-def test_a_cost_that_grows_with_the_number_of_services_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_that_grows_with_the_number_of_services_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     try_all_selectors(monkeypatch)
     costs = measured(many_services, (10, 300), {"flip": flip})
     assert any("calls" in line for line in grown(costs, "flip"))

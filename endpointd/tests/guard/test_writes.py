@@ -1,4 +1,4 @@
-"""How many slices are written: as few as there are slices with something new to say, and no more than upstream writes."""
+"""The number of slice writes: one per changed slice, and no more than upstream writes."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def _quick() -> Iterator[None]:
         yield
 
 
-async def rested(pods: int) -> ChainWorld:
+async def settled_world(pods: int) -> ChainWorld:
     world = await ChainWorld(1, pods).start()
     world.rest()
     return world
@@ -27,28 +27,28 @@ def slice_writes(world: ChainWorld) -> int:
     return sum(plural == "endpointslices" for _, plural, _ in world.writer.bodies)
 
 
-async def test_50_changes_of_50_pods_of_one_slice_that_arrive_together_are_one_write() -> None:
-    world = await rested(PODS)
+async def test_50_simultaneous_pod_changes_in_one_slice_are_one_write() -> None:
+    world = await settled_world(PODS)
     await world.tell(world.changed(*(PodFacts(number, ready=False) for number in range(50))))
     assert slice_writes(world) == 1
     assert sum(not ready for ready in world.published().values()) == 50
 
 
-async def test_changes_of_pods_of_ten_slices_that_arrive_together_are_ten_writes() -> None:
-    world = await rested(PODS)
+async def test_simultaneous_changes_in_ten_slices_are_ten_writes() -> None:
+    world = await settled_world(PODS)
     await world.tell(world.changed(*(PodFacts(number, ready=False) for number in range(0, PODS, 20))))
     assert slice_writes(world) == 10
 
 
-async def test_a_pod_that_changes_and_changes_back_in_one_batch_is_no_write() -> None:
-    world = await rested(PODS)
+async def test_a_pod_that_changes_back_within_one_batch_causes_no_write() -> None:
+    world = await settled_world(PODS)
     there_and_back = world.changed(PodFacts(5, ready=False)) + world.changed(PodFacts(5))
     await world.tell(there_and_back)
     assert slice_writes(world) == 0
 
 
-async def test_a_relist_that_tells_nothing_new_examines_nothing_and_writes_nothing() -> None:
-    world = await rested(PODS)
+async def test_a_relist_without_changes_compares_and_writes_nothing() -> None:
+    world = await settled_world(PODS)
     with counted() as operations:
         world.pods.replace(world.pods.values(), "1000000")
         await world.settle()
@@ -61,14 +61,14 @@ async def test_a_relist_that_tells_nothing_new_examines_nothing_and_writes_nothi
 async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
     surge: int, in_order: bool, together: bool
 ) -> None:
-    """So many new pods, then as many old ones gone, until all are new: as a Deployment does with ``maxSurge`` alone.
+    """Repeatedly add ``surge`` new pods, then delete as many old ones, like a Deployment with only ``maxSurge``.
 
-    Or both ``together``, in one batch. Upstream is let off lightly: its model syncs as seldom as we do, once a batch. The
-    bound of any rule that repacks nothing: new pods fill one slice (or ``surge`` / 100 new ones), old ones leave as many
-    slices as they were in.
+    With ``together``, both happen in one batch. Upstream's model is generous: it syncs as rarely as we do,
+    once per batch. The bound is that of any rule that never repacks: new pods fill one slice (or ``surge`` /
+    100 new ones), and old ones leave the slices that they were in.
     """
     pods = 300 if surge == 1 else PODS
-    world = await rested(pods)
+    world = await settled_world(pods)
     upstream = UpstreamService()
     present = {PodFacts(number).name for number in range(pods)}
     upstream.sync(present)
@@ -95,7 +95,7 @@ async def test_a_rolling_update_writes_no_more_slices_than_upstream_would(
     assert set(world.published()) == present
     assert slice_writes(world) <= theirs
     assert slice_writes(world) <= bound
-    # Where several are equally full upstream takes any of them (S-45), so that one more or less is left in the end.
+    # Among equally full slices upstream picks any (S-45), so one more or less may remain.
     assert len(world.slices) <= len(upstream.slices) + 1
 
 
@@ -107,8 +107,8 @@ def names_of(endpoint_slice: object) -> set[str]:
     }
 
 
-def test_the_model_of_upstream_writes_what_its_own_vectors_say() -> None:
-    """S-47: 250 into nothing make 100, 100 and 50; 62 and 61 kept with 127 new are one new slice and one update."""
+def test_the_model_of_upstream_matches_upstreams_test_vectors() -> None:
+    """S-47: 250 new endpoints make slices of 100, 100 and 50; 62 and 61 kept with 127 new make one new slice and one update."""
     first = UpstreamService()
     assert first.sync(f"pod-{number:03d}" for number in range(250)) == 3
     assert sorted(map(len, first.slices)) == [50, 100, 100]

@@ -1,20 +1,20 @@
-"""How many slices upstream's rule writes, as a model over names alone: every sync looks at everything (S-40 to S-46, S-70).
+"""The number of slice writes under upstream's rule, as a model over names: every sync reads everything (S-40 to S-46, S-70).
 
-It shares nothing with what it is compared with: sets of pods, no plans, no memory between syncs.
+It shares nothing with the code under test: sets of pods, no plans, no memory between syncs.
 """
 
 from collections.abc import Iterable
 
 
 class UpstreamService:
-    """One service of one address type and one set of ports; chance (S-45) is taken out by going in order of names."""
+    """One service with one address type and one port set; name order replaces random choice (S-45)."""
 
     def __init__(self, max_endpoints: int = 100) -> None:
         self.slices: list[set[str]] = []
         self._max_endpoints = max_endpoints
 
     def sync(self, desired: Iterable[str]) -> int:
-        """Make the slices hold what is desired; return how many are written: created, updated or deleted."""
+        """Make the slices contain the desired pods; return the number of creates, updates and deletes."""
         most = self._max_endpoints
         waiting = sorted(set(desired).difference(*self.slices))
         wanted = set(desired)
@@ -46,5 +46,5 @@ class UpstreamService:
             created.append(set(waiting[:most]))
             del waiting[:most]
         self.slices = [*unchanged, *updated, *created]
-        # S-70: one that would go takes in what would be created.
+        # S-70: a slice to delete is reused for one to create.
         return len(updated) + max(len(created), emptied)

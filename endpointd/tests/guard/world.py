@@ -1,7 +1,7 @@
-"""The whole way of a change, from the bytes of a watch to the bytes of the writes, on the real modules, with a server in memory.
+"""The full path of a change, from watch bytes to write bytes, on the real modules with an in-memory server.
 
-Only what carries bytes over a network is left out. A world is grown to a size once and then changed: one change of one
-pod must cost the same in each of them.
+Only the network is left out. A world is built to a size once and then changed: one pod's change must cost the
+same at every size.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,23 +29,23 @@ ControllerName = Literal["slices", "endpoints"]
 
 NAMESPACE = "shop"
 SPECIAL_NODE = "node-special"
-"""The node of the first ten pods of each world; all others are spread over nodes of a hundred."""
+"""The node of the first ten pods of each world; all others are spread over nodes with a hundred each."""
 SPECIAL_PODS = 10
 FIRST_NEW_POD = 900_000
-"""Pods from this number on are of no world at its start."""
+"""Pods from this number on do not exist at the start of a world."""
 READY_SINCE = "2026-01-01T00:00:00Z"
 
 _SELECTOR_TIER = "shop"
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """What a pod's watch line is made of."""
+    """The data of a pod's watch line."""
 
     number: int
     service: int = 0
     ready: bool = True
     generation: int = 0
-    """Another one is another address."""
+    """Changing it changes the address."""
     annotation: str = "1"
 
     @property
@@ -64,11 +64,11 @@ class PodFacts(msgspec.Struct, frozen=True):
 
 
 class RecordingWriter:
-    """A writer that hands on to a :class:`MemoryServer` and encodes what it is given, as the client does."""
+    """A writer that forwards to a :class:`MemoryServer` and encodes the bodies, as the client does."""
 
     def __init__(self) -> None:
         self.server = MemoryServer()
-        self.server.rejected_range = None  # its own work is not what is counted
+        self.server.rejected_range = None  # validation by the fake server must not be counted
         self.bodies: list[tuple[str, str, bytes]] = []
         """Verb, resource and body of each write."""
         self.before_write: Callable[[], None] | None = None
@@ -108,8 +108,9 @@ class RecordingWriter:
 class ChainWorld:
     """Services of one namespace, each with its pods, and the controllers that publish them.
 
-    ``services`` of ``pods_each`` pods, but for the first where that is said; ``controllers`` says which of the two work here. The whole world is at rest after
-    :meth:`start`; :meth:`tell` is one batch of a watch, and everything that comes of it.
+    There are ``services`` services of ``pods_each`` pods, except the first if given; ``controllers`` selects
+    the controllers to run. The world is settled after :meth:`start`; :meth:`tell` delivers one batch of a
+    watch and processes it completely.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class ChainWorld:
         reason: str,
         message: str,
     ) -> None:
-        """Be told of an Event: none is due here."""
+        """Accept an Event; none is expected here."""
         raise AssertionError(f"{type} {reason} of {regarding.name}: {message}")
 
     async def start(self) -> "ChainWorld":
@@ -194,14 +195,14 @@ class ChainWorld:
         self._first_slice = self._slice_of_the_first_pod()
         return self
 
-    # ------------------------------------------------------------------------------------ what a watch tells
+    # ------------------------------------------------------------------------------------ watch events
 
     def changed(self, *pods: PodFacts, verb: Literal["ADDED", "MODIFIED", "DELETED"] = "MODIFIED") -> bytes:
-        """Return the bytes by which a watch tells of these pods, each in a newer version."""
+        """Return the watch bytes for these pods, each in a newer version."""
         return self._lines([(verb, _pod(pod, self._next())) for pod in pods])
 
     def node_changed(self, name: str, zone: str) -> bytes:
-        """Return the bytes by which a watch tells of a node in a zone."""
+        """Return the watch bytes for a node in a zone."""
         self._version += 1
         node = msgspec.json.decode(_node(name, zone, self._version))
         return self._lines([("MODIFIED", node)])
@@ -213,10 +214,10 @@ class ChainWorld:
     def _lines(self, events: list[tuple[str, Json]]) -> bytes:
         return b"".join(msgspec.json.encode({"type": verb, "object": item}) + b"\n" for verb, item in events)
 
-    # ------------------------------------------------------------------------------------------- what happens
+    # ------------------------------------------------------------------------------------------- actions
 
     async def tell(self, chunk: bytes, resource: Resource[Any] = PODS) -> None:
-        """Take in what arrived on a watch in one slice, and do all that comes of it."""
+        """Deliver one chunk of watch bytes, and process it completely."""
         store: Store[Any] = self.pods if resource is PODS else self.nodes
         batch = []
         for line in self._splitter.feed(chunk):
@@ -227,7 +228,7 @@ class ChainWorld:
         await self.settle()
 
     async def settle(self) -> None:
-        """Let the workers work and the watches of what they write tell, until nothing is left to do."""
+        """Run the workers and the watches of their writes until nothing is left to do."""
         busy = True
         while busy:
             busy = False
@@ -241,20 +242,20 @@ class ChainWorld:
             busy |= self.writer.server.feed(ENDPOINTS, self.endpoints) > 0
 
     def rest(self) -> None:
-        """Let so much time pass that nothing that was done before holds anything up."""
+        """Advance time until no earlier action delays anything."""
         self.clock.now += 100.0
         self.writer.bodies.clear()
         self.writer.server.calls.clear()
 
     async def meddle(self) -> None:
-        """Let somebody else take the first endpoint out of the first slice, and do all that comes of it."""
+        """Remove the first endpoint of the first slice as an external edit, and process it completely."""
         endpoint_slice = self.slices.get(self._first_slice)
         assert endpoint_slice is not None
         edited = msgspec.structs.replace(endpoint_slice, endpoints=(endpoint_slice.endpoints or ())[1:])
         self.writer.server.update_foreign(ENDPOINT_SLICES, edited)
         await self.settle()
 
-    # -------------------------------------------------------------------------------------------- what is seen
+    # -------------------------------------------------------------------------------------------- observations
 
     def _slice_of_the_first_pod(self) -> ObjectKey:
         first = PodFacts(0).name
@@ -262,7 +263,7 @@ class ChainWorld:
             for endpoint in endpoint_slice.endpoints or ():
                 if endpoint.target_ref is not None and endpoint.target_ref.name == first:
                     return endpoint_slice.metadata.key
-        return self._first_slice  # where no slices are written
+        return self._first_slice  # without slices
 
     def published(self) -> dict[str, bool | None]:
         """Return the pods in all slices, with their readiness."""

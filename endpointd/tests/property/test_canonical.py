@@ -88,7 +88,7 @@ def test_the_hash_of_a_subset_is_that_of_its_whole_text(subset: endpoints.Endpoi
 
 
 @given(st.lists(SUBSETS, max_size=4).map(tuple))
-def test_subsets_stand_in_the_order_of_their_texts_hashes(
+def test_subsets_are_in_the_order_of_their_texts_hashes(
     subsets: tuple[endpoints.EndpointSubset, ...],
 ) -> None:
     ordered = canonical.sort_subsets(subsets)
@@ -108,11 +108,11 @@ def test_order_and_key_of_ports_do_not_depend_on_the_order_given(
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
-def test_a_repeated_slice_does_to_the_hash_what_its_bytes_do(
+def test_a_repeated_suffix_has_the_same_effect_on_the_hash_as_its_bytes(
     before: bytes, endpoint_slice: bytes, after: bytes
 ) -> None:
     repeated = FnvSuffix(endpoint_slice)
-    for _ in range(2):  # found, then remembered
+    for _ in range(2):  # computed, then cached
         assert fnv1a_128(after, repeated.after(fnv1a_128(before))) == fnv1a_128(
             before + endpoint_slice + after
         )

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, and whatever fails: once it is quiet, the server has what the pods say."""
+"""After any sequence of events and failures, the settled server matches the pods."""
 
 import asyncio
 from collections import deque
@@ -150,7 +150,7 @@ async def live(history: list[tuple[object, ...]], meanwhile: list[tuple[object, 
 
 @settings(max_examples=200)
 @given(st.lists(STEPS, max_size=40), st.lists(CHANGES, max_size=10), st.integers(0, 10))
-def test_once_it_is_quiet_the_server_has_what_the_pods_say_and_nothing_is_written(
+def test_the_settled_server_matches_the_pods_and_nothing_more_is_written(
     history: list[tuple[object, ...]], meanwhile: list[tuple[object, ...]], late: int
 ) -> None:
     asyncio.run(live(history, meanwhile, late))

@@ -1,4 +1,4 @@
-"""After any history the incremental state equals one built from the listers, and the plan a repacking of all pods."""
+"""After any history the incremental state equals one built from the listers, and the plan equals a repack of all pods."""
 
 import msgspec
 from hypothesis import given
@@ -69,7 +69,7 @@ def services(draw: st.DrawFn) -> Service:
 
 
 def reference(service: Service, members: list[Pod], limit: int) -> Wanted:
-    """Do what upstream does: one subset for each pod, all repacked, cut to size."""
+    """The upstream algorithm: one subset per pod, all repacked and truncated."""
     translator = PodTranslator(service)
     entries: list[Entry] = [entry for pod in members if (entry := translator.entry_of(pod)) is not None]
     single = (
@@ -89,7 +89,7 @@ def reference(service: Service, members: list[Pod], limit: int) -> Wanted:
     st.lists(st.one_of(NAMES, pods(), services()), max_size=30),
     st.integers(1, 8),
 )
-def test_after_any_history_the_state_equals_one_built_anew(
+def test_after_any_history_the_state_equals_a_rebuilt_one(
     service: Service, history: list[str | Pod | Service], limit: int
 ) -> None:
     members: dict[str, Pod] = {}
@@ -102,9 +102,7 @@ def test_after_any_history_the_state_equals_one_built_anew(
             old = members.get(change.metadata.name)
             members[change.metadata.name] = change
             if old is not None and old.metadata.uid != change.metadata.uid:
-                state.pod_changed(
-                    old, None
-                )  # the store tells of another pod under a name as of a change of pods
+                state.pod_changed(old, None)  # the store reports another pod with the same name as an update
                 old = None
             before = state.desired.wanted(limit)
             touched = state.pod_changed(old, change)
@@ -118,13 +116,13 @@ def test_after_any_history_the_state_equals_one_built_anew(
 
 
 @given(services(), st.lists(pods(), max_size=8))
-def test_what_was_written_is_never_written_again(service: Service, drawn: list[Pod]) -> None:
+def test_a_written_object_is_never_written_again(service: Service, drawn: list[Pod]) -> None:
     members = list({pod.metadata.name: pod for pod in drawn}.values())
     state = ServiceState(service, members)
     made = state.plan(None, "2020-01-01T00:00:00Z")
     body = msgspec.json.decode(msgspec.json.encode(made.body), type=type(made.body))  # type: ignore[union-attr]
     assert type(state.plan(body, None)).__name__ == "Nothing"
-    # Whatever order somebody stored the same in.
+    # In any order in which another client stored the same content.
     shuffled = tuple(
         msgspec.structs.replace(subset, addresses=subset.addresses[::-1] if subset.addresses else None)
         for subset in (body.subsets or ())[::-1]

@@ -1,4 +1,4 @@
-"""Whatever happens to services and pods, the membership is what a look at all of them would say."""
+"""After any changes of services and pods, the membership equals one computed from all of them."""
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -25,7 +25,7 @@ class Lister(dict[ObjectKey, KubernetesObject]):
 
 
 class MembershipMachine(RuleBasedStateMachine):
-    """Changes come one by one; a listener keeps its own account from what it is told alone."""
+    """Changes arrive one by one; a listener keeps its own record only from the calls it receives."""
 
     @initialize(
         services=st.dictionaries(st.tuples(NAMESPACES, SERVICES), LABELS, max_size=3),
@@ -47,14 +47,14 @@ class MembershipMachine(RuleBasedStateMachine):
         self.membership.start()
         self.membership.subscribe(self)
         for key in self.services:
-            self.look_anew(key)
+            self.rescan(key)
 
-    def look_anew(self, service: ObjectKey) -> None:
+    def rescan(self, service: ObjectKey) -> None:
         self.told[service] = {pod.metadata.name: pod for pod in self.membership.pods_of(service)}
 
     def service_changed(self, old: Service | None, new: Service | None) -> None:
         if new is not None:
-            self.look_anew(key_of(new))
+            self.rescan(key_of(new))
         elif old is not None:
             del self.told[key_of(old)]
 
@@ -63,7 +63,7 @@ class MembershipMachine(RuleBasedStateMachine):
         pod = new if new is not None else old
         assert pod is not None
         name = pod.metadata.name
-        assert (name in members) is (old is not None), "told of a join or leave that was none"
+        assert (name in members) is (old is not None), "reported a join or leave that did not happen"
         if new is None:
             del members[name]
         else:
@@ -111,7 +111,7 @@ class MembershipMachine(RuleBasedStateMachine):
         self.membership.pod_changed(old, None)  # type: ignore[arg-type]
 
     @invariant()
-    def members_are_those_that_match(self) -> None:
+    def members_are_the_matching_pods(self) -> None:
         for key, service in self.services.items():
             assert isinstance(service, Service)
             expected = {
@@ -129,7 +129,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert self.told.keys() == self.services.keys()
 
     @invariant()
-    def the_way_back_agrees(self) -> None:
+    def reverse_lookup_agrees(self) -> None:
         for pod in self.pods.values():
             assert isinstance(pod, Pod)
             services = self.membership.services_of(pod)
@@ -150,7 +150,7 @@ class MembershipMachine(RuleBasedStateMachine):
         for key in list(self.pods):
             self.remove_pod(*key)
         held = self.membership
-        assert (held._members, held._indexes) == ({}, {}), "something was left behind"
+        assert (held._members, held._indexes) == ({}, {}), "the membership leaked state"
 
 
 TestMembership = MembershipMachine.TestCase

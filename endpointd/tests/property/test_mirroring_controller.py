@@ -1,7 +1,7 @@
-"""Whatever happens in whatever order, and whatever fails: once it is quiet, slices say what their Endpoints say.
+"""After any sequence of events and failures, the settled slices match their Endpoints.
 
-Endpoints and services come, change and go; somebody meddles with the slices; writes fail, or succeed and say that they
-failed; watches lag, and a process ends. All of it against the real controller, stores and queue.
+Endpoints and services are created, changed and deleted; slices are edited externally; writes fail, or succeed
+and report a failure; watches lag, and a process restarts. All with the real controller, stores and queue.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ ERRORS = [
 
 
 def _with_hints(body: Any) -> Any:
-    """A mutating webhook: it adds what we do not want, to whatever anybody writes."""
+    """A mutating webhook that adds unwanted hints to every write."""
     if not isinstance(body, EndpointSlice):
         return body
     hints = EndpointHints(for_zones=(ForZone("webhook"),))
@@ -97,7 +97,7 @@ def _with_hints(body: Any) -> Any:
 
 
 def _with_weights(body: Any) -> Any:
-    """A newer server: it has a field that we do not know, and a default for it."""
+    """A newer server with an unknown field and a default for it."""
     if not isinstance(body, EndpointSlice):
         return body
     document = msgspec.json.decode(ENDPOINT_SLICES.encode(body))
@@ -107,7 +107,7 @@ def _with_weights(body: Any) -> Any:
 
 
 class MirroringMachine(RuleBasedStateMachine):
-    """A cluster with two services whose Endpoints are written by hand."""
+    """A cluster with two services whose Endpoints are hand-written."""
 
     @initialize(
         at_once=st.sampled_from([1, 8]),
@@ -163,14 +163,14 @@ class MirroringMachine(RuleBasedStateMachine):
         if ObjectKey("default", name) in self.world.server.services:
             self.world.remove_service(name)
 
-    # ------------------------------------------------------------------------------------ meddling
+    # ------------------------------------------------------------------------------------ external edits
 
     def pick(self, place: int) -> EndpointSlice | None:
         found = sorted(self.world.server.objects(ENDPOINT_SLICES).items())
         return found[place % len(found)][1] if found else None
 
     @rule(place=st.integers(0, 20), edit=st.sampled_from(EDITS), seen=st.booleans())
-    def meddle(self, place: int, edit: Edit, seen: bool) -> None:
+    def edit_externally(self, place: int, edit: Edit, seen: bool) -> None:
         endpoint_slice = self.pick(place)
         if endpoint_slice is not None and not endpoint_slice.metadata.name.startswith("foreign-"):
             self.world.server.update_foreign(ENDPOINT_SLICES, edit(endpoint_slice))
@@ -242,7 +242,7 @@ class MirroringMachine(RuleBasedStateMachine):
 
     @rule()
     def come_to_rest(self) -> None:
-        """Let the faults end and everything catch up: then the slices are right, and nothing more is written."""
+        """End the faults and let everything catch up: then the slices are correct and no write follows."""
         world = self.world
         world.server.heal()
         self.run(world.rest())
@@ -253,7 +253,7 @@ class MirroringMachine(RuleBasedStateMachine):
         world.writes()
         world.clock.now += 1000.0
         self.run(world.rest())
-        assert world.writes() == [], "at rest, and writing"
+        assert world.writes() == [], "writes although settled"
         endpoint_slices = world.server.objects(ENDPOINT_SLICES)
         assert {
             endpoint_slice.metadata.key: endpoint_slice for endpoint_slice in world.slices.values()
@@ -262,7 +262,7 @@ class MirroringMachine(RuleBasedStateMachine):
             self.check(name)
 
     def check(self, name: str) -> None:
-        """Compare one name with what a look at everything says."""
+        """Compare one name with the result computed from all objects."""
         world, key = self.world, ObjectKey("default", name)
         assert world.controller.audit(key) is None
         slices = [p for p in world.slices_of(name) if p.metadata.deletion_timestamp is None]
@@ -278,10 +278,10 @@ class MirroringMachine(RuleBasedStateMachine):
             endpoint.addresses[0] for group in mirrored.groups for endpoint in group.endpoints
         }
 
-    # -------------------------------------------------------------------------------------- always
+    # -------------------------------------------------------------------------------------- invariants
 
     @invariant()
-    def slices_of_others_are_not_touched(self) -> None:
+    def other_managers_slices_are_not_touched(self) -> None:
         for call in self.world.server.calls:
             if call.verb in ("update", "delete"):
                 assert call.key.name.startswith(("web-", "db-", "copy-")), call

@@ -1,4 +1,4 @@
-"""Of any Endpoints and any slices: nothing is lost, one slice a group, what is right is not written, and once is enough."""
+"""For any Endpoints and slices: nothing is lost, one slice per group, correct slices are not written, one plan suffices."""
 
 from collections import Counter
 
@@ -72,8 +72,8 @@ def plan(item: Endpoints, slices: list[EndpointSlice], most: int = MANY) -> Mirr
     return plan_mirror(item, mirror(item, most), slices)
 
 
-def carried_out(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
-    """Return the slices once a plan has been carried out, as the server would have them."""
+def executed(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
+    """Return the slices after a plan has been executed, as the server would store them."""
     by_name = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in slices}
     for endpoint_slice in made.delete:
         del by_name[endpoint_slice.metadata.name]
@@ -104,16 +104,16 @@ def fresh(item: Endpoints) -> list[EndpointSlice]:
     """Return the slices of an Endpoints that was mirrored from nothing."""
     return [
         change(endpoint_slice, name=f"old-{number}", uid=f"old-{number}-uid")
-        for number, endpoint_slice in enumerate(carried_out(plan(item, []), []))
+        for number, endpoint_slice in enumerate(executed(plan(item, []), []))
     ]
 
 
 Offer = tuple[str, str, object]
-"""An address as it is written, the pod behind it, and a port in four words (None where there is none)."""
+"""An address as written, its pod, and a port in four words (None without a port)."""
 
 
 def offers(item: Endpoints) -> dict[Offer, bool]:
-    """Return what an Endpoints says, without repacking it: is an address, for a pod, ready on a port?"""
+    """Return the content of an Endpoints without repacking: is an address of a pod ready on a port?"""
     found: dict[Offer, bool] = {}
     for subset in item.subsets or ():
         for port in subset.ports or (None,):
@@ -152,11 +152,11 @@ def test_every_address_is_published_under_every_port_it_has_and_under_no_other(i
     assert {offer for offer in found if offer[2]} == {offer for offer in expected if offer[2]}
     assert {offer[:2] for offer in found} == {
         offer[:2] for offer in expected
-    }  # E-30.5: with ports, if there are any
+    }  # E-30.5: with ports if there are any
 
 
 @given(ENDPOINTS)
-def test_an_address_is_ready_on_a_port_only_where_nothing_says_that_it_is_not(item: Endpoints) -> None:
+def test_an_address_is_ready_on_a_port_only_if_no_subset_says_otherwise(item: Endpoints) -> None:
     """M-20, E-30.4; k/k#102683. (Of several spellings of an address one counts.)"""
     said = offers(item)
     spellings: dict[str | None, list[str]] = {}
@@ -171,18 +171,18 @@ def test_an_address_is_ready_on_a_port_only_where_nothing_says_that_it_is_not(it
 
 
 @given(ENDPOINTS, ENDPOINTS, st.integers(1, 4))
-def test_a_plan_carried_out_leaves_nothing_to_do(before: Endpoints, now: Endpoints, most: int) -> None:
+def test_an_executed_plan_leaves_nothing_to_do(before: Endpoints, now: Endpoints, most: int) -> None:
     slices = fresh(before)
-    again = plan(now, carried_out(plan(now, slices, most), slices), most)
+    again = plan(now, executed(plan(now, slices, most), slices), most)
     assert again.is_empty
     assert (again.counts.added, again.counts.updated, again.counts.removed) == (0, 0, 0)
 
 
 @given(ENDPOINTS, ENDPOINTS)
-def test_there_is_one_slice_a_group_and_it_carries_what_the_endpoints_carries(
+def test_each_group_has_one_slice_with_the_metadata_of_the_endpoints(
     before: Endpoints, now: Endpoints
 ) -> None:
-    slices = carried_out(plan(now, fresh(before)), fresh(before))
+    slices = executed(plan(now, fresh(before)), fresh(before))
     groups = [group_key_of(endpoint_slice) for endpoint_slice in slices]
     assert len(set(groups)) == len(groups)
     for endpoint_slice in slices:
@@ -198,7 +198,7 @@ def test_there_is_one_slice_a_group_and_it_carries_what_the_endpoints_carries(
 
 
 @given(ENDPOINTS, ENDPOINTS)
-def test_slices_whose_group_is_as_it_was_are_never_written(before: Endpoints, now: Endpoints) -> None:
+def test_slices_with_an_unchanged_group_are_never_written(before: Endpoints, now: Endpoints) -> None:
     """Changing one address of many writes only the slices it touches."""
     now = change(
         now, labels=before.metadata.labels, annotations=before.metadata.annotations, uid=before.metadata.uid
@@ -219,10 +219,10 @@ def test_slices_whose_group_is_as_it_was_are_never_written(before: Endpoints, no
 
 
 @given(ENDPOINTS, st.data())
-def test_of_several_slices_of_a_group_one_stays_whatever_is_in_them(
+def test_one_of_several_slices_of_a_group_stays_regardless_of_content(
     item: Endpoints, data: st.DataObject
 ) -> None:
-    """M-31; k/k#93374: duplicates after a create whose answer was lost."""
+    """M-31; k/k#93374: duplicates after a create whose response was lost."""
     slices = fresh(item)
     copies = [
         change(
@@ -237,15 +237,15 @@ def test_of_several_slices_of_a_group_one_stays_whatever_is_in_them(
     made = plan(item, everything)
     assert made.create == ()
     assert len(made.delete) == len(copies)
-    left = carried_out(made, everything)
+    left = executed(made, everything)
     assert sorted(map(group_key_of, left)) == sorted(map(group_key_of, slices))
     assert published(left) == published(slices)
-    assert made == plan(item, list(reversed(everything))), "the order of a list is chance"
+    assert made == plan(item, list(reversed(everything))), "the order of a list must not matter"
 
 
 @settings(max_examples=50)
 @given(ENDPOINTS, st.integers(1, 3))
-def test_the_limit_holds_for_each_subset_and_what_is_left_out_is_counted(item: Endpoints, most: int) -> None:
+def test_the_limit_applies_per_subset_and_omitted_addresses_are_counted(item: Endpoints, most: int) -> None:
     """M-22, M-25."""
     mirrored, everything = mirror(item, most), mirror(item, MANY)
     taken = Counter[str]()
@@ -261,7 +261,7 @@ def test_the_limit_holds_for_each_subset_and_what_is_left_out_is_counted(item: E
 
 
 @given(ENDPOINTS, ENDPOINTS)
-def test_no_slice_is_written_as_it_stands(before: Endpoints, after: Endpoints) -> None:
+def test_no_slice_is_written_unchanged(before: Endpoints, after: Endpoints) -> None:
     slices = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in fresh(before)}
     for endpoint_slice in plan(after, list(slices.values())).update:
         assert slice_content(endpoint_slice) != slice_content(slices[endpoint_slice.metadata.name])

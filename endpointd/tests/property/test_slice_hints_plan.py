@@ -1,4 +1,4 @@
-"""Whatever hints slices hold, one plan makes them right, writes no slice without a change, and leaves nothing to do."""
+"""For any hints in slices, one plan corrects them, writes no unchanged slice, and leaves nothing to do."""
 
 import hypothesis.strategies as st
 import msgspec
@@ -15,7 +15,7 @@ from tests.differential.normalise import Snapshot
 SERVICE = make_service(topology_mode="Auto")
 NODES = {
     **{f"node-{zone}": f"zone-{zone}" for zone in "abcd"},
-    "away": "zone-x",  # of the control plane: its zone is not in the table
+    "away": "zone-x",  # a control plane zone, which is not in the table
     "bare": "",
 }
 CPU_MILLI = st.sampled_from([500, 1000, 1000, 2000, 8000])
@@ -33,7 +33,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
 
 @st.composite
 def slices(draw: st.DrawFn) -> tuple[list[Pod], list[EndpointSlice]]:
-    """Return pods, and slices that hold them rightly but for their hints."""
+    """Return pods and slices that contain them correctly except for their hints."""
     most_zones = draw(st.integers(2, 4))
     has_bare = draw(st.sampled_from([*[False] * 7, True]))
     placed = st.sampled_from(
@@ -71,7 +71,7 @@ def state_of(pods: list[Pod], found: list[EndpointSlice], cluster: list[Node]) -
     return ServiceState.build(SERVICE, NODES.get, pods, found, lambda: table.ratios)
 
 
-def carried_out(found: list[EndpointSlice], plan: ServicePlan) -> list[EndpointSlice]:
+def executed(found: list[EndpointSlice], plan: ServicePlan) -> list[EndpointSlice]:
     after = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in found}
     for _, family in plan.address_type_plans:
         assert not family.delete
@@ -86,7 +86,7 @@ def carried_out(found: list[EndpointSlice], plan: ServicePlan) -> list[EndpointS
 
 @given(world=slices(), cluster=nodes(), flips=st.sets(st.integers(0, 29), max_size=3))
 @settings(max_examples=300, deadline=None)
-def test_one_plan_makes_any_hints_right_and_is_the_last(
+def test_one_plan_corrects_any_hints_and_is_the_last(
     world: tuple[list[Pod], list[EndpointSlice]], cluster: list[Node], flips: set[int]
 ) -> None:
     pods, found = world
@@ -94,7 +94,7 @@ def test_one_plan_makes_any_hints_right_and_is_the_last(
         msgspec.structs.replace(pod, ready=not pod.ready) if place in flips else pod
         for place, pod in enumerate(pods)
     ]
-    after = carried_out(found, state_of(pods, found, cluster).plan(5, None))
+    after = executed(found, state_of(pods, found, cluster).plan(5, None))
     rebuilt = state_of(pods, after, cluster)
     assert rebuilt.plan(5, None).is_empty
     assert not rebuilt.needs_plan

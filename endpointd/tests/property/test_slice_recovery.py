@@ -1,8 +1,9 @@
-"""After the last fault the slices are what a start from scratch would leave alone, hints included, and writing ends.
+"""After the last fault, slices including hints equal those that a fresh start would keep, and writing ends.
 
-Pods, nodes, zones, CPU and services change; slices and their hints are edited; writes fail, or succeed without an answer;
-the watch lags; processes are restarted, and taken over by a standby that is behind while a write of the old leader is
-still under way. All of it against the real controller, store and queue. The oracles are second readings of the rules.
+Pods, nodes, zones, CPU and services change; slices and hints are edited; writes fail, or succeed without a
+response; the watch lags; processes restart, and a standby with a stale cache takes over while a write of the
+old leader is in flight. All with the real controller, store and queue. The oracles are independent readings
+of the rules.
 """
 
 import asyncio
@@ -82,19 +83,19 @@ EDITS: list[Callable[[EndpointSlice], EndpointSlice]] = [
 
 
 class _Recorder:
-    """A store that takes in what a watch tells, and the memory of it: a standby may have come less far."""
+    """A store fed by a watch, with a log of its events: a standby may have processed fewer."""
 
-    def __init__(self, world: SliceWorld, told: list[WatchEvent[EndpointSlice]]) -> None:
+    def __init__(self, world: SliceWorld, watch_events: list[WatchEvent[EndpointSlice]]) -> None:
         self._world = world
-        self._told = told
+        self._watch_events = watch_events
 
     def apply(self, events: list[WatchEvent[Any]]) -> None:
-        self._told.extend(events)
+        self._watch_events.extend(events)
         self._world.slices.apply(events)
 
 
 class StrictServer(MemoryServer):
-    """A server that notices the updates of the controller that change nothing."""
+    """A server that detects controller updates without a change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,34 +115,34 @@ class StrictServer(MemoryServer):
 
 
 class RecordedWorld(SliceWorld):
-    """A world that remembers what it listed and was told."""
+    """A world that records its lists and watch events."""
 
     server: StrictServer
 
     def __init__(self, settings: EndpointSliceSettings, server: StrictServer) -> None:
         super().__init__(settings=settings, server=server)
         self.listed: tuple[list[EndpointSlice], str] = ([], "")
-        self.told: list[WatchEvent[EndpointSlice]] = []
+        self.watch_events: list[WatchEvent[EndpointSlice]] = []
 
     def start(self) -> None:
         self.listed = (list(self.server.objects(ENDPOINT_SLICES).values()), self.server.resource_version)
         super().start()
 
     def watch(self, count: int | None = None) -> int:
-        return self.server.feed(ENDPOINT_SLICES, _Recorder(self, self.told), count)
+        return self.server.feed(ENDPOINT_SLICES, _Recorder(self, self.watch_events), count)
 
-    def go_on_from(self, before: "RecordedWorld", behind: int) -> None:
-        """Start as the standby of another, whose watch is so many events behind what the other was told."""
-        reached = max(len(before.told) - behind, 0)
-        self.listed, self.told = before.listed, before.told[:reached]
-        self.server.rewind(ENDPOINT_SLICES, before.told[reached:])
+    def continue_from(self, before: "RecordedWorld", behind: int) -> None:
+        """Start as the standby of another world, whose watch is this many events behind."""
+        reached = max(len(before.watch_events) - behind, 0)
+        self.listed, self.watch_events = before.listed, before.watch_events[:reached]
+        self.server.rewind(ENDPOINT_SLICES, before.watch_events[reached:])
         self.slices.replace(*self.listed)
-        self.slices.apply(self.told)
+        self.slices.apply(self.watch_events)
         self.begin()
 
 
 class RecoveryMachine(RuleBasedStateMachine):
-    """A cluster of three zones under two services."""
+    """A cluster of three zones with two services."""
 
     @initialize(limit=st.integers(1, 5), at_once=st.sampled_from([1, 8]))
     def start(self, limit: int, at_once: int) -> None:
@@ -165,7 +166,7 @@ class RecoveryMachine(RuleBasedStateMachine):
 
     @rule(order=st.permutations(["a1", "a2", "b1", "b1", "c1", "c1"]))
     def spread(self, order: list[str]) -> None:
-        """Have ready pods in all zones, and nodes that count in all: then hints are given to those that ask for them."""
+        """Put ready pods and eligible nodes in all zones, so that requested hints can be allocated."""
         self.world.put(*(make_node(name, zone=ZONE_OF[name]) for name in NODES if name != "bare"))
         self.world.put(*(self.pod(number, order[number % len(order)]) for number in range(len(PODS))))
 
@@ -256,13 +257,13 @@ class RecoveryMachine(RuleBasedStateMachine):
         self.world = self.successor()
         self.world.start()
 
-    @rule(behind=st.integers(0, 6), write_under_way=st.booleans())
-    def take_over(self, behind: int, write_under_way: bool) -> None:
+    @rule(behind=st.integers(0, 6), write_in_flight=st.booleans())
+    def take_over(self, behind: int, write_in_flight: bool) -> None:
         before = self.world
-        if write_under_way:
-            self.run(self.leave_a_write_under_way(before))
+        if write_in_flight:
+            self.run(self.leave_a_write_in_flight(before))
         self.world = self.successor()
-        self.world.go_on_from(before, behind)
+        self.world.continue_from(before, behind)
 
     def successor(self) -> RecordedWorld:
         after = RecordedWorld(self.settings, self.world.server)
@@ -270,8 +271,8 @@ class RecoveryMachine(RuleBasedStateMachine):
         after.put(*self.world.services.values(), *self.world.nodes.values(), *self.world.pods.values())
         return after
 
-    async def leave_a_write_under_way(self, leader: SliceWorld) -> None:
-        """Have the leader reconcile until its first write, which comes to the server at some time after its end."""
+    async def leave_a_write_in_flight(self, leader: SliceWorld) -> None:
+        """Let the leader reconcile until its first write, which reaches the server some time after the leader's end."""
         key = leader.queue.get_nowait()
         if key is None:
             return
@@ -285,7 +286,7 @@ class RecoveryMachine(RuleBasedStateMachine):
                 await arrives.wait()
 
         async def lead() -> None:
-            with contextlib.suppress(SyncFailedError):  # nobody is there to try again
+            with contextlib.suppress(SyncFailedError):  # no worker is left to retry
                 await leader.controller.reconcile(key)
 
         server.before_each = hold
@@ -299,7 +300,7 @@ class RecoveryMachine(RuleBasedStateMachine):
 
     @rule()
     def deliver_late_writes(self) -> None:
-        """Let what former leaders sent arrive; they do not live to see the answer."""
+        """Deliver writes that former leaders sent; they no longer see the response."""
         server = self.world.server
 
         async def end(_: Call) -> None:
@@ -315,7 +316,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         self.run(deliver())
         self.late.clear()
 
-    # ------------------------------------------------------------------------------------- time passes
+    # ------------------------------------------------------------------------------------- time
 
     @rule(count=st.sampled_from([1, 2, 5, None]))
     def watch(self, count: int | None) -> None:
@@ -331,7 +332,7 @@ class RecoveryMachine(RuleBasedStateMachine):
     def change_while_updates_fail(
         self, error: ClientError, answer_is_lost: bool, times: int, number: int, mode: str | None
     ) -> None:
-        """Have what follows a change of one pod, or of the mode, fail in part."""
+        """Let the writes after a change of one pod, or of the mode, fail partly."""
         self.run(self.world.settle())
         self.world.server.fail_next(error, verb="update", acts=answer_is_lost, times=times)
         if mode == "keep":
@@ -343,7 +344,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         self.run(self.world.sync(limit=100))
 
     @rule(edit=st.sampled_from(EDITS), place=st.integers(0, 20))
-    def edit_at_rest(self, edit: Callable[[EndpointSlice], EndpointSlice], place: int) -> None:
+    def edit_when_settled(self, edit: Callable[[EndpointSlice], EndpointSlice], place: int) -> None:
         self.run(self.world.settle())
         found = sorted(self.world.server.objects(ENDPOINT_SLICES).items())
         if found:
@@ -357,7 +358,7 @@ class RecoveryMachine(RuleBasedStateMachine):
 
     @rule()
     def come_to_rest(self) -> None:
-        """Let the faults end and time pass: then all rules hold, and nothing more is written, not even by a new process."""
+        """End the faults and advance time: then all rules hold, and not even a new process writes anything."""
         self.deliver_late_writes()
         world = self.world
         world.server.heal()
@@ -372,7 +373,7 @@ class RecoveryMachine(RuleBasedStateMachine):
             assert world.controller.audit(ObjectKey("default", service)) is None, service
             assert not world.controller.states.by_key[ObjectKey("default", service)].needs_plan, service
         self.run(world.settle())
-        assert world.take_writes() == [], "at rest, and writing"
+        assert world.take_writes() == [], "writes although settled"
         self.world = self.successor()
         self.world.start()
         self.run(self.world.settle())
@@ -396,17 +397,17 @@ class RecoveryMachine(RuleBasedStateMachine):
         assert not broken, broken
 
     def check_distribution(self, service: Service, slices: list[EndpointSlice]) -> None:
-        """S-84, S-85: hints that are a matter of the endpoint alone."""
+        """S-84, S-85: hints that depend only on the endpoint."""
         if service.topology_mode is not None:
             return
         for endpoint_slice in slices:
             for endpoint in endpoint_slice.endpoints or () if is_managed(endpoint_slice, service) else ():
-                told = endpoint.hints or EndpointHints()
+                hints = endpoint.hints or EndpointHints()
                 asked = bool(endpoint.conditions.ready and service.traffic_distribution)
                 zones = (ForZone(endpoint.zone),) if asked and endpoint.zone else None
                 by_node = asked and service.traffic_distribution == "PreferSameNode"
                 nodes = (ForNode(endpoint.node_name),) if by_node and endpoint.node_name else None
-                assert (told.for_zones or None, told.for_nodes or None) == (zones, nodes), endpoint
+                assert (hints.for_zones or None, hints.for_nodes or None) == (zones, nodes), endpoint
 
     def zone_of(self, node: str) -> str | None:
         found = self.world.nodes.get(ObjectKey("", node))

@@ -1,7 +1,7 @@
-"""Whatever happens, the slices come right, and what is kept incrementally is what a rebuild would give.
+"""After any sequence of events, the slices become correct, and incremental state equals a rebuild.
 
-Pods, services and nodes come, change and go; somebody meddles with the slices; writes fail, or succeed and say
-that they failed; the watch lags. All of it against the real controller, store and queue.
+Pods, services and nodes are created, changed and deleted; slices are edited externally; writes fail, or
+succeed and report a failure; the watch lags. All with the real controller, store and queue.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from aiokube.testing.builders import (
 from aiokube.testing.memory_server import MemoryServer, Verb
 from endpointd.controllers.endpointslice.controller import EndpointSliceSettings
 
-pytestmark = pytest.mark.timeout(300)  # a busy machine takes a minute and more
+pytestmark = pytest.mark.timeout(300)  # takes more than a minute on a busy machine
 
 R = TypeVar("R")
 
@@ -130,14 +130,14 @@ def _hold(endpoint_slice: EndpointSlice) -> EndpointSlice:
 
 
 def _with_hints(body: EndpointSlice) -> EndpointSlice:
-    """A mutating webhook: it adds what we do not want, to whatever anybody writes."""
+    """A mutating webhook that adds unwanted hints to every write."""
     hints = EndpointHints(for_zones=(ForZone("webhook"),))
     hinted = [msgspec.structs.replace(endpoint, hints=hints) for endpoint in body.endpoints or ()]
     return edited(body, endpoints=tuple(hinted))
 
 
 def _with_weights(body: EndpointSlice) -> EndpointSlice:
-    """A newer server: it has a field that we do not know, and a default for it."""
+    """A newer server with an unknown field and a default for it."""
     document = msgspec.json.decode(ENDPOINT_SLICES.encode(body))
     for endpoint in document["endpoints"] or ():
         endpoint.setdefault("weight", 1)
@@ -169,7 +169,7 @@ ERRORS = [
 
 
 class SlicesMachine(RuleBasedStateMachine):
-    """A cluster under two services."""
+    """A cluster with two services."""
 
     @initialize(
         limit=st.integers(1, 4),
@@ -325,14 +325,14 @@ class SlicesMachine(RuleBasedStateMachine):
         elif (node := self.world.nodes.get(ObjectKey("", name))) is not None:
             self.world.remove(node)
 
-    # ------------------------------------------------------------------------------------ meddling
+    # ------------------------------------------------------------------------------------ external edits
 
     def pick(self, place: int) -> EndpointSlice | None:
         found = sorted(self.world.server.objects(ENDPOINT_SLICES).items())
         return found[place % len(found)][1] if found else None
 
     @rule(place=st.integers(0, 20), edit=st.sampled_from(EDITS), seen=st.booleans())
-    def meddle(self, place: int, edit: Callable[[EndpointSlice], EndpointSlice], seen: bool) -> None:
+    def edit_externally(self, place: int, edit: Callable[[EndpointSlice], EndpointSlice], seen: bool) -> None:
         endpoint_slice = self.pick(place)
         if endpoint_slice is not None:
             self.world.server.update_foreign(ENDPOINT_SLICES, edit(endpoint_slice))
@@ -419,14 +419,14 @@ class SlicesMachine(RuleBasedStateMachine):
 
     @rule()
     def come_to_rest(self) -> None:
-        """Let the faults end and everything catch up: then the slices are right, and nothing more is written."""
+        """End the faults and let everything catch up: then the slices are correct and no write follows."""
         world = self.world
         world.server.heal()
         for _ in range(4):
             self.run(world.settle())
             world.advance(10_000.0)
         self.run(world.settle())
-        self.check_slices()  # with those that a finalizer holds, dying, beside
+        self.check_slices()  # including slices that are terminating but held by a finalizer
         for endpoint_slice in world.server.objects(ENDPOINT_SLICES).values():
             if endpoint_slice.metadata.finalizers:
                 world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, finalizers=None))
@@ -434,7 +434,7 @@ class SlicesMachine(RuleBasedStateMachine):
         world.take_writes()
         world.advance(10_000.0)
         self.run(world.settle())
-        assert world.take_writes() == [], "at rest, and writing"
+        assert world.take_writes() == [], "writes although settled"
         assert {
             key_of(endpoint_slice): endpoint_slice for endpoint_slice in world.slices.values()
         } == world.server.objects(ENDPOINT_SLICES)
@@ -457,10 +457,10 @@ class SlicesMachine(RuleBasedStateMachine):
         found = self.world.nodes.get(ObjectKey("", node))
         return found.zone if found is not None else None
 
-    # -------------------------------------------------------------------------------------- always
+    # -------------------------------------------------------------------------------------- invariants
 
     @invariant()
-    def what_is_kept_is_what_a_rebuild_gives(self) -> None:
+    def state_equals_a_rebuild(self) -> None:
         for service in self.world.services.values():
             self.check_state(service, at_rest=False)
 
@@ -481,7 +481,7 @@ class SlicesMachine(RuleBasedStateMachine):
         mine, theirs = state.snapshot(), rebuilt.snapshot()
         for part, value in theirs.items():
             if part.endswith("without a slice") and state.needs_plan:
-                # What a touched slice holds may wait to be claimed by the next plan.
+                # The content of a dirty slice may wait to be claimed by the next plan.
                 assert isinstance(value, frozenset)
                 assert isinstance(mine[part], frozenset)
                 assert value <= mine[part], part  # type: ignore[operator]

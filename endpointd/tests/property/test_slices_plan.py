@@ -1,4 +1,4 @@
-"""Plans against an independent reading of the rules: the same sizes, nothing left to do, the same every time."""
+"""Plans against an independent reading of the rules: equal sizes, nothing left to do, deterministic."""
 
 import random
 from collections import Counter
@@ -45,7 +45,7 @@ def ports_of(number: int | None) -> tuple[EndpointPort, ...]:
 
 @st.composite
 def pods(draw: st.DrawFn) -> list[Pod]:
-    """Pods of one service, under two numbers of the named port or none, some not publishable."""
+    """Pods of one service with one of two numbers for the named port, or none; some not publishable."""
     found = []
     for number in draw(st.sets(st.integers(1, 14), max_size=14)):
         port = draw(st.sampled_from([*[NUMBERS[0]] * 6, NUMBERS[1], None]))
@@ -68,11 +68,11 @@ def number_of(pod: Pod) -> int | None:
 
 @st.composite
 def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
-    """Slices as a long and bad history may have left them."""
+    """Slices as a long and faulty history may have left them."""
     known = [*of, make_pod("stranger", "10.9.9.9")]
     keys: list[int | None] = draw(st.lists(st.sampled_from(KEYS), max_size=6))
     held: list[list[Pod]] = [[] for _ in keys]
-    for pod in of:  # mostly each in one slice, and that of its ports
+    for pod in of:  # mostly each in one slice with its ports
         places = [place for place, key in enumerate(keys) if key == number_of(pod)]
         if places and draw(st.integers(0, 3)) > 0:
             place: int = draw(st.sampled_from(places))
@@ -96,7 +96,7 @@ def slices(draw: st.DrawFn, of: list[Pod]) -> list[EndpointSlice]:
 
 
 def endpoints(pod: Pod) -> st.SearchStrategy[Endpoint]:
-    """Return an endpoint of a pod: mostly as it should be."""
+    """Return an endpoint of a pod: mostly the correct one."""
     right = make_endpoint(pod, zone=zone_of(pod.node_name) or None)
     return st.sampled_from(
         [
@@ -113,8 +113,8 @@ def family_plan(state: ServiceState, limit: int) -> AddressTypePlan:
     return planned[0][1] if planned else AddressTypePlan()
 
 
-def carried_out(before: list[EndpointSlice], plan: AddressTypePlan) -> list[EndpointSlice]:
-    """Return the slices after a plan, as the server would have them."""
+def executed(before: list[EndpointSlice], plan: AddressTypePlan) -> list[EndpointSlice]:
+    """Return the slices after a plan, as the server would store them."""
     after = {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in before}
     for number, endpoint_slice in enumerate(plan.create):
         name = f"web-new-{number}"
@@ -130,7 +130,7 @@ def carried_out(before: list[EndpointSlice], plan: AddressTypePlan) -> list[Endp
     ]
 
 
-# ------------------------------------------------------------------- the rules, read once more, plainly
+# ------------------------------------------------------------------- an independent, plain reading of the rules
 
 
 def reference_sizes(
@@ -138,7 +138,7 @@ def reference_sizes(
 ) -> Counter[tuple[Ports, int]]:
     """Return the slices' ports and sizes after a full reconcile of a service with one address type.
 
-    S-30, S-31.3, S-40 to S-46, S-50: everything is looked at, slices in the order of their names.
+    S-30, S-31.3, S-40 to S-46, S-50: everything is read, slices in name order.
     """
     wanted_keys = wanted_ports(service, members)
     remaining: dict[Ports, dict[tuple[object, ...], Published]] = {}
@@ -214,22 +214,20 @@ def sizes_of(found: list[EndpointSlice]) -> Counter[tuple[Ports, int]]:
 
 @given(data=st.data(), limit=st.integers(1, 6))
 @settings(max_examples=400, deadline=None)
-def test_a_full_plan_gives_the_sizes_that_the_rules_give(data: st.DataObject, limit: int) -> None:
+def test_a_full_plan_matches_the_sizes_of_the_rules(data: st.DataObject, limit: int) -> None:
     members = data.draw(pods())
     stored = data.draw(slices(members))
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)
-    assert sizes_of(carried_out(stored, plan)) == reference_sizes(SERVICE, members, stored, limit)
+    assert sizes_of(executed(stored, plan)) == reference_sizes(SERVICE, members, stored, limit)
 
 
 @given(data=st.data(), limit=st.integers(1, 6))
 @settings(max_examples=400, deadline=None)
-def test_a_plan_that_was_carried_out_leaves_nothing_to_do_and_nothing_wrong(
-    data: st.DataObject, limit: int
-) -> None:
+def test_an_executed_plan_leaves_nothing_to_do_and_nothing_wrong(data: st.DataObject, limit: int) -> None:
     members = data.draw(pods())
     stored = data.draw(slices(members))
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)
-    after = carried_out(stored, plan)
+    after = executed(stored, plan)
     assert family_plan(ServiceState.build(SERVICE, zone_of, members, after), limit).is_empty
     sizes = {endpoint_slice.metadata.name: len(endpoint_slice.endpoints or ()) for endpoint_slice in stored}
     for endpoint_slice in plan.update:
@@ -250,7 +248,7 @@ def is_owned(endpoint_slice: EndpointSlice) -> bool:
 
 @given(data=st.data(), limit=st.integers(1, 6), seed=st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
-def test_the_same_cluster_gives_the_same_plan_in_whatever_order_it_is_told(
+def test_the_same_cluster_gives_the_same_plan_in_any_order_of_events(
     data: st.DataObject, limit: int, seed: int
 ) -> None:
     members = data.draw(pods())
@@ -264,7 +262,7 @@ def test_the_same_cluster_gives_the_same_plan_in_whatever_order_it_is_told(
 
 @given(data=st.data(), limit=st.integers(1, 6))
 @settings(max_examples=200, deadline=None)
-def test_a_plan_writes_no_slice_twice_and_none_that_is_right(data: st.DataObject, limit: int) -> None:
+def test_a_plan_writes_no_slice_twice_and_no_correct_one(data: st.DataObject, limit: int) -> None:
     members = data.draw(pods())
     stored = data.draw(slices(members))
     plan = family_plan(ServiceState.build(SERVICE, zone_of, members, stored), limit)

@@ -1,6 +1,6 @@
-"""Mirroring in a world that lags, fails and is meddled with (behaviour 3, 5.7 to 5.9; reliability 7b, 7c).
+"""Mirroring with lag, failures and external edits (behaviour 3, 5.7 to 5.9; reliability 7b, 7c).
 
-The stores, the queue and the controller are the real ones; the server is in memory.
+The stores, the queue and the controller are real; the server is in memory.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ def ports_of(endpoint_slice: EndpointSlice) -> set[int | None]:
     return {port.port for port in endpoint_slice.ports or ()}
 
 
-# ------------------------------------------------------------------------------------- the life of one
+# ------------------------------------------------------------------------------------- lifecycle
 
 
-async def test_a_hand_made_endpoints_is_mirrored_updated_and_gone() -> None:
+async def test_a_hand_written_endpoints_is_mirrored_updated_and_deleted() -> None:
     """e2e endpointslicemirroring: create, update, delete."""
     world = World()
     world.put_service(make_plain_service())
@@ -69,7 +69,7 @@ async def test_a_hand_made_endpoints_is_mirrored_updated_and_gone() -> None:
 
 
 async def test_another_port_keeps_the_name_of_the_slice() -> None:
-    """M-40: recycled, so that an update and nothing else tells consumers of it."""
+    """M-40: recycled, so that consumers see only an update."""
     world = await mirrored_world(ONE)
     (before,) = world.slices_of()
     world.put(make_endpoints(subset("10.0.0.1", ports=(ADMIN,))))
@@ -91,7 +91,7 @@ async def test_another_port_keeps_the_name_of_the_slice() -> None:
         (None, (ONE,), 0),
     ],
 )
-async def test_what_is_there_decides_how_many_slices_there_are(
+async def test_the_groups_determine_the_number_of_slices(
     service: str | None, subsets: tuple[EndpointSubset, ...] | None, slices: int
 ) -> None:
     """Integration: TestEndpointSliceMirroring; k/k#114155: one address in two subsets."""
@@ -115,7 +115,7 @@ async def test_what_is_there_decides_how_many_slices_there_are(
     ],
     ids=["label", "annotation", "annotation and trigger time", "addresses"],
 )
-async def test_every_edit_of_an_endpoints_shows_in_its_slice(edited: Endpoints) -> None:
+async def test_every_edit_of_an_endpoints_reaches_its_slice(edited: Endpoints) -> None:
     """Integration: TestEndpointSliceMirroringUpdates; k/k#98116: labels and annotations were not mirrored."""
     world = await mirrored_world(ONE)
     world.put(edited)
@@ -131,7 +131,7 @@ async def test_every_edit_of_an_endpoints_shows_in_its_slice(edited: Endpoints) 
     assert set(world.published()) == {a.ip for s in subsets for a in s.addresses or ()}
 
 
-async def test_a_trigger_time_that_changes_alone_is_no_write() -> None:
+async def test_a_changed_trigger_time_alone_causes_no_write() -> None:
     """M-32."""
     world = await mirrored_world(ONE)
     for second in range(3):
@@ -140,7 +140,7 @@ async def test_a_trigger_time_that_changes_alone_is_no_write() -> None:
     assert world.writes() == []
 
 
-async def test_a_selector_that_comes_takes_the_mirror_away_and_one_that_goes_brings_it_back() -> None:
+async def test_adding_a_selector_deletes_the_mirror_and_removing_it_restores_it() -> None:
     """Integration: TestEndpointSliceMirroringSelectorTransition; k/k#105987, #103576: leaked mirrors."""
     world = await mirrored_world(ONE)
     for _ in range(3):
@@ -153,7 +153,7 @@ async def test_a_selector_that_comes_takes_the_mirror_away_and_one_that_goes_bri
     assert world.writes() == ["delete", "create"] * 3
 
 
-async def test_a_selector_that_came_while_nobody_looked_leaves_no_mirror() -> None:
+async def test_a_selector_added_during_downtime_leaves_no_mirror() -> None:
     """k/k#105987."""
     world = await mirrored_world(ONE)
     world.server.services[WEB] = make_service(resource_version="10000099")
@@ -180,12 +180,12 @@ async def test_an_address_that_is_not_ready_is_never_published_as_ready() -> Non
     assert world.published() == {"10.0.0.1": True}
 
 
-# ------------------------------------------------------------------------------------- our own writes
+# ------------------------------------------------------------------------------------- own writes
 
 
 @pytest.mark.parametrize("flips", [1, 2, 3, 10])
 async def test_a_watch_of_slices_that_lags_behind_loses_no_change(flips: int) -> None:
-    """k/k#125638, #117193: the cache equalled what was wanted, the write was skipped, for good."""
+    """k/k#125638, #117193: the cache equalled the desired state, and the write was skipped permanently."""
     world = await mirrored_world(ONE)
     for flip in range(1, flips + 1):
         item = make_endpoints(ONE if flip % 2 == 0 else subset(not_ready=["10.0.0.1"]))
@@ -193,7 +193,7 @@ async def test_a_watch_of_slices_that_lags_behind_loses_no_change(flips: int) ->
         world.server.feed(ENDPOINTS, world.endpoints)
         await world.work()
         assert world.published() == {"10.0.0.1": flip % 2 == 0}
-    while world.server.feed(ENDPOINT_SLICES, world.slices, 1):  # old news, one by one
+    while world.server.feed(ENDPOINT_SLICES, world.slices, 1):  # stale events, one by one
         assert await world.work() == []
     assert len(world.writes()) == flips
     assert world.failures == []
@@ -213,8 +213,8 @@ async def test_a_sync_before_the_watch_knows_of_the_create_creates_nothing_twice
     assert len(world.slices_of()) == 1
 
 
-async def test_a_create_whose_answer_is_lost_leaves_one_slice_in_the_end() -> None:
-    """7c: it may have been carried out; what is double is taken away again."""
+async def test_a_create_with_a_lost_response_finally_leaves_one_slice() -> None:
+    """7c: it may have been executed; a duplicate is deleted later."""
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -244,7 +244,7 @@ async def test_endpoints_that_change_while_their_slices_are_written_are_written_
     assert world.failures == []
 
 
-async def test_a_watch_that_is_faster_than_the_answer_causes_no_second_write_or_sync() -> None:
+async def test_a_watch_faster_than_the_response_causes_no_second_write_or_sync() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -263,11 +263,11 @@ async def test_a_watch_that_is_faster_than_the_answer_causes_no_second_write_or_
     assert world.queue.statistics().delayed == 0
 
 
-async def test_what_somebody_else_does_to_a_slice_during_a_sync_is_looked_at_after_it() -> None:
+async def test_an_external_edit_during_a_sync_is_handled_after_it() -> None:
     world = await mirrored_world(ONE)
     left = 1
 
-    async def meddle(call: Call) -> None:
+    async def edit_externally(call: Call) -> None:
         nonlocal left
         if left and call.verb == "update":
             left = 0
@@ -275,14 +275,14 @@ async def test_what_somebody_else_does_to_a_slice_during_a_sync_is_looked_at_aft
             (endpoint_slice,) = world.slices_of()
             world.put(change(endpoint_slice, endpoints=None))
 
-    world.server.after_each = meddle
+    world.server.after_each = edit_externally
     world.put(make_endpoints(subset("10.0.0.2")))
     await world.settle()
     assert world.published() == {"10.0.0.2": True}
     assert world.writes() == ["update", "update"]
 
 
-async def test_a_slice_that_somebody_deletes_during_a_sync_is_made_anew_after_it() -> None:
+async def test_a_slice_deleted_during_a_sync_is_recreated_after_it() -> None:
     world = await mirrored_world(ONE, subset("fd00::1"))
     (_four, six) = world.slices_of()
     left = 1
@@ -300,8 +300,8 @@ async def test_a_slice_that_somebody_deletes_during_a_sync_is_made_anew_after_it
     assert world.failures == []
 
 
-async def test_nothing_is_written_where_nothing_changes_however_often_it_is_told() -> None:
-    """k/k#108231, #127370: rewritten at each resync; taken for stale after a write without effect."""
+async def test_repeated_events_without_changes_cause_no_write() -> None:
+    """k/k#108231, #127370: rewritten at each resync; treated as stale after a write without effect."""
     world = await mirrored_world(ONE, subset("fd00::1", ports=(ADMIN,)))
     for number in range(20):
         world.put(make_endpoints(ONE, subset("fd00::1", ports=(ADMIN,))))
@@ -323,10 +323,10 @@ async def test_one_flip_among_twelve_hundred_addresses_is_one_update() -> None:
     assert len(call.body.endpoints) == 600
 
 
-# ------------------------------------------------------------------------------------- meddling
+# ------------------------------------------------------------------------------------- external edits
 
-Meddle = Callable[[EndpointSlice], EndpointSlice]
-MEDDLING: dict[str, Meddle] = {
+ExternalEdit = Callable[[EndpointSlice], EndpointSlice]
+MEDDLING: dict[str, ExternalEdit] = {
     "content": lambda p: change(p, endpoints=(Endpoint(addresses=("10.66.6.6",)),)),
     "nothing left": lambda p: change(p, endpoints=None),
     "ports": lambda p: change(p, ports=None),
@@ -339,11 +339,11 @@ MEDDLING: dict[str, Meddle] = {
 
 
 @pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
-async def test_a_slice_that_somebody_edits_is_right_again_at_once(meddle: Meddle) -> None:
-    """k/k#85353; M-4 overlooks what does not raise the generation, M-42 sticks at one labelled away."""
+async def test_an_external_edit_of_a_slice_is_repaired_immediately(edit_externally: ExternalEdit) -> None:
+    """k/k#85353; M-4 misses edits that do not raise the generation, M-42 gets stuck on a slice labelled away."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
-    world.put(meddle(endpoint_slice))
+    world.put(edit_externally(endpoint_slice))
     await world.settle()
     assert world.published() == {"10.0.0.1": True}
     (endpoint_slice,) = world.slices_of()
@@ -352,8 +352,8 @@ async def test_a_slice_that_somebody_edits_is_right_again_at_once(meddle: Meddle
     assert endpoint_slice.metadata.owner_references is not None
 
 
-async def test_a_slice_that_was_labelled_away_and_comes_back_is_no_second_one() -> None:
-    """S-113, M-42: upstream holds the key to be stale from then on."""
+async def test_a_slice_labelled_away_and_back_does_not_become_a_duplicate() -> None:
+    """S-113, M-42: upstream treats the key as stale from then on."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     away = world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), MANAGED_BY: "somebody"}))
@@ -369,8 +369,8 @@ async def test_a_slice_that_was_labelled_away_and_comes_back_is_no_second_one() 
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_slice_that_somebody_deletes_is_made_anew_at_once(restarted: bool) -> None:
-    """k/k#85353, and S-3: upstream misses it where it has not written the slice itself."""
+async def test_an_externally_deleted_slice_is_recreated_immediately(restarted: bool) -> None:
+    """k/k#85353, and S-3: upstream misses it unless it wrote the slice itself."""
     world = await mirrored_world(ONE)
     if restarted:
         world = world.restarted()
@@ -380,8 +380,8 @@ async def test_a_slice_that_somebody_deletes_is_made_anew_at_once(restarted: boo
     assert world.published() == {"10.0.0.1": True}
 
 
-async def test_somebody_elses_slice_under_our_label_is_taken_over_or_taken_away() -> None:
-    """S-112 by way of M-4."""
+async def test_a_foreign_slice_with_our_label_is_adopted_or_deleted() -> None:
+    """S-112 via M-4."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     copy = change(endpoint_slice, name="copy", uid="", resource_version="")
@@ -392,8 +392,8 @@ async def test_somebody_elses_slice_under_our_label_is_taken_over_or_taken_away(
     assert world.published() == {"10.0.0.1": True}
 
 
-async def test_a_quarrel_over_a_slice_costs_one_write_a_second() -> None:
-    """7c: another controller that puts its own back at once."""
+async def test_a_conflict_over_a_slice_costs_one_write_per_second() -> None:
+    """7c: another controller that restores its own content immediately."""
     world = await mirrored_world(ONE)
     writes = 0
     for _ in range(300):
@@ -406,7 +406,7 @@ async def test_a_quarrel_over_a_slice_costs_one_write_a_second() -> None:
     assert 28 <= writes <= 32
 
 
-async def test_a_webhook_that_changes_what_we_write_is_not_fought() -> None:
+async def test_a_mutating_webhook_is_not_fought() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -456,7 +456,7 @@ async def test_fields_of_a_newer_server_survive_an_update() -> None:
 
 
 async def test_an_address_that_the_server_rejects_does_not_block_its_slice() -> None:
-    """The server rejects it in an Endpoints as well; a rule of its own for slices is found out from its 422."""
+    """The server rejects it in an Endpoints as well; a rule that applies only to slices is discovered from its 422."""
     world = await mirrored_world(subset("10.0.0.1", "10.0.0.2"))
     world.server.rejected_range = lambda address: None
     world.put(make_endpoints(subset("10.0.0.1", "10.0.0.3", "169.254.1.1", "10.7.7.7")))
@@ -477,8 +477,8 @@ async def test_an_address_that_the_server_rejects_does_not_block_its_slice() -> 
 # ------------------------------------------------------------------------------------- restarts
 
 
-async def test_after_a_restart_an_endpoints_made_anew_has_its_slice() -> None:
-    """k/k#125354, #125359: never created, as the tracker was empty and the old slice on its way out."""
+async def test_after_a_restart_a_recreated_endpoints_has_its_slice() -> None:
+    """k/k#125354, #125359: never created, because the tracker was empty and the old slice was terminating."""
     world = await mirrored_world(ONE)
     (before,) = world.slices_of()
     world = world.restarted()
@@ -496,23 +496,23 @@ async def test_after_a_restart_an_endpoints_made_anew_has_its_slice() -> None:
     assert world.published() == {"10.0.0.1": True}
 
 
-async def test_a_slice_that_garbage_collection_takes_after_its_endpoints_came_back_is_made_anew() -> None:
-    """k/k#125359: the slice still belongs to the old Endpoints when it is looked at, and goes a moment later."""
+async def test_a_slice_garbage_collected_after_its_endpoints_returned_is_recreated() -> None:
+    """k/k#125359: the slice still belongs to the old Endpoints when it is read, and is deleted a moment later."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     world.remove(make_endpoints(), seen=False)
     world.put(make_endpoints(ONE))
-    world.remove(endpoint_slice, seen=False)  # before the update that makes it the new one's
+    world.remove(endpoint_slice, seen=False)  # before the update that gives it to the new one
     await world.settle()
     assert world.failures == []
     assert world.published() == {"10.0.0.1": True}
 
 
 @pytest.mark.parametrize("writes_before_the_crash", range(6))
-async def test_a_crash_after_any_write_leaves_nothing_that_the_next_start_does_not_mend(
+async def test_the_next_start_repairs_a_crash_after_any_write(
     writes_before_the_crash: int,
 ) -> None:
-    """7c: without churn, and with no address missing in between that stays."""
+    """7c: without churn, and without removing an address that stays."""
     stays = subset("10.0.0.1", ports=(HTTP,))
     world = await mirrored_world(
         stays, subset("10.0.0.2", ports=(ADMIN,)), subset("fd00::2", ports=(ADMIN,)), subset("fd00::3")
@@ -556,8 +556,8 @@ async def test_a_crash_after_any_write_leaves_nothing_that_the_next_start_does_n
 
 
 @pytest.mark.parametrize("failing", range(5))
-async def test_while_ports_change_no_address_is_missing_that_is_there_before_and_after(failing: int) -> None:
-    """7c, I3: also where a write in the middle fails."""
+async def test_a_port_change_never_drops_an_address_that_stays(failing: int) -> None:
+    """7c, I3: also if a write in between fails."""
     before = (subset("10.0.0.1", "10.0.0.2", ports=(HTTP,)), subset("fd00::1", ports=(ADMIN,)))
     after = (subset("10.0.0.1", "10.0.0.2", "fd00::1", ports=(HTTP,)), subset("10.0.0.9", ports=(ADMIN,)))
     world = await mirrored_world(*before)
@@ -575,8 +575,8 @@ async def test_while_ports_change_no_address_is_missing_that_is_there_before_and
     assert set(world.published()) == {"10.0.0.1", "10.0.0.2", "fd00::1", "10.0.0.9"}
 
 
-async def test_creates_of_both_families_with_one_slice_to_recycle_need_no_second_attempt() -> None:
-    """M-40: upstream loses the other family's create, posts under a name that exists, and fails until luck helps."""
+async def test_creates_of_both_families_with_one_recycled_slice_need_one_attempt() -> None:
+    """M-40: upstream loses the other family's create, posts an existing name, and fails until random choice helps."""
     six = msgspec.structs.replace(ADMIN, port=6)
     for doomed in (subset("10.0.0.9", ports=(six,)), subset("fd00::9", ports=(six,))):
         world = await mirrored_world(doomed)
@@ -587,7 +587,7 @@ async def test_creates_of_both_families_with_one_slice_to_recycle_need_no_second
         assert world.failures == []
 
 
-async def test_a_namespace_that_is_going_makes_no_storm() -> None:
+async def test_a_terminating_namespace_causes_no_request_storm() -> None:
     """k/k#38612."""
     world = await mirrored_world(ONE)
     world.server.terminating_namespaces.add("default")
@@ -602,8 +602,8 @@ async def test_a_namespace_that_is_going_makes_no_storm() -> None:
     assert world.failures == []
 
 
-async def test_one_endpoints_that_cannot_be_written_keeps_no_other_waiting() -> None:
-    """7c: a quota, a webhook, RBAC: other services are unaffected."""
+async def test_an_unwritable_endpoints_does_not_delay_others() -> None:
+    """7c: a quota, webhook or RBAC failure does not affect other services."""
     world = World()
     world.put_service(make_plain_service("bad"))
     world.put_service(make_plain_service())
@@ -626,7 +626,7 @@ async def test_one_endpoints_that_cannot_be_written_keeps_no_other_waiting() -> 
     assert len(world.slices_of("bad")) == 1
 
 
-async def test_a_finalizer_on_a_slice_keeps_neither_it_nor_its_endpoints_from_coming_right() -> None:
+async def test_a_finalizer_on_a_slice_does_not_block_it_or_its_endpoints() -> None:
     """k/k#108267, #108779."""
     world = await mirrored_world(ONE)
     (held,) = world.slices_of()
@@ -647,8 +647,8 @@ async def test_a_finalizer_on_a_slice_keeps_neither_it_nor_its_endpoints_from_co
     assert world.failures == []
 
 
-async def test_a_relist_that_misses_nothing_and_one_that_misses_all_are_both_survived() -> None:
-    """7c: an atomic replace, deletions derived."""
+async def test_complete_and_empty_relists_are_both_handled() -> None:
+    """7c: an atomic replace with derived deletions."""
     world = await mirrored_world(ONE)
     server = world.server
     world.slices.replace(server.objects(ENDPOINT_SLICES).values(), server.resource_version)
@@ -660,7 +660,7 @@ async def test_a_relist_that_misses_nothing_and_one_that_misses_all_are_both_sur
     assert world.writes() == ["create"]
 
 
-async def test_a_sync_that_is_cancelled_leaves_its_key_to_be_looked_at_again() -> None:
+async def test_a_cancelled_sync_is_repeated() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()

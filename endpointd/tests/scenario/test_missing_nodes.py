@@ -1,4 +1,4 @@
-"""A Node that disappears counts as present for a minute; a pod whose Node never existed is left out (S-31.4)."""
+"""A missing Node counts as present for a minute; a pod whose Node never existed is not published (S-31.4)."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ GRACE_SECONDS = EndpointSliceSettings().missing_node_grace_seconds
 
 
 async def world_with(*, publish_not_ready_addresses: bool = False, grace_seconds: float = 60.0) -> SliceWorld:
-    """Return a world at rest: two pods on ``node-1``, published."""
+    """Return a settled world: two published pods on ``node-1``."""
     world = SliceWorld(settings=EndpointSliceSettings(missing_node_grace_seconds=grace_seconds))
     world.put(make_node(), make_service(publish_not_ready_addresses=publish_not_ready_addresses))
     world.put(*make_pods(2))
@@ -26,7 +26,7 @@ async def world_with(*, publish_not_ready_addresses: bool = False, grace_seconds
 
 
 async def restarted(world: SliceWorld, *, with_node: bool = False) -> SliceWorld:
-    """Return the world under a new process, which lists everything, but the nodes only where told so."""
+    """Return the world with a new process, which lists everything; nodes only with ``with_node``."""
     after = SliceWorld(server=world.server)
     after.put(*world.services.values(), *world.pods.values())
     if with_node:
@@ -47,7 +47,7 @@ async def pass_seconds(world: SliceWorld, seconds: float) -> None:
     await world.settle()
 
 
-def test_the_grace_period_is_as_long_as_the_pod_garbage_collector_takes() -> None:
+def test_the_grace_period_matches_the_pod_garbage_collector() -> None:
     assert GRACE_SECONDS == 20 + 40
 
 
@@ -62,8 +62,8 @@ async def test_ready_pods_stay_published_while_their_node_is_missing_for_a_short
     assert world.controller.audit(WEB) is None
 
 
-async def test_pods_of_a_node_that_stays_away_are_withdrawn_and_come_back_with_it() -> None:
-    """k/k#82494, #85725: pods of a node that came back were not added for days."""
+async def test_pods_of_a_node_that_stays_missing_are_withdrawn_and_return_with_it() -> None:
+    """k/k#82494, #85725: pods of a node that returned were not added for days."""
     world = await world_with()
     world.remove(make_node())
     await world.settle()
@@ -87,7 +87,7 @@ async def test_a_node_that_is_registered_again_in_time_causes_no_write() -> None
     assert world.published() == BOTH
 
 
-async def test_a_node_that_comes_back_in_another_zone_moves_its_endpoints() -> None:
+async def test_a_node_that_returns_in_another_zone_moves_its_endpoints() -> None:
     world = await world_with()
     world.remove(make_node())
     await pass_seconds(world, 10)
@@ -106,7 +106,7 @@ async def test_a_list_that_lost_all_nodes_withdraws_nothing() -> None:
     assert world.published() == BOTH
 
 
-async def test_a_pod_whose_node_never_existed_is_left_out() -> None:
+async def test_a_pod_whose_node_never_existed_is_not_published() -> None:
     world = await world_with()
     world.put(make_pod("lost", address_number(9), node_name="nowhere"))
     await pass_seconds(world, 2 * GRACE_SECONDS)
@@ -114,7 +114,7 @@ async def test_a_pod_whose_node_never_existed_is_left_out() -> None:
     assert (await restarted(world, with_node=True)).published() == BOTH
 
 
-async def test_a_pod_that_is_not_ready_any_more_is_published_so_while_its_node_is_missing() -> None:
+async def test_unreadiness_is_published_while_the_node_is_missing() -> None:
     world = await world_with()
     world.remove(make_node())
     world.put(make_pod("pod-00001", address_number(1), ready=False))
@@ -123,7 +123,7 @@ async def test_a_pod_that_is_not_ready_any_more_is_published_so_while_its_node_i
     assert world.published() == {"pod-00001": False}
 
 
-async def test_changes_meanwhile_do_not_extend_the_grace_period() -> None:
+async def test_changes_during_the_grace_period_do_not_extend_it() -> None:
     world = await world_with()
     world.remove(make_node())
     for second in range(int(GRACE_SECONDS)):
@@ -133,7 +133,7 @@ async def test_changes_meanwhile_do_not_extend_the_grace_period() -> None:
     assert world.published() == {}
 
 
-async def test_each_node_has_a_grace_period_of_its_own() -> None:
+async def test_each_node_has_its_own_grace_period() -> None:
     world = await world_with()
     world.put(make_node("node-2"), make_pod("other", address_number(9), node_name="node-2"))
     await world.settle()
@@ -146,7 +146,7 @@ async def test_each_node_has_a_grace_period_of_its_own() -> None:
     assert world.published() == {}
 
 
-async def test_a_restart_keeps_what_is_published_for_one_grace_period_more() -> None:
+async def test_a_restart_keeps_published_endpoints_for_another_grace_period() -> None:
     world = await restarted(await world_with())
     await pass_seconds(world, GRACE_SECONDS - 1)
     assert world.take_writes() == []
@@ -155,7 +155,7 @@ async def test_a_restart_keeps_what_is_published_for_one_grace_period_more() -> 
     assert world.published() == {}
 
 
-async def test_a_restart_takes_endpoints_of_a_service_that_asks_for_no_node_for_no_proof_of_one() -> None:
+async def test_a_restart_ignores_endpoints_of_services_that_need_no_node() -> None:
     world = await world_with(publish_not_ready_addresses=True)
     world.put(make_service("strict"))
     world.put(make_pod("lost", address_number(9), node_name="nowhere"))
@@ -175,7 +175,7 @@ async def test_the_zone_of_a_missing_node_stays_for_the_grace_period() -> None:
     assert world.published() == BOTH
 
 
-async def test_without_a_grace_period_pods_are_withdrawn_at_once() -> None:
+async def test_without_a_grace_period_pods_are_withdrawn_immediately() -> None:
     world = await world_with(grace_seconds=0.0)
     world.remove(make_node())
     await world.settle()

@@ -1,4 +1,4 @@
-"""Topology-aware hints are written in the end, repaired, and never written without a change (behaviour 2.11)."""
+"""Topology-aware hints are eventually written, repaired, and never written unchanged (behaviour 2.11)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ UNAVAILABLE = api_error(Status(code=503, reason="ServiceUnavailable", message="n
 async def world_with(
     nodes: Sequence[Node], placed: Sequence[str], *, mode: str | None = "Auto", limit: int = 100
 ) -> SliceWorld:
-    """Return a world at rest: a service, and a pod on each of the nodes ``placed``."""
+    """Return a settled world: a service, and a pod on each node of ``placed``."""
     world = SliceWorld(settings=EndpointSliceSettings(max_endpoints_per_slice=limit))
     world.put(*nodes, make_service(topology_mode=mode))
     world.put(
@@ -48,7 +48,7 @@ async def come_to_rest(world: SliceWorld) -> None:
 
 
 def hinted(world: SliceWorld) -> Counter[str]:
-    """Count the zone hints of all slices; ``""`` counts the endpoints without."""
+    """Count the zone hints of all slices; ``""`` counts endpoints without hints."""
     return Counter(
         zone.name
         for endpoint_slice in world.slices_of()
@@ -58,7 +58,7 @@ def hinted(world: SliceWorld) -> Counter[str]:
 
 
 def rewrite_hints(world: SliceWorld, hints: EndpointHints | None, *, of_ready: bool = True) -> None:
-    """Give the endpoints of the first slice other hints, as somebody with kubectl does."""
+    """Edit the hints of the first slice externally."""
     endpoint_slice = world.slices_of()[0]
 
     def changed(endpoint: Endpoint) -> Endpoint:
@@ -86,7 +86,7 @@ async def test_hints_whose_write_failed_are_written_by_the_retry(error: Exceptio
     assert world.controller.audit(WEB) is None
 
 
-async def test_hints_that_have_to_go_are_taken_by_the_retry() -> None:
+async def test_the_retry_removes_obsolete_hints() -> None:
     world = await world_with(zones("a", "b", "c"), "abc" * 10, limit=10)
     world.server.fail_next(UNAVAILABLE, verb="update")
     world.put(make_node("no-zone", zone=""))  # S-90: no usable ratios
@@ -96,7 +96,7 @@ async def test_hints_that_have_to_go_are_taken_by_the_retry() -> None:
     assert world.controller.audit(WEB) is None
 
 
-async def test_hints_whose_answer_was_lost_are_not_written_twice() -> None:
+async def test_hints_with_a_lost_response_are_not_written_twice() -> None:
     world = await world_with(zones("a", "b", "c"), "abc" * 10, mode=None)
     world.server.fail_next(RequestTimedOutError("no answer"), verb="update", acts=True)
     world.put(make_service(topology_mode="Auto"))
@@ -108,7 +108,7 @@ async def test_hints_whose_answer_was_lost_are_not_written_twice() -> None:
     assert world.take_writes() == []
 
 
-# --------------------------------------------------------------------------------------- edits by others
+# --------------------------------------------------------------------------------------- external edits
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_hints_whose_answer_was_lost_are_not_written_twice() -> None:
         None,
     ],
 )
-async def test_hints_that_somebody_edited_are_repaired_at_once(hints: EndpointHints | None) -> None:
+async def test_externally_edited_hints_are_repaired_immediately(hints: EndpointHints | None) -> None:
     world = await world_with(zones("a", "b", "c"), "abc" * 4)
     rewrite_hints(world, hints)
     await world.settle()
@@ -131,7 +131,7 @@ async def test_hints_that_somebody_edited_are_repaired_at_once(hints: EndpointHi
     assert world.controller.audit(WEB) is None
 
 
-async def test_hints_that_somebody_gave_to_an_endpoint_that_is_not_ready_are_taken() -> None:
+async def test_external_hints_on_an_unready_endpoint_are_removed() -> None:
     world = await world_with(zones("a", "b", "c"), "abc" * 4)
     world.put(make_pod("pod-000", address_number(1), node_name="a", ready=False))
     await come_to_rest(world)
@@ -141,7 +141,7 @@ async def test_hints_that_somebody_gave_to_an_endpoint_that_is_not_ready_are_tak
     assert world.slices_of()[0].endpoints == right
 
 
-async def test_hints_to_another_zone_that_has_room_are_left_as_upstream_leaves_them() -> None:
+async def test_hints_to_another_zone_with_capacity_stay_as_upstream() -> None:
     world = await world_with(zones("a", "b"), "aaabbb")
     endpoint_slice = world.slices_of()[0]
     swapped = tuple(
@@ -156,10 +156,10 @@ async def test_hints_to_another_zone_that_has_room_are_left_as_upstream_leaves_t
     assert world.controller.audit(WEB) is None
 
 
-# ------------------------------------------------------------------------------- writes without a change
+# ------------------------------------------------------------------------------- unnecessary writes
 
 
-async def test_a_flip_writes_one_slice_where_hints_are_refused_for_an_endpoint_without_a_zone() -> None:
+async def test_a_flip_writes_one_slice_if_an_endpoint_without_a_zone_refuses_hints() -> None:
     nodes = [*zones("a", "b"), make_node("cp", zone="", control_plane=True)]
     world = await world_with(nodes, ["cp", *"ab" * 50], limit=10)
     assert hinted(world) == {"": 101}
@@ -189,7 +189,7 @@ async def test_a_flip_writes_one_slice_where_hints_are_refused_for_an_endpoint_w
         ),
     ],
 )
-async def test_the_audit_and_a_flip_there_and_back_find_hints_right(
+async def test_the_audit_and_a_double_flip_keep_correct_hints(
     nodes: Sequence[Node], placed: Sequence[str]
 ) -> None:
     world = await world_with(nodes, placed, limit=10)
@@ -206,7 +206,7 @@ async def test_the_audit_and_a_flip_there_and_back_find_hints_right(
     assert world.controller.audit(WEB) is None
 
 
-async def test_a_zone_that_leaves_the_table_takes_the_hints_of_other_zones_with_it() -> None:
+async def test_a_removed_zone_removes_the_hints_of_other_zones() -> None:
     world = await world_with(zones("a", "b", "c"), "a" * 5 + "b" * 3 + "c")
     assert hinted(world) == {"a": 3, "b": 3, "c": 3}
     world.put(make_node("c", zone="c", ready=False))

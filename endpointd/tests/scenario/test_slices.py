@@ -1,6 +1,6 @@
-"""The EndpointSlice controller in a world that lags, fails, and is meddled with (behaviour 2, reliability 7b, 7c).
+"""The EndpointSlice controller with lag, failures and external edits (behaviour 2, reliability 7b, 7c).
 
-The store, the queue, the membership and the controller are the real ones; the server is in memory.
+The store, queue, membership and controller are real; the server is in memory.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def labels_of(endpoint_slice: EndpointSlice) -> dict[str, str]:
 
 
 async def world_with(pods: int = 3, *, settings: EndpointSliceSettings | None = None) -> SliceWorld:
-    """Return a world at rest: a service, its pods on one node, their slices written and seen."""
+    """Return a settled world: a service, its pods on one node, their slices written and observed."""
     world = SliceWorld(settings=settings)
     world.put(make_node(), make_service(), *make_pods(pods))
     world.start()
@@ -84,7 +84,7 @@ def _labelled(body: EndpointSlice) -> EndpointSlice:
 
 
 @pytest.mark.parametrize("admission", [_hinted, _labelled])
-async def test_what_a_webhook_makes_of_our_slices_is_not_fought(
+async def test_a_mutating_webhook_is_not_fought(
     admission: Callable[[EndpointSlice], EndpointSlice],
 ) -> None:
     world = SliceWorld()
@@ -104,7 +104,7 @@ async def test_what_a_webhook_makes_of_our_slices_is_not_fought(
     assert world.published()["pod-00001"] is False
 
 
-async def test_after_a_restart_a_webhook_is_asked_once_what_it_makes_of_each_slice() -> None:
+async def test_after_a_restart_each_slice_is_sent_through_a_webhook_once() -> None:
     before = SliceWorld()
     before.server.admission = _hinted
     before.put(make_node(), make_service(), *make_pods(250))
@@ -120,10 +120,10 @@ async def test_after_a_restart_a_webhook_is_asked_once_what_it_makes_of_each_sli
         world.advance(10.0)
         assert world.controller.audit(WEB) is None
     assert [call.verb for call in world.take_writes()] == ["update"] * 3
-    assert world.slices_of() == stored, "none of them changed anything"
+    assert world.slices_of() == stored, "the writes changed nothing"
 
 
-async def test_what_somebody_else_writes_through_a_webhook_is_repaired_once() -> None:
+async def test_an_external_edit_through_a_webhook_is_repaired_once() -> None:
     world = SliceWorld()
     world.server.admission = _hinted
     world.put(make_node(), make_service(), *make_pods(3))
@@ -160,7 +160,7 @@ async def test_fields_of_a_newer_server_survive_a_flip() -> None:
     assert [call.verb for call in world.take_writes()] == ["create"]
     (endpoint_slice,) = world.slices_of()
     document = msgspec.json.decode(ENDPOINT_SLICES.encode(endpoint_slice))
-    document["endpoints"][1]["weight"] = 9  # somebody sets it
+    document["endpoints"][1]["weight"] = 9  # another client sets it
     world.server.update_foreign(ENDPOINT_SLICES, ENDPOINT_SLICES.decode(msgspec.json.encode(document)))
     world.watch()
     world.advance(10.0)
@@ -178,7 +178,7 @@ async def test_fields_of_a_newer_server_survive_a_flip() -> None:
     assert world.take_writes() == []
 
 
-# ------------------------------------------------------------------------- endpoints that the server rejects
+# ------------------------------------------------------------------------- endpoints rejected by the server
 
 
 def _rejects(*addresses: str) -> Callable[[str], str | None]:
@@ -210,8 +210,8 @@ async def test_a_pod_with_an_address_that_the_server_rejects_does_not_block_its_
     assert len(world.controller.rejections) == 0
 
 
-async def test_a_pod_whose_endpoint_the_server_rejects_by_a_rule_of_its_own_is_isolated() -> None:
-    """A 422 names the endpoint; the slice is written without it, at once, and it is tried again once it has changed."""
+async def test_a_pod_rejected_by_an_unknown_server_rule_is_isolated() -> None:
+    """A 422 names the endpoint; the slice is immediately written without it, and it is tried again after a change."""
     world = SliceWorld()
     world.server.rejected_range = _rejects("10.7.7.7")
     world.put(make_node(), make_service(), *make_pods(3), make_pod("bad", "10.7.7.7"))
@@ -229,7 +229,7 @@ async def test_a_pod_whose_endpoint_the_server_rejects_by_a_rule_of_its_own_is_i
     for number in range(3):
         world.put(make_pod("pod-00001", address_number(1), ready=bool(number % 2)))
         await world.settle()
-    assert [call.verb for call in world.take_writes()] == ["update"] * 3, "it is not tried again and again"
+    assert [call.verb for call in world.take_writes()] == ["update"] * 3, "it is not retried repeatedly"
     world.put(make_service(labels={"some": "label"}))
     await world.settle()
     assert [call.verb for call in world.take_writes()] == ["update"]
@@ -253,7 +253,7 @@ async def test_a_refusal_of_most_endpoints_is_no_reason_to_withdraw_them() -> No
     assert world.published()["pod-00001"] is False
 
 
-async def test_what_is_left_out_is_forgotten_with_its_pod_and_its_service() -> None:
+async def test_rejections_are_forgotten_with_their_pod_and_service() -> None:
     world = await world_with(1)
     bad, worse = make_pod("bad", "127.0.0.1"), make_pod("worse", "fe80::1")
     world.put(bad, worse)
@@ -267,7 +267,7 @@ async def test_what_is_left_out_is_forgotten_with_its_pod_and_its_service() -> N
     assert len(world.controller.rejections) == 0
 
 
-# ------------------------------------------------------------------------------------- our own writes
+# ------------------------------------------------------------------------------------- own writes
 
 
 async def test_the_first_sync_of_a_service_writes_everything_in_one_slice_and_no_more() -> None:
@@ -282,7 +282,7 @@ async def test_the_first_sync_of_a_service_writes_everything_in_one_slice_and_no
     assert trigger_time(endpoint_slice) == DEFAULT_TIME
 
 
-async def test_our_own_writes_are_never_repaired_when_the_watch_tells_of_them() -> None:
+async def test_own_writes_are_never_repaired_when_the_watch_reports_them() -> None:
     """k/k#87979: own writes triggered another sync."""
     world = await world_with(3)
     world.put(make_pod("pod-00001", address_number(1), ready=False))
@@ -294,13 +294,13 @@ async def test_our_own_writes_are_never_repaired_when_the_watch_tells_of_them() 
 
 @pytest.mark.parametrize("flips", [1, 2, 3, 10])
 async def test_a_watch_that_lags_behind_our_writes_loses_no_flip(flips: int) -> None:
-    """k/k#125638, #117193: the cache still equalled what was wanted, the write was skipped, for good."""
+    """k/k#125638, #117193: the cache still equalled the desired state, and the write was skipped permanently."""
     world = await world_with(3)
     for flip in range(1, flips + 1):
         world.put(make_pod("pod-00001", address_number(1), ready=flip % 2 == 0))
         await world.sync()
         assert world.published()["pod-00001"] is (flip % 2 == 0)
-    while world.watch(1):  # old news, one by one
+    while world.watch(1):  # stale events, one by one
         assert await world.sync() == 0
     assert world.published()["pod-00001"] is (flips % 2 == 0)
     assert len(world.take_writes()) == flips
@@ -321,7 +321,7 @@ async def test_a_second_sync_before_the_watch_knows_of_the_first_creates_nothing
     assert await world.sync() == 0
 
 
-async def test_a_watch_that_is_faster_than_the_answer_makes_no_second_write() -> None:
+async def test_a_watch_faster_than_the_response_causes_no_second_write() -> None:
     world = await world_with(3)
 
     async def watch_first(call: Call) -> None:
@@ -367,7 +367,7 @@ async def test_a_service_that_changes_while_its_slices_are_written_is_written_ag
 
 
 async def test_nothing_is_written_when_nothing_has_changed() -> None:
-    """I4; k/k#108231, #82995: empty slices were rewritten at each resync, gone services retried."""
+    """I4; k/k#108231, #82995: empty slices were rewritten at each resync, deleted services retried."""
     world = await world_with(3)
     world.put(make_service(), make_node(), *make_pods(3))  # a resync: other versions, same content
     assert await world.sync() == 0
@@ -375,19 +375,17 @@ async def test_nothing_is_written_when_nothing_has_changed() -> None:
     empty = await world_with(0)
     empty.put(make_service(), make_service("other", selector={"x": "y"}, uid="o"))
     await empty.settle()
-    assert verbs(empty.take_writes()) == ["create"]  # the other's
+    assert verbs(empty.take_writes()) == ["create"]  # of the other service
     empty.put(make_service())
     await empty.settle()
     assert empty.take_writes() == []
 
 
-# --------------------------------------------------------------------------- what the server says no to
+# --------------------------------------------------------------------------- refused writes
 
 
-async def test_a_slice_that_somebody_changed_meanwhile_is_read_and_planned_again_at_once_and_quietly() -> (
-    None
-):
-    """S-74; k/k#92928: each rollout brought an hour of events about conflicts."""
+async def test_a_conflicting_slice_is_read_and_planned_again_without_an_event() -> None:
+    """S-74; k/k#92928: each rollout caused an hour of conflict Events."""
     world = await world_with(2)
     (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
@@ -401,7 +399,7 @@ async def test_a_slice_that_somebody_changed_meanwhile_is_read_and_planned_again
     assert await world.sync() == 0
 
 
-async def test_a_slice_that_somebody_deleted_meanwhile_is_made_again_at_once_and_quietly() -> None:
+async def test_a_deleted_slice_is_recreated_immediately_without_an_event() -> None:
     world = await world_with(2)
     (endpoint_slice,) = world.slices_of()
     world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
@@ -414,8 +412,8 @@ async def test_a_slice_that_somebody_deleted_meanwhile_is_made_again_at_once_and
     assert await world.sync() == 0
 
 
-async def test_a_slice_to_delete_that_is_gone_already_is_what_was_wanted() -> None:
-    """Unlike S-72, by which it is an error."""
+async def test_deleting_an_already_deleted_slice_succeeds() -> None:
+    """Unlike S-72, which treats it as an error."""
     world = await world_with(0, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
     world.put(*make_pods(3))
     await world.settle()
@@ -441,7 +439,7 @@ async def test_a_slice_that_we_deleted_is_not_deleted_again_while_the_watch_lags
     assert await world.sync() == 0
 
 
-async def test_a_slice_to_delete_whose_name_is_another_slices_by_now_is_left_to_it() -> None:
+async def test_a_slice_that_took_the_name_of_a_deleted_one_is_kept() -> None:
     world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
     (mine,) = [
         endpoint_slice for endpoint_slice in world.slices_of() if "pod-00001" in str(endpoint_slice.endpoints)
@@ -457,7 +455,7 @@ async def test_a_slice_to_delete_whose_name_is_another_slices_by_now_is_left_to_
     assert not world.failures
 
 
-async def test_a_slice_that_goes_between_a_conflict_and_our_look_at_it_is_made_again() -> None:
+async def test_a_slice_deleted_between_a_conflict_and_its_read_is_recreated() -> None:
     world = await world_with(1)
     (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
@@ -475,8 +473,8 @@ async def test_a_slice_that_goes_between_a_conflict_and_our_look_at_it_is_made_a
 
 
 @pytest.mark.parametrize("verb", ["update", "delete"])
-async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it(verb: str) -> None:
-    """A server that starts, or a proxy before it, says so to anything; believed, slices would be made twice."""
+async def test_a_404_that_does_not_name_a_slice_does_not_count_as_deletion(verb: str) -> None:
+    """A starting server, or a proxy in front of it, returns it for any path; trusting it would duplicate slices."""
     world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=1))
     before = world.slices_of()
     world.server.fail_next(api_error(Status(code=404, message="404 page not found")), verb=verb)  # type: ignore[arg-type]
@@ -496,7 +494,7 @@ async def test_an_answer_that_nothing_is_found_hides_no_slice_unless_it_names_it
     assert len(world.slices_of()) == len(expected)
 
 
-async def test_a_conflict_that_cannot_be_looked_into_waits_for_the_watch() -> None:
+async def test_a_conflict_that_cannot_be_read_waits_for_the_watch() -> None:
     world = await world_with(1)
     (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations={"a": "b"}))
@@ -512,16 +510,16 @@ async def test_a_conflict_that_cannot_be_looked_into_waits_for_the_watch() -> No
     assert len(world.failures) == 1
 
 
-async def test_a_quarrel_over_a_slice_ends_in_a_wait_not_in_a_loop() -> None:
+async def test_repeated_conflicts_over_a_slice_fall_back_to_backoff() -> None:
     world = await world_with(1)
 
-    async def meddle(call: Call) -> None:
+    async def edit_externally(call: Call) -> None:
         if call.verb == "update":
             (endpoint_slice,) = world.slices_of()
             note = {"count": str(len(world.server.calls))}
             world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, annotations=note))
 
-    world.server.before_each = meddle
+    world.server.before_each = edit_externally
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     assert await world.sync() == 1
     assert len(world.take_writes()) <= 10
@@ -529,7 +527,7 @@ async def test_a_quarrel_over_a_slice_ends_in_a_wait_not_in_a_loop() -> None:
     assert "the object has been modified" in world.events[0].message
 
 
-async def test_a_name_that_another_slice_has_by_now_is_never_overwritten() -> None:
+async def test_another_slice_with_a_reused_name_is_never_overwritten() -> None:
     world = await world_with(1)
     (endpoint_slice,) = world.slices_of()
     world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
@@ -544,7 +542,7 @@ async def test_a_name_that_another_slice_has_by_now_is_never_overwritten() -> No
     assert not world.failures
 
 
-async def test_a_server_that_fails_is_asked_again_and_told_of_once_each_time() -> None:
+async def test_a_server_failure_is_retried_and_reported_once_per_attempt() -> None:
     """S-17, with its texts."""
     world = await world_with(1)
     (endpoint_slice,) = world.slices_of()
@@ -564,7 +562,7 @@ async def test_a_server_that_fails_is_asked_again_and_told_of_once_each_time() -
         await world.sync()
     assert world.published() == {"pod-00001": False}
     assert len(world.failures) == 2
-    # What the failed writes were to tell is told by the one that went through.
+    # The successful write publishes the trigger time of the failed ones.
     assert trigger_time(world.slices_of()[0]) == LATER
 
 
@@ -576,10 +574,10 @@ async def test_a_server_that_fails_is_asked_again_and_told_of_once_each_time() -
         (api_error(Status(code=403, message="no right to update endpointslices")), False),
     ],
 )
-async def test_a_sync_that_found_no_server_says_so_and_is_retried_when_it_answers(
+async def test_a_sync_without_a_server_is_retried_when_the_server_responds(
     error: Exception, unavailable: bool
 ) -> None:
-    """Failures of the server were hidden in the text, and waited for the growing backoff of their service."""
+    """Server failures were hidden in the text, and waited for the growing backoff of their service."""
     world = await world_with(2)
     world.server.fail_next(error, verb="update")
     world.put(*make_pods(2, ready=False))
@@ -598,10 +596,10 @@ async def test_a_sync_that_found_no_server_says_so_and_is_retried_when_it_answer
     ],
 )
 @pytest.mark.parametrize("acts", [False, True])
-async def test_whatever_became_of_a_write_whose_answer_was_lost_the_slices_come_right(
+async def test_slices_become_correct_after_any_outcome_of_a_lost_response(
     verb: str, error: Exception, acts: bool
 ) -> None:
-    """7c: a timeout tells nothing of what the server did."""
+    """7c: a timeout does not reveal whether the server executed the write."""
     world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=2))
     world.server.fail_next(error, verb=verb, acts=acts)  # type: ignore[arg-type]
     world.put(*make_pods(5, ready=False))
@@ -616,7 +614,7 @@ async def test_whatever_became_of_a_write_whose_answer_was_lost_the_slices_come_
     assert len(world.failures) <= 1
 
 
-async def test_a_namespace_that_is_going_gets_nothing_new_and_nobody_hears_of_it() -> None:
+async def test_a_terminating_namespace_gets_no_new_slices_and_no_event() -> None:
     """S-72; k/k#38612: an error storm."""
     world = SliceWorld()
     world.server.terminating_namespaces.add("default")
@@ -629,7 +627,7 @@ async def test_a_namespace_that_is_going_gets_nothing_new_and_nobody_hears_of_it
     assert await world.sync() == 0
 
 
-async def test_slices_that_exist_are_still_kept_right_while_their_namespace_goes() -> None:
+async def test_existing_slices_are_updated_while_their_namespace_terminates() -> None:
     world = await world_with(2)
     world.server.terminating_namespaces.add("default")
     world.remove(make_pods(1)[0])
@@ -648,7 +646,7 @@ async def test_other_services_are_served_while_one_cannot_be_written() -> None:
     assert sum(bool(world.published(name)) for name in ("one", "two")) == 1
 
 
-# ------------------------------------------------------------------------------------ what others do
+# ------------------------------------------------------------------------------------ other clients
 
 
 @pytest.mark.parametrize(
@@ -664,8 +662,8 @@ async def test_other_services_are_served_while_one_cannot_be_written() -> None:
         {"owner_references": None},
     ],
 )
-async def test_what_somebody_changes_in_a_slice_of_ours_is_put_right_at_once(edit: dict[str, object]) -> None:
-    """S-3 (upstream waits a second); k/k#85353; S-113: a slice that is relabelled away wedges nothing."""
+async def test_an_external_edit_of_our_slice_is_repaired_immediately(edit: dict[str, object]) -> None:
+    """S-3 (upstream waits a second); k/k#85353; S-113: a slice that is relabelled away blocks nothing."""
     world = SliceWorld()
     world.put(make_node(), make_service(labels={"tier": "front"}), *make_pods(2))
     world.start()
@@ -688,7 +686,7 @@ async def test_what_somebody_changes_in_a_slice_of_ours_is_put_right_at_once(edi
     assert world.published()["pod-00001"] is False
 
 
-async def test_an_annotation_somebody_adds_is_left_alone() -> None:
+async def test_an_annotation_of_another_client_is_kept() -> None:
     """S-3, S-63."""
     world = await world_with(1)
     (endpoint_slice,) = world.slices_of()
@@ -704,8 +702,8 @@ async def test_an_annotation_somebody_adds_is_left_alone() -> None:
     assert not world.failures
 
 
-async def test_a_slice_deleted_by_hand_comes_back_even_right_after_a_start() -> None:
-    """S-3: upstream has not tracked it then, and leaves the service without it."""
+async def test_a_manually_deleted_slice_is_recreated_even_right_after_a_start() -> None:
+    """S-3: upstream has not tracked it yet, and leaves the service without it."""
     before = await world_with(2)
     world = SliceWorld(server=before.server)
     world.put(make_node(), make_service(), *make_pods(2))
@@ -719,7 +717,7 @@ async def test_a_slice_deleted_by_hand_comes_back_even_right_after_a_start() -> 
     assert world.published() == {"pod-00001": True, "pod-00002": True}
 
 
-async def test_a_placeholder_deleted_by_hand_comes_back_too() -> None:
+async def test_a_manually_deleted_placeholder_is_recreated() -> None:
     world = await world_with(0)
     (endpoint_slice,) = world.slices_of()
     world.server.delete_foreign(ENDPOINT_SLICES, endpoint_slice.metadata.key)
@@ -728,8 +726,8 @@ async def test_a_placeholder_deleted_by_hand_comes_back_too() -> None:
     assert len(world.slices_of()) == 1
 
 
-async def test_a_quarrel_is_fought_once_a_second_at_most() -> None:
-    """Two controllers that disagree must not fight at the speed of the network."""
+async def test_conflicting_repairs_happen_at_most_once_per_second() -> None:
+    """Two disagreeing controllers must not fight at network speed."""
     world = await world_with(1)
     for tenth in range(100):
         (endpoint_slice,) = world.slices_of()
@@ -745,27 +743,27 @@ async def test_a_quarrel_is_fought_once_a_second_at_most() -> None:
     assert repairs <= 2 * 10 + 3  # each repair is an edit and its repair
 
 
-async def test_a_repair_is_immediate_again_after_a_second_of_peace_and_pods_never_wait_for_it() -> None:
+async def test_a_repair_is_immediate_after_a_quiet_second_and_pods_never_wait() -> None:
     world = await world_with(1)
 
-    async def meddle() -> int:
+    async def edit_externally() -> int:
         (endpoint_slice,) = world.slices_of()
         world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=None))
         world.watch()
         return await world.sync()
 
-    assert await meddle() == 1
+    assert await edit_externally() == 1
     world.advance(0.2)
-    assert await meddle() == 0
+    assert await edit_externally() == 0
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     assert await world.sync() == 1
     assert world.published() == {"pod-00001": False}
     world.advance(10.0)
     await world.settle()
-    assert await meddle() == 1
+    assert await edit_externally() == 1
 
 
-async def test_slices_of_others_are_never_touched() -> None:
+async def test_slices_of_other_managers_are_never_touched() -> None:
     """S-112, I5."""
     world = SliceWorld()
     service = make_service()
@@ -792,7 +790,7 @@ async def test_slices_of_others_are_never_touched() -> None:
         assert world.server.objects(ENDPOINT_SLICES)[endpoint_slice.metadata.key] == endpoint_slice
 
 
-async def test_a_slice_under_our_label_that_is_not_the_services_is_deleted() -> None:
+async def test_a_slice_with_our_label_but_another_owner_is_deleted() -> None:
     """S-30, S-112."""
     world = await world_with(1)
     stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
@@ -802,7 +800,7 @@ async def test_a_slice_under_our_label_that_is_not_the_services_is_deleted() -> 
     assert world.published() == {"pod-00001": True}
 
 
-async def test_a_foreign_slice_relabelled_to_be_ours_is_taken_in_where_the_service_owns_it() -> None:
+async def test_a_relabelled_slice_is_adopted_if_the_service_owns_it() -> None:
     """S-112."""
     world = await world_with(1)
     endpoint_slice = world.server.create_foreign(
@@ -820,8 +818,8 @@ async def test_a_foreign_slice_relabelled_to_be_ours_is_taken_in_where_the_servi
     assert world.published() == {"pod-00001": True}
 
 
-async def test_a_slice_that_a_finalizer_holds_counts_as_gone_and_holds_nothing_up() -> None:
-    """S-14; k/k#108267, #108779: such a slice made the service stale for ever."""
+async def test_a_slice_held_by_a_finalizer_counts_as_deleted_and_blocks_nothing() -> None:
+    """S-14; k/k#108267, #108779: such a slice made the service stale permanently."""
     world = await world_with(2)
     (endpoint_slice,) = world.slices_of()
     held = world.server.update_foreign(
@@ -859,10 +857,10 @@ async def test_a_slice_with_a_finalizer_that_we_delete_ourselves_is_deleted_once
     assert world.take_writes() == []
 
 
-# --------------------------------------------------------------------------------- services come and go
+# --------------------------------------------------------------------------------- services are deleted and recreated
 
 
-async def test_a_service_deleted_and_made_again_at_once_gets_its_slices() -> None:
+async def test_an_immediately_recreated_service_gets_its_slices() -> None:
     """k/k#141592, #47711: a phantom entry of the tracker left the new service without any."""
     for lag in (False, True):
         world = await world_with(2)
@@ -879,7 +877,7 @@ async def test_a_service_deleted_and_made_again_at_once_gets_its_slices() -> Non
         assert not world.failures
 
 
-async def test_slices_collected_late_do_not_take_the_new_service_down() -> None:
+async def test_late_garbage_collection_does_not_take_the_new_service_down() -> None:
     world = await world_with(2)
     (old,) = world.slices_of()
     world.remove(make_service())
@@ -894,7 +892,7 @@ async def test_slices_collected_late_do_not_take_the_new_service_down() -> None:
 @pytest.mark.parametrize(
     "service", [make_service(selector=None), make_service(service_type="ExternalName")], ids=["none", "alias"]
 )
-async def test_a_service_that_selects_no_more_keeps_what_it_had(service: Service) -> None:
+async def test_a_service_without_its_selector_keeps_its_slices(service: Service) -> None:
     """S-11, S-12."""
     world = await world_with(2)
     world.put(service)
@@ -907,7 +905,7 @@ async def test_a_service_that_selects_no_more_keeps_what_it_had(service: Service
     assert world.published() == {"pod-00002": True}
 
 
-async def test_a_service_that_is_being_deleted_gets_no_new_slice_but_its_own_are_kept_right() -> None:
+async def test_a_terminating_service_gets_updates_but_no_new_slices() -> None:
     """S-18, S-73."""
     world = await world_with(2, settings=EndpointSliceSettings(max_endpoints_per_slice=2))
     world.put(make_service(terminating=True))
@@ -923,7 +921,7 @@ async def test_a_service_that_is_being_deleted_gets_no_new_slice_but_its_own_are
     assert fresh.take_writes() == []
 
 
-async def test_another_selector_other_pods_and_the_time_of_the_oldest_new_one() -> None:
+async def test_a_new_selector_publishes_its_pods_and_the_oldest_trigger_time() -> None:
     world = await world_with(1)
     world.put(make_pod("db-1", "10.5.5.1", labels={"app": "db"}, ready_since=LATER_STILL))
     world.put(make_pod("db-2", "10.5.5.2", labels={"app": "db"}, ready_since=LATER))
@@ -933,11 +931,11 @@ async def test_another_selector_other_pods_and_the_time_of_the_oldest_new_one() 
     assert trigger_time(world.slices_of()[0]) == LATER
 
 
-# ------------------------------------------------------------------------------------------ nodes, pods
+# ------------------------------------------------------------------------------------------ nodes and pods
 
 
-async def test_a_node_that_appears_late_brings_in_its_pods_at_once() -> None:
-    """S-31.4: told of and tried again meanwhile; upstream waits for the backoff (S-4)."""
+async def test_a_late_node_publishes_its_pods_immediately() -> None:
+    """S-31.4: reported and retried until then; upstream waits for the backoff (S-4)."""
     world = SliceWorld()
     world.put(make_node(), make_service(), make_pod("a", "10.0.0.1"))
     world.put(make_pod("b", "10.0.0.2", node_name="late"))
@@ -958,7 +956,7 @@ async def test_a_node_that_appears_late_brings_in_its_pods_at_once() -> None:
     assert len(world.failures) == 1
 
 
-async def test_a_pod_on_an_unknown_node_is_told_of_though_nothing_is_to_be_written() -> None:
+async def test_a_pod_on_an_unknown_node_is_reported_without_a_write() -> None:
     """S-31.4."""
     world = await world_with(1)
     world.put(make_pod("lost", "10.0.0.2", node_name="late"))
@@ -974,7 +972,7 @@ async def test_a_pod_on_an_unknown_node_is_told_of_though_nothing_is_to_be_writt
 
 
 async def test_a_zone_put_on_a_node_reaches_the_endpoints_of_its_pods() -> None:
-    """S-4: upstream leaves them as they are."""
+    """S-4: upstream leaves them unchanged."""
     world = SliceWorld()
     world.put(make_node(zone=""), make_node("node-2"), make_service(), make_pod("a"))
     world.put(make_pod("b", "10.0.0.2", node_name="node-2"))
@@ -989,14 +987,14 @@ async def test_a_zone_put_on_a_node_reaches_the_endpoints_of_its_pods() -> None:
     }
     assert zones == {"a": "zone-9", "b": "zone-a"}
     world.take_writes()
-    world.put(make_node(zone="zone-9", ready=False))  # S-5: nothing else of a node matters
+    world.put(make_node(zone="zone-9", ready=False))  # S-5: no other field of a node matters
     await world.settle()
     assert world.take_writes() == []
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-async def test_a_pod_that_finishes_while_it_is_not_ready_is_taken_out(phase: str) -> None:
-    """0.3: upstream overlooks it; k/k#109414: its address may be another's by then."""
+async def test_a_pod_that_finishes_while_unready_is_removed(phase: str) -> None:
+    """0.3: upstream misses it; k/k#109414: its address may belong to another pod by then."""
     world = await world_with(2)
     world.put(make_pod("pod-00001", address_number(1), ready=False))
     await world.settle()
@@ -1005,8 +1003,8 @@ async def test_a_pod_that_finishes_while_it_is_not_ready_is_taken_out(phase: str
     assert world.published() == {"pod-00002": True}
 
 
-async def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
-    """S-33: the uid is no part of the identity, but a new one is written."""
+async def test_a_recreated_pod_with_the_same_name_is_another_pod() -> None:
+    """S-33: the uid is not part of the identity, but a new one is written."""
     world = await world_with(1)
     world.remove(make_pod("pod-00001"))
     world.put(make_pod("pod-00001", address_number(1), uid="another"))
@@ -1024,7 +1022,7 @@ async def test_an_address_that_moves_to_another_pod_is_never_published_for_both(
     assert [endpoint.addresses for endpoint in world.slices_of()[0].endpoints or ()] == [(address_number(1),)]
 
 
-async def test_scaling_to_nothing_and_back_keeps_one_name() -> None:
+async def test_scaling_to_zero_and_back_keeps_one_name() -> None:
     """S-52."""
     world = await world_with(3)
     (before,) = world.slices_of()
@@ -1039,7 +1037,7 @@ async def test_scaling_to_nothing_and_back_keeps_one_name() -> None:
     assert verbs(world.take_writes()) == ["update", "update"]
 
 
-async def test_the_same_name_is_kept_across_a_restart_between_nothing_and_back() -> None:
+async def test_the_name_is_kept_across_a_restart_while_scaled_to_zero() -> None:
     before = await world_with(0)
     world = SliceWorld(server=before.server)
     world.put(make_node(), make_service())
@@ -1070,7 +1068,7 @@ async def test_a_burst_becomes_few_writes_and_a_batch_period_fewer() -> None:
 # ---------------------------------------------------------------------------------------- trigger times
 
 
-async def test_a_write_tells_the_time_of_the_oldest_change_it_publishes_and_a_repair_none() -> None:
+async def test_a_write_carries_its_oldest_trigger_time_and_a_repair_none() -> None:
     """0.6, S-62."""
     world = await world_with(2)
     world.put(make_pod("pod-00001", address_number(1), ready=False, ready_since=LATER_STILL))
@@ -1084,8 +1082,8 @@ async def test_a_write_tells_the_time_of_the_oldest_change_it_publishes_and_a_re
     assert trigger_time(world.slices_of()[0]) is None
 
 
-async def test_after_a_restart_the_first_write_does_not_tell_the_age_of_the_service() -> None:
-    """0.6: the first sync takes the creation time, and it writes nothing."""
+async def test_the_first_write_after_a_restart_omits_the_age_of_the_service() -> None:
+    """0.6: the first sync takes the creation time but writes nothing."""
     before = await world_with(2)
     world = SliceWorld(server=before.server)
     world.put(make_node(), make_service(), *make_pods(2))
@@ -1096,8 +1094,8 @@ async def test_after_a_restart_the_first_write_does_not_tell_the_age_of_the_serv
     assert trigger_time(world.slices_of()[0]) == LATER
 
 
-async def test_a_change_that_nobody_could_see_is_not_told_by_a_later_write() -> None:
-    """0.6: state moves on even where a sync writes nothing."""
+async def test_a_later_write_omits_the_time_of_an_unpublished_change() -> None:
+    """0.6: the state advances even if a sync writes nothing."""
     world = await world_with(1)
     unpublished = make_pod("finished", "10.7.7.7", phase="Succeeded", ready=False, ready_since=LATER)
     world.put(unpublished)
@@ -1107,7 +1105,7 @@ async def test_a_change_that_nobody_could_see_is_not_told_by_a_later_write() -> 
     assert trigger_time(world.slices_of()[0]) == LATER_STILL
 
 
-async def test_ports_that_change_move_no_time() -> None:
+async def test_a_port_change_has_no_trigger_time() -> None:
     world = await world_with(1)
     world.put(make_service(ports=(make_service_port(81, 8081),)))
     await world.settle()
@@ -1116,10 +1114,10 @@ async def test_ports_that_change_move_no_time() -> None:
     assert trigger_time(endpoint_slice) is None
 
 
-# --------------------------------------------------------------------------------------- large and dual
+# --------------------------------------------------------------------------------------- large and dual-stack services
 
 
-async def test_a_service_of_two_families_has_slices_of_both_and_loses_those_it_no_longer_wants() -> None:
+async def test_a_dual_stack_service_has_slices_of_both_types_and_drops_unwanted() -> None:
     """S-20, S-22: strays go last."""
     world = SliceWorld()
     both = make_service(ip_families=("IPv4", "IPv6"))
@@ -1134,7 +1132,7 @@ async def test_a_service_of_two_families_has_slices_of_both_and_loses_those_it_n
     assert [endpoint_slice.address_type for endpoint_slice in world.slices_of()] == ["IPv6"]
 
 
-async def test_an_error_in_one_family_does_not_stop_the_other_and_both_are_told() -> None:
+async def test_an_error_in_one_family_does_not_stop_the_other_and_both_are_reported() -> None:
     """S-21."""
     world = SliceWorld()
     world.put(make_node(), make_service(ip_families=("IPv4", "IPv6")), make_pod("a", "10.0.0.1", "fd00::1"))
@@ -1161,8 +1159,8 @@ async def test_an_error_in_one_family_does_not_stop_the_other_and_both_are_told(
     assert [str(error) for error in same.failures] == [f"{prefix}: one"]
 
 
-async def test_a_failed_create_leaves_the_updates_and_deletes_of_its_family_for_the_next_time() -> None:
-    """S-71, I3: what is to be deleted stays until what replaces it is there."""
+async def test_a_failed_create_postpones_updates_and_deletes_of_its_family() -> None:
+    """S-71, I3: a slice stays until its replacement exists."""
     world = await world_with(4, settings=EndpointSliceSettings(max_endpoints_per_slice=2))
     world.server.fail_next(api_error(Status(code=500, message="no")), verb="create", times=9)
     world.put(make_pod("pod-00001", address_number(1), ready=False), *make_pods(5)[4:])
@@ -1218,7 +1216,7 @@ class KilledError(Exception):
     """The process ended here."""
 
 
-async def test_a_restart_converges_without_a_write_whatever_write_was_the_last() -> None:
+async def test_a_restart_after_any_write_converges_without_extra_writes() -> None:
     """7c: killed after each single write of a sequence."""
     for writes_before_the_end in range(6):
         world = await world_with(

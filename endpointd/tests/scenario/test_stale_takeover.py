@@ -1,4 +1,4 @@
-"""A standby that lost its connection is elected: it writes nothing before its caches are as new as its election."""
+"""An elected standby that lost its connection writes nothing until its caches are as new as its election."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ class Election:
 
 
 class Writer:
-    """Writes to the fake slices, and notes which pods each write published."""
+    """Writes to the fake slices, and records the pods published by each write."""
 
     def __init__(self, source: FakeSource[Any]) -> None:
         self._source = source
@@ -55,7 +55,7 @@ class Writer:
         return self._source.objects[key]
 
     async def create(self, resource: Resource[Any], body: msgspec.Struct, *, namespace: str = "") -> Any:
-        raise AssertionError("the slice is there")
+        raise AssertionError("the slice exists")
 
     async def update(
         self, resource: Resource[Any], body: Any, *, key: ObjectKey, subresource: str = ""
@@ -103,7 +103,7 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
         settings=slices.EndpointSliceSettings(),
     )
 
-    def begin_membership() -> Steps[None]:
+    def start_membership() -> Steps[None]:
         informers["services"].store.subscribe(membership.service_changed)
         informers["pods"].store.subscribe(membership.pod_changed)
         yield from membership.start_steps()
@@ -113,7 +113,7 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
         Controller("slices", queue, controller.reconcile, 1, clock=clock),
         list(informers),
         [
-            StartOnce(membership, begin_membership, pacer),
+            StartOnce(membership, start_membership, pacer),
             StartOnce(controller, controller.start_steps, pacer),
         ],
     )
@@ -133,17 +133,17 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
         sources["endpointslices"].modify(edited(current, endpoints=(make_endpoint(new),)))
         await asyncio.sleep(60)
         if back_before_election:
-            # Slices are read again first: a write at the newest version would not be refused.
+            # Slices are read first: a write at the newest version would not be refused.
             sources["endpointslices"].clear_faults()
             await asyncio.sleep(2)
         election.won.set()
         await asyncio.sleep(10)
-        assert writer.published == [], "nothing is written from what was known before the outage"
+        assert writer.published == [], "nothing is written from stale caches"
         for source in sources.values():
             source.clear_faults()
         await asyncio.sleep(30)
         assert manager.statistics().phase == "running"
-        assert writer.published == [], "what the old leader published was right"
+        assert writer.published == [], "the old leader's slices were correct"
         sources["pods"].delete(new.metadata.key)
         await asyncio.sleep(2)
         assert writer.published == [[]]
@@ -151,7 +151,7 @@ async def takeover(seed: int, *, back_before_election: bool) -> None:
 
 
 @pytest.mark.parametrize("back_before_election", [True, False])
-def test_a_new_leader_that_was_cut_off_before_overwrites_nothing_with_old_knowledge(
+def test_a_new_leader_does_not_overwrite_slices_from_stale_caches(
     back_before_election: bool,
 ) -> None:
     for seed in range(10):

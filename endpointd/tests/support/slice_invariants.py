@@ -1,7 +1,7 @@
-"""What must hold of a service's EndpointSlices whenever its controller is at rest, worked out from the rules alone.
+"""The invariants of a settled service's EndpointSlices, derived only from the rules.
 
-Nothing here knows how a plan is made: it says what the slices together must hold (behaviour 2.4, 2.5, 2.8), not
-which endpoint stands where. Good for any controller that claims to do the same.
+This module knows nothing about plans: it states the combined content of the slices (behaviour 2.4, 2.5, 2.8),
+not which slice holds an endpoint. It applies to any controller with the same specification.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ Ports = frozenset[tuple[str | None, str | None, int | None, str | None]]
 
 
 class Published(NamedTuple):
-    """One endpoint, with the slice it may stand in: values alone, so that they can be counted."""
+    """One endpoint with the properties of its slice, as plain values that can be counted."""
 
     address_type: str
     ports: Ports
@@ -39,7 +39,7 @@ class Published(NamedTuple):
 
 
 def families_of(service: Service) -> frozenset[str]:
-    """Return the address types a service has slices of (S-20)."""
+    """Return the address types of a service's slices (S-20)."""
     if service.ip_families:
         return frozenset(service.ip_families)
     if service.is_headless:
@@ -50,9 +50,9 @@ def families_of(service: Service) -> frozenset[str]:
 def expected_endpoints(
     service: Service, pods: Iterable[Pod], zone_of: Callable[[str], str | None]
 ) -> Iterator[Published]:
-    """Return every endpoint that a service's slices must hold, and no other (S-31, S-32).
+    """Return exactly the endpoints that a service's slices must contain (S-31, S-32).
 
-    ``zone_of`` says the zone of a node: ``""`` where it has none, None where there is no such node.
+    ``zone_of`` returns the zone of a node: ``""`` without a zone, None if the node does not exist.
     """
     for pod in pods:
         if not _counts(service, pod):
@@ -79,7 +79,7 @@ def expected_endpoints(
 
 
 def wanted_ports(service: Service, pods: Iterable[Pod]) -> frozenset[Ports]:
-    """Return the ports for which a service may have slices, whether or not anything stands in them (S-31.3)."""
+    """Return the ports for which a service may have slices, even empty ones (S-31.3)."""
     return frozenset(_ports(service, pod) for pod in pods if _counts(service, pod))
 
 
@@ -101,14 +101,14 @@ def _ports(service: Service, pod: Pod) -> Ports:
 
 
 def ports_of_slice(endpoint_slice: EndpointSlice) -> Ports:
-    """Return the ports of a slice, in no order."""
+    """Return the ports of a slice, unordered."""
     return frozenset(
         (port.name, port.protocol, port.port, port.app_protocol) for port in endpoint_slice.ports or ()
     )
 
 
 def published_in(slices: Iterable[EndpointSlice]) -> Iterator[Published]:
-    """Return every endpoint that slices hold; one that stands twice comes twice."""
+    """Yield every endpoint in the slices, duplicates included."""
     for endpoint_slice in slices:
         ports = frozenset(
             (port.name, port.protocol, port.port, port.app_protocol) for port in endpoint_slice.ports or ()
@@ -129,7 +129,7 @@ def published_in(slices: Iterable[EndpointSlice]) -> Iterator[Published]:
 
 
 def is_managed(endpoint_slice: EndpointSlice, service: Service) -> bool:
-    """Tell whether a slice stands for the service under the controller's label, and is not on its way out."""
+    """Return whether a slice represents the service with the controller's label and is not terminating."""
     labels = endpoint_slice.metadata.labels or {}
     return (
         labels.get(MANAGED_BY_LABEL) == MANAGED_BY_ENDPOINTSLICE_CONTROLLER
@@ -147,10 +147,10 @@ def slice_violations(
     *,
     max_endpoints: int,
 ) -> list[str]:
-    """Return, a line each, what is wrong with the slices of a service whose controller is at rest.
+    """Return a line for each violation in the slices of a settled service.
 
-    Any slices may be given; those that are not managed for this service are passed over. For a service that selects
-    nothing or is being deleted nothing is owed, and nothing found.
+    Slices that are not managed for this service are ignored. A service without selector or with a deletion
+    timestamp has no violations.
     """
     if not service.selector or service.is_external_name or service.terminating:
         return []
@@ -161,10 +161,10 @@ def slice_violations(
     expected = Counter(expected_endpoints(service, pods, zone_of))
     found = Counter(published_in(mine))
     wrong = [f"lost: {endpoint}" for endpoint in expected - found]
-    wrong += [f"not to be there, or there twice: {endpoint}" for endpoint in found - expected]
+    wrong += [f"unexpected or duplicate: {endpoint}" for endpoint in found - expected]
     wrong += [f"no slice of {family}" for family in families_of(service) - {p.address_type for p in mine}]
     wrong += [
-        f"{endpoint_slice.metadata.name}: empty, for ports that no pod has, and not alone"
+        f"{endpoint_slice.metadata.name}: empty, with ports of no pod, and not the only slice"
         for endpoint_slice in mine
         if not endpoint_slice.endpoints
         and ports_of_slice(endpoint_slice) not in wanted
@@ -182,7 +182,7 @@ def _of_slice(endpoint_slice: EndpointSlice, service: Service, max_endpoints: in
     if len(endpoint_slice.endpoints or ()) > max_endpoints:
         yield f"{len(endpoint_slice.endpoints or ())} endpoints, more than {max_endpoints}"
     if endpoint_slice.address_type not in families_of(service):
-        yield f"of a type that is not wanted: {endpoint_slice.address_type}"
+        yield f"unwanted address type: {endpoint_slice.address_type}"
     reserved = {SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL}
     labels = {name: value for name, value in service.labels.items() if name not in reserved}
     labels |= {

@@ -1,8 +1,8 @@
-"""The EndpointSlice controller on real stores and a real queue, before a server in memory: a world for scenarios.
+"""The EndpointSlice controller with real stores and a real queue in front of an in-memory server.
 
-Everything happens when the test says so: changes of services, pods and nodes at once, the watch of slices when
-:meth:`SliceWorld.watch` is called, reconciles in :meth:`SliceWorld.sync`, time in :meth:`SliceWorld.advance`. So a
-watch that lags, a burst, or two controllers that disagree are a few lines of a test.
+Nothing happens until the test asks for it: service, pod and node changes are immediate, :meth:`SliceWorld.watch`
+delivers slice events, :meth:`SliceWorld.sync` reconciles, :meth:`SliceWorld.advance` advances time. So a
+lagging watch, a burst or two disagreeing controllers take a few lines.
 """
 
 from collections.abc import Iterable
@@ -28,8 +28,8 @@ from endpointd.controllers.membership import Membership
 T = TypeVar("T", Service, Pod, Node)
 
 
-class ToldEvent(msgspec.Struct, frozen=True):
-    """An Event that the controller had recorded."""
+class RecordedEvent(msgspec.Struct, frozen=True):
+    """An Event emitted by the controller."""
 
     regarding: ObjectReference
     type: Literal["Normal", "Warning"]
@@ -38,10 +38,10 @@ class ToldEvent(msgspec.Struct, frozen=True):
 
 
 class SliceWorld:
-    """A cluster's services, pods, nodes and slices, and the controller that works on them.
+    """The services, pods, nodes and slices of a cluster, and the controller under test.
 
-    Put what there is at the beginning, call :meth:`start`, go on putting and removing. ``failures`` are what
-    reconciles raised, ``events`` what they told, in order; a failed key waits for its backoff as in earnest.
+    Put the initial objects, call :meth:`start`, then keep putting and removing. ``failures`` holds the errors
+    raised by reconciles and ``events`` the emitted Events, in order; a failed key waits for its backoff.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SliceWorld:
             settings=settings or EndpointSliceSettings(),
         )
         self.failures: list[SyncFailedError] = []
-        self.events: list[ToldEvent] = []
+        self.events: list[RecordedEvent] = []
         self.reconciles = 0
         self._version = 10_000_000
 
@@ -79,25 +79,25 @@ class SliceWorld:
         reason: str,
         message: str,
     ) -> None:
-        """Take note of an Event."""
-        self.events.append(ToldEvent(regarding, type, reason, message))
+        """Record an Event."""
+        self.events.append(RecordedEvent(regarding, type, reason, message))
 
     def start(self) -> None:
-        """Begin, as the program does once its caches are filled: the slices of the server are listed by then."""
+        """Start as the program does after its caches have synced, including the server's slices."""
         self.slices.replace(self.server.objects(ENDPOINT_SLICES).values(), self.server.resource_version)
         self.begin()
 
     def begin(self) -> None:
-        """Begin with what the store of slices holds already: a standby's may be older than the server."""
+        """Start with the current store of slices: a standby's may be older than the server."""
         self.membership.start()
         self.services.subscribe(self.membership.service_changed)
         self.pods.subscribe(self.membership.pod_changed)
         self.controller.start()
 
-    # ------------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------------ actions
 
     def put(self, *items: Service | Pod | Node) -> None:
-        """Add objects, or change those of the same name; each gets a new version. One batch a kind."""
+        """Add or replace objects; each gets a new version. One batch per kind."""
         self._apply("MODIFIED", self.services, Service, items)
         self._apply("MODIFIED", self.nodes, Node, items)
         self._apply("MODIFIED", self.pods, Pod, items)
@@ -109,17 +109,17 @@ class SliceWorld:
         self._apply("DELETED", self.nodes, Node, items)
 
     def watch(self, count: int | None = None) -> int:
-        """Let the watch of slices tell of the oldest ``count`` changes (all, where None)."""
+        """Deliver the oldest ``count`` slice events, or all."""
         return self.server.feed(ENDPOINT_SLICES, self.slices, count)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance time."""
         self.clock.now += seconds
 
     async def sync(self, *, limit: int = 1000) -> int:
-        """Reconcile what is due, one after the other, until nothing is; return how often.
+        """Reconcile due keys until none is left; return the number of reconciles.
 
-        Raises ``AssertionError`` where it does not come to an end.
+        Raises ``AssertionError`` if it does not end.
         """
         count = 0
         while (key := self.queue.get_nowait()) is not None:
@@ -139,14 +139,14 @@ class SliceWorld:
         return count
 
     async def settle(self) -> None:
-        """Reconcile and watch in turn until nothing more happens, with time standing still."""
+        """Alternate reconciles and watch events until nothing happens, without advancing time."""
         while await self.sync() + self.watch():
             pass
 
-    # -------------------------------------------------------------------------------------- what is seen
+    # -------------------------------------------------------------------------------------- observations
 
     def slices_of(self, service: str = "web") -> list[EndpointSlice]:
-        """Return the slices on the server that carry the service's name, by name."""
+        """Return the server's slices with the service's label, by name."""
         found = self.server.objects(ENDPOINT_SLICES).values()
         return sorted(
             (
@@ -158,7 +158,7 @@ class SliceWorld:
         )
 
     def published(self, service: str = "web") -> dict[str, bool | None]:
-        """Return the pods that the service's slices hold, and whether they are ready, all slices together."""
+        """Return the pods in the service's slices with their readiness."""
         return {
             endpoint.target_ref.name: endpoint.conditions.ready
             for endpoint_slice in self.slices_of(service)
@@ -167,7 +167,7 @@ class SliceWorld:
         }
 
     def take_writes(self) -> list[Call]:
-        """Return the writes since the last time."""
+        """Return the writes since the last call."""
         writes = self.server.writes
         self.server.calls.clear()
         return writes

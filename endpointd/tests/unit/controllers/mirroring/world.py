@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
-from tests.support.slice_world import ToldEvent
+from tests.support.slice_world import RecordedEvent
 
 from aiokube.api.core import SERVICES, Service
 from aiokube.api.discovery import ENDPOINT_SLICES, Endpoint, EndpointSlice
@@ -187,7 +187,7 @@ class World:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(
             QUEUE_NAME, clock=self.clock, limiter=RetryLimiter(RETRY_BACKOFF)
         )
-        self.events: list[ToldEvent] = []
+        self.events: list[RecordedEvent] = []
         self.failures: list[str] = []
         self.counted = Counted()
         self._settings = settings or MirroringSettings()
@@ -205,7 +205,7 @@ class World:
         )
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
-        self.events.append(ToldEvent(regarding, type, reason, message))
+        self.events.append(RecordedEvent(regarding, type, reason, message))
 
     def start(self) -> None:
         """Begin, as the program does once its caches are filled."""
