@@ -33,7 +33,7 @@ def zone(world: ChainWorld, turn: int) -> Coroutine[None, None, None]:
 
 
 def edit(world: ChainWorld, turn: int) -> Coroutine[None, None, None]:
-    return world.meddle()
+    return world.edit_externally()
 
 
 def irrelevant(world: ChainWorld, turn: int) -> Coroutine[None, None, None]:

@@ -247,7 +247,7 @@ class ChainWorld:
         self.writer.bodies.clear()
         self.writer.server.calls.clear()
 
-    async def meddle(self) -> None:
+    async def edit_externally(self) -> None:
         """Remove the first endpoint of the first slice as an external edit, and process it completely."""
         endpoint_slice = self.slices.get(self._first_slice)
         assert endpoint_slice is not None

@@ -326,7 +326,7 @@ async def test_one_flip_among_twelve_hundred_addresses_is_one_update() -> None:
 # ------------------------------------------------------------------------------------- external edits
 
 ExternalEdit = Callable[[EndpointSlice], EndpointSlice]
-MEDDLING: dict[str, ExternalEdit] = {
+EXTERNAL_EDITS: dict[str, ExternalEdit] = {
     "content": lambda p: change(p, endpoints=(Endpoint(addresses=("10.66.6.6",)),)),
     "nothing left": lambda p: change(p, endpoints=None),
     "ports": lambda p: change(p, ports=None),
@@ -338,7 +338,7 @@ MEDDLING: dict[str, ExternalEdit] = {
 }
 
 
-@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
+@pytest.mark.parametrize("edit_externally", EXTERNAL_EDITS.values(), ids=EXTERNAL_EDITS)
 async def test_an_external_edit_of_a_slice_is_repaired_immediately(edit_externally: ExternalEdit) -> None:
     """k/k#85353; M-4 misses edits that do not raise the generation, M-42 gets stuck on a slice labelled away."""
     world = await mirrored_world(ONE)
