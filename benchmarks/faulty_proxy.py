@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import ssl
 import threading
 from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from tinykube.server.certificates.authority import CertificateAuthority
 
@@ -50,6 +51,8 @@ class FaultyProxy:
         self.connections = 0
         """Connections accepted."""
         self._fault: Fault = "none"
+        self._expired_version = -1
+        self._is_behind = False
         self._passes = asyncio.Event()
         self._connections: set[_Connection] = set()
         self._dead: set[_Connection] = set()
@@ -72,6 +75,14 @@ class FaultyProxy:
     def end(self) -> None:
         """Forward normally again."""
         self._call(self._begin("none"))
+
+    def expire(self, version: int) -> None:
+        """Answer watches from this resource version or an earlier one as after a compaction: 410 Expired."""
+        self._call(self._set_versions(version, False))
+
+    def fall_behind(self, is_behind: bool) -> None:
+        """Answer each GET that names a resource version as a server does that has not reached it: 504."""
+        self._call(self._set_versions(-1, is_behind))
 
     def abandon(self) -> None:
         """Stop forwarding on the open connections without closing them; new connections work."""
@@ -108,6 +119,27 @@ class FaultyProxy:
             self._listener = None
         elif self._listener is None:
             await self._listen()
+
+    async def _set_versions(self, expired: int, is_behind: bool) -> None:
+        self._expired_version, self._is_behind = expired, is_behind
+
+    def _refusal(self, chunk: bytes) -> bytes | None:
+        """Return the answer to a request whose resource version this server does not take."""
+        if not chunk.startswith(b"GET ") or (self._expired_version < 0 and not self._is_behind):
+            return None
+        query = parse_qs(urlsplit(chunk.split(b" ", 2)[1].decode()).query)
+        version = query.get("resourceVersion", ["0"])[0]
+        if not version.isdigit() or version == "0":
+            return None
+        if self._is_behind:
+            message = f"Too large resource version: {version}, current: {int(version) - 1}"
+            cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            details = {"causes": [cause], "retryAfterSeconds": 1}
+            return _http("504 Gateway Timeout", _status(504, "Timeout", message, details))
+        if query.get("watch", [""])[0] in ("1", "true", "True") and int(version) <= self._expired_version:
+            message = f"too old resource version: {version} ({self._expired_version + 1})"
+            return _http("200 OK", {"type": "ERROR", "object": _status(410, "Expired", message, {})})
+        return None
 
     async def _end_all(self) -> None:
         if self._listener is not None:
@@ -159,6 +191,11 @@ class FaultyProxy:
     ) -> None:
         while chunk := await reader.read(_CHUNK_BYTES):
             self._count(chunk)
+            refusal = self._refusal(chunk)
+            if refusal is not None:
+                connection.near.write(refusal)
+                await connection.near.drain()
+                continue
             await self._passes.wait()
             if connection not in self._dead:
                 far.write(chunk)
@@ -187,6 +224,25 @@ class FaultyProxy:
         line = chunk.split(b"\r\n", 1)[0].split(b" ")
         if len(line) == 3 and line[2].startswith(b"HTTP/"):
             self.requests[f"{line[0].decode()} {line[1].decode().partition('?')[0]}"] += 1
+
+
+def _status(code: int, reason: str, message: str, details: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+        "details": details,
+    }
+
+
+def _http(status_line: str, document: dict[str, Any]) -> bytes:
+    body = json.dumps(document).encode() + b"\n"
+    head = f"HTTP/1.1 {status_line}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def _abort(connection: _Connection) -> None:

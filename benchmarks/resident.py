@@ -84,7 +84,7 @@ async def _measure(size: Size, kubeconfig: Path, server: str, clock: Clock) -> R
     config = load_config(str(kubeconfig), "", clock=clock)
     client = Client.from_config(config, clock=clock, timeout_seconds=_LONGEST_REQUEST_SECONDS)
     async with client:
-        await _populate(Workload(size), client)
+        await populate(Workload(size), client)
         command = [
             sys.executable,
             "-m",
@@ -116,7 +116,7 @@ async def _published(client: Client) -> int:
     return sum(len(piece.endpoints or ()) for piece in page.items)
 
 
-async def _populate(workload: Workload, client: Client) -> None:
+async def populate(workload: Workload, client: Client) -> None:
     """Create nodes, namespaces, services and pods, all ready."""
     for namespace in workload.namespaces:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

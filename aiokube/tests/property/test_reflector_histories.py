@@ -51,7 +51,7 @@ IN_STREAM = (
 class World:
     """A source, a reflector on it, and what a test may do to both. Every step is named by its numbers."""
 
-    def __init__(self, chance: random.Random, watch_list: bool) -> None:
+    def __init__(self, chance: random.Random, watch_list: bool, checks_version: bool) -> None:
         self.chance = chance
         self.source: FakeSource[Thing] = FakeSource()
         self.backup = self.source.backup()
@@ -59,7 +59,10 @@ class World:
         self.recorder = Recorder(self.store)
         self.lost_history = False
         self.number = 0
-        how = ReflectorSettings(initial="watch-list" if watch_list else "list", rules=WatchRules(page_size=2))
+        how = ReflectorSettings(
+            initial="watch-list" if watch_list else "list",
+            rules=WatchRules(page_size=2, checks_version=checks_version),
+        )
         self.reflector = Reflector(self.source, self.store, clock=FakeClock(), rng=chance, settings=how)
         self.highest: dict[tuple[ObjectKey, str], int] = {}
         self.store.subscribe(self.check_order)
@@ -174,7 +177,7 @@ class World:
 
 
 async def history(seed: int, watch_list: bool, restores: bool, length: int) -> None:
-    world = World(random.Random(seed), watch_list)
+    world = World(random.Random(seed), watch_list, checks_version=seed % 2 == 1)
     steps = world.steps()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(world.reflector.run(), name="reflector")

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
@@ -222,3 +223,158 @@ def test_a_selector_that_cannot_be_meant_is_refused(selector: str) -> None:
 def test_times_that_are_not_positive_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         watch_pods(None, "ns1", "app=web", port=80, **cast("Any", options))
+
+
+REFUSED = ConnectionFailedError("connection refused")
+
+
+async def seconds_until(live: LivePods, expected: list[str]) -> float:
+    """Return the time until the view has these addresses."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    async for endpoints in live:
+        if addresses(endpoints) == expected:
+            return loop.time() - begun
+    raise AssertionError("the view has ended")
+
+
+@pytest.mark.parametrize("alive_seconds", [1.0, 8.5, 30.0, 37.7])
+@pytest.mark.parametrize("bookmark_seconds", [60.0, None])
+def test_a_silent_connection_is_replaced_within_16_seconds_at_any_time(
+    alive_seconds: float, bookmark_seconds: float | None
+) -> None:
+    @virtually
+    async def scenario() -> None:
+        cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
+        cluster.pods.bookmark_seconds = bookmark_seconds
+        async with cluster.live() as live:
+            await asyncio.sleep(alive_seconds)
+            cluster.pods.abandon_watches()
+            cluster.pods.delete(pod("a", "").metadata.key)
+            assert await seconds_until(live, ["10.0.0.2:8000"]) <= 16.0
+            (statistics,) = live.statistics()
+            assert statistics.reflector.lists == 1, "the watch continues from its version"
+
+    scenario()
+
+
+@virtually
+async def test_a_server_that_returns_with_an_older_store_is_followed_within_two_seconds() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
+    async with cluster.live() as live:
+        backup = cluster.pods.backup()
+        cluster.pods.delete(pod("a", "").metadata.key)
+        cluster.pods.create(pod("c", "10.0.0.3"))
+        await seconds_until(live, ["10.0.0.2:8000", "10.0.0.3:8000"])
+        cluster.pods.fail_next(*[REFUSED] * 1000)
+        cluster.pods.break_watches(REFUSED)
+        await asyncio.sleep(20)
+        cluster.pods.restore(backup)
+        cluster.pods.clear_faults()
+        assert await seconds_until(live, ["10.0.0.1:8000", "10.0.0.2:8000"]) <= 2.0
+
+
+@virtually
+async def test_a_server_behind_our_version_is_asked_for_its_newest_state_within_ten_seconds() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
+    async with cluster.live() as live:
+        behind = api_error(
+            Status(code=504, reason="Timeout", message="Too large resource version: 9, current: 8")
+        )
+        cluster.pods.fail_next(*[behind] * 3)
+        cluster.pods.break_watches(behind)
+        cluster.pods.delete(pod("a", "").metadata.key)
+        assert await seconds_until(live, ["10.0.0.2:8000"]) <= 10.0
+
+
+@virtually
+async def test_an_unreachable_server_is_asked_once_a_second_and_followed_within_two() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
+    async with cluster.live() as live:
+        await asyncio.sleep(1)
+        asked = len(cluster.pods.requests)
+        cluster.pods.fail_next(*[REFUSED] * 1000)
+        cluster.pods.break_watches(REFUSED)
+        cluster.pods.delete(pod("a", "").metadata.key)
+        await asyncio.sleep(60)
+        times = [request.at_seconds for request in cluster.pods.requests[asked:]]
+        assert min(after - before for before, after in pairwise(times)) >= 1.0
+        assert len(times) > 40
+        cluster.pods.clear_faults()
+        assert await seconds_until(live, ["10.0.0.2:8000"]) <= 2.0
+
+
+@virtually
+async def test_a_quiet_hour_has_one_list_a_watch_each_ten_seconds_and_no_wakeup_of_readers() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"))
+    async with cluster.live() as live, asyncio.TaskGroup() as group:
+        yielded = 0
+
+        async def read() -> None:
+            nonlocal yielded
+            async for _ in live:
+                yielded += 1
+
+        readers = [group.create_task(read(), name="reader") for _ in range(5)]
+        await settle()
+        computed = live.current
+        await asyncio.sleep(3600)
+        assert (yielded, live.current is computed) == (5, True)
+        assert live.age < 12.0
+        (statistics,) = live.statistics()
+        assert statistics.reflector.lists == 1
+        assert len(cluster.pods.requests) <= 3600 / 9 + 1
+        for reader in readers:
+            reader.cancel()
+
+
+@virtually
+async def test_readers_with_the_same_state_share_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(*(pod(f"p{number}", f"10.0.0.{number}") for number in range(1, 9)))
+    compared = 0
+    equal = ServiceEndpoints.__eq__
+
+    def count(one: ServiceEndpoints, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return equal(one, other)
+
+    async with cluster.live() as live:
+        readers = [aiter(live) for _ in range(200)]
+        for reader in readers:
+            await anext(reader)
+        monkeypatch.setattr(ServiceEndpoints, "__eq__", count)
+        cluster.pods.modify(pod("p1", "10.0.0.1", ready=False))
+        assert len({id(await anext(reader)) for reader in readers}) == 1
+        assert compared == 2, "one for the view and one for its readers"
+
+
+@virtually
+async def test_a_change_and_its_reversal_between_two_reads_yield_nothing() -> None:
+    cluster = Cluster(pod("a", "10.0.0.1"))
+    async with cluster.live() as live:
+        states = aiter(live)
+        first = await anext(states)
+        cluster.pods.modify(pod("a", "10.0.0.1", ready=False))
+        await settle()
+        assert live.current != first
+        cluster.pods.modify(pod("a", "10.0.0.1"))
+        await settle()
+        assert live.differs(first) is False
+        cluster.pods.create(pod("b", "10.0.0.2"))
+        assert addresses(await anext(states)) == ["10.0.0.1:8000", "10.0.0.2:8000"]
+
+
+@virtually
+async def test_a_missing_right_in_all_namespaces_names_the_right_the_user_and_what_to_grant() -> None:
+    cluster = Cluster()
+    user = "system:serviceaccount:llm:router"
+    message = (
+        f'pods is forbidden: User "{user}" cannot list resource "pods" in API group "" at the cluster scope'
+    )
+    cluster.pods.fail_next(*[api_error(Status(code=403, reason="Forbidden", message=message))] * 3)
+    with pytest.raises(NotSyncedError) as caught:
+        await cluster.live().__aenter__()
+    text = str(caught.value)
+    assert f"grant list and watch on pods to {user}" in text
+    assert "\n" not in text

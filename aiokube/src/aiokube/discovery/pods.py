@@ -15,6 +15,7 @@ from aiokube.api.resource import Resource
 from aiokube.api.selectors import parse_selector
 from aiokube.api.times import parse_time
 from aiokube.clock import Clock, SystemClock
+from aiokube.discovery.address_order import AddressOrder
 from aiokube.discovery.changes import ServiceEndpoints
 from aiokube.discovery.endpoint import (
     NO_LABELS,
@@ -23,7 +24,6 @@ from aiokube.discovery.endpoint import (
     FrozenLabels,
     Location,
     ServicePortName,
-    in_order,
 )
 from aiokube.discovery.informer_group import Cluster
 from aiokube.discovery.live_view import LiveView, ViewSettings
@@ -187,7 +187,7 @@ class LivePods(LiveView):
         self._node_zones = node_zones
         self._port_name = ServicePortName(namespace, selector, str(port), protocol)
         self._zones: dict[str, str] = {}
-        self._views: dict[ObjectKey, EndpointView] = {}
+        self._endpoints = AddressOrder()
         self._problems: dict[ObjectKey, str] = {}
         self._pods: Informer[DiscoveredPod] | None = None
 
@@ -224,15 +224,15 @@ class LivePods(LiveView):
     def _on_pod(self, old: DiscoveredPod | None, new: DiscoveredPod | None) -> None:
         if new is None:
             if old is not None:
-                self._views.pop(key_of(old), None)
+                self._endpoints.remove(key_of(old))
                 self._problems.pop(key_of(old), None)
             return
         key = key_of(new)
         view, problem = self._view_of(new)
         if view is None:
-            self._views.pop(key, None)
+            self._endpoints.remove(key)
         else:
-            self._views[key] = view
+            self._endpoints.put(key, view)
         if problem:
             self._problems[key] = problem
         else:
@@ -267,13 +267,8 @@ class LivePods(LiveView):
         ), ""
 
     def _compute(self) -> ServiceEndpoints:
-        found: dict[str, EndpointView] = {}
-        for _, view in sorted(self._views.items()):
-            held = found.get(view.address)
-            if held is None or (held.terminating, not held.ready) > (view.terminating, not view.ready):
-                found[view.address] = view
         return ServiceEndpoints(
-            self._port_name, self._family or "IPv4", in_order(found), location=self._location
+            self._port_name, self._family or "IPv4", self._endpoints.endpoints(), location=self._location
         )
 
 

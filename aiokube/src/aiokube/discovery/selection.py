@@ -93,7 +93,8 @@ def select(
     translated them into hints (C-59).
     """
     ready = [endpoint for endpoint in endpoints if endpoint.ready]
-    draining = [endpoint for endpoint in endpoints if endpoint.is_draining]  # used if no endpoint is ready
+    # Used if no endpoint is ready.
+    draining = [endpoint for endpoint in endpoints if endpoint.terminating and endpoint.serving]
     cluster: tuple[EndpointView, ...] | None = None
     local: tuple[EndpointView, ...] | None = None
     topology: Topology = "none"

@@ -37,6 +37,8 @@ from aiokube.runtime.watch_machine import begin, step
 from aiokube.runtime.watch_record import WatchRecord
 from aiokube.runtime.watch_states import (
     Action,
+    AskVersion,
+    CheckingVersion,
     DropGathered,
     EventUnreadable,
     Failed,
@@ -56,6 +58,7 @@ from aiokube.runtime.watch_states import (
     StoreInconsistent,
     Streaming,
     Transition,
+    VersionReceived,
     Wait,
     Waited,
     Waiting,
@@ -306,6 +309,8 @@ class Reflector(Generic[T]):
                 return "streaming" if state.opened else "connecting"
             case Watching():
                 return "watching" if state.opened or self._following_since is not None else "connecting"
+            case CheckingVersion():
+                return "connecting"
             case Waiting():
                 return "waiting"
             case _:
@@ -315,6 +320,8 @@ class Reflector(Generic[T]):
         match action:
             case ListPage():
                 self._tell(await self._list(action))
+            case AskVersion():
+                self._tell(await self._ask_version())
             case OpenWatch():
                 await self._watch(action)
             case Wait():
@@ -383,6 +390,23 @@ class Reflector(Generic[T]):
         self._answered()
         return came
 
+    async def _ask_version(self) -> Input:
+        self._reachability.attempting(self.name)
+        try:
+            async with asyncio.timeout(self._settings.open_seconds) as watchdog:
+                page = await self._source.list_page(limit=1)
+        except SURVIVABLE as error:
+            if watchdog.expired() and isinstance(self._source, PoolsConnections):
+                self._source.distrust_connections()
+            fault = (
+                self._too_slow("the version of the server", opening=True)
+                if watchdog.expired()
+                else classify(error)
+            )
+            return Failed(fault, self._summary(None))
+        self._answered()
+        return VersionReceived(page.resource_version)
+
     async def _list_page(self, action: ListPage) -> PageReceived:
         page = await self._source.list_page(
             limit=action.limit,
@@ -416,7 +440,7 @@ class Reflector(Generic[T]):
 
     def _too_slow(self, what: str, *, opening: bool = False) -> Fault:
         settings = self._settings
-        opening = opening and isinstance(self._state, Watching)
+        opening = opening and isinstance(self._state, Watching | CheckingVersion)
         seconds = settings.open_seconds if opening else settings.request_seconds
         return Fault(FaultKind.UNREACHABLE, f"{what} did not arrive within {seconds:g} s")
 

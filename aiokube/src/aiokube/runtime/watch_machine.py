@@ -22,6 +22,8 @@ from aiokube.api.meta import version_number
 from aiokube.runtime.watch_faults import Fault, FaultKind
 from aiokube.runtime.watch_states import (
     Action,
+    AskVersion,
+    CheckingVersion,
     DropGathered,
     Effect,
     EventUnreadable,
@@ -42,6 +44,7 @@ from aiokube.runtime.watch_states import (
     StoreInconsistent,
     Streaming,
     Transition,
+    VersionReceived,
     Wait,
     Waited,
     Waiting,
@@ -82,6 +85,8 @@ def step(state: State, event: Input, rules: WatchRules) -> Transition:
             return _while_streaming(state, event, rules)
         case Watching():
             return _while_watching(state, event, rules)
+        case CheckingVersion():
+            return _while_checking_version(state, event, rules)
         case Waiting():
             if isinstance(event, Waited):
                 return _enter(state.then, rules)
@@ -247,7 +252,7 @@ def _while_watching(state: Watching, event: Input, rules: WatchRules) -> Transit
             fault = Fault(FaultKind.UNREACHABLE, "the watch is silent")
             if context.silences >= rules.silences:
                 return _relist(context, rules, fault)
-            return _reconnect(context, Watching(context), fault)
+            return _reconnect(context, _after_absence(context, rules), fault)
         case RelistWanted():
             return _take_state(_learn(state.context, event.summary, rules), "", rules)
         case FellBehind():
@@ -291,7 +296,7 @@ def _watch_failed(context: WatchContext, failed: Failed, rules: WatchRules) -> T
         case FaultKind.TOO_LARGE:
             return _relist(context, rules, fault)  # the list shows whether the server just lags
         case FaultKind.BUSY | FaultKind.UNREACHABLE:
-            return _reconnect(context, Watching(context), fault)
+            return _reconnect(context, _after_absence(context, rules), fault)
         case FaultKind.DENIED:
             return _denied(context, Watching(context), fault, rules)
         case FaultKind.BROKEN | FaultKind.UNREADABLE | FaultKind.REFUSED:
@@ -302,6 +307,28 @@ def _watch_failed(context: WatchContext, failed: Failed, rules: WatchRules) -> T
             return _again(context, Watching(context), fault, at_least_seconds)
         case _:
             assert_never(fault.kind)
+
+
+def _after_absence(context: WatchContext, rules: WatchRules) -> Watching | CheckingVersion:
+    """Return what to do first when a server that was away can be reached again."""
+    return CheckingVersion(context) if rules.checks_version else Watching(context)
+
+
+def _while_checking_version(state: CheckingVersion, event: Input, rules: WatchRules) -> Transition:
+    context = state.context
+    match event:
+        case VersionReceived() if _is_older(event.resource_version, context.seen):
+            return _take_state(context, "", rules)
+        case VersionReceived():
+            return _enter(Watching(context), rules)
+        case Failed() if event.fault.kind in (FaultKind.BUSY, FaultKind.UNREACHABLE):
+            return _reconnect(context, state, event.fault)
+        case Failed() if event.fault.kind is FaultKind.DENIED:
+            return _denied(context, Watching(context), event.fault, rules)
+        case Failed():
+            return _again(context, Watching(context), event.fault)
+        case _:
+            raise UnexpectedInputError(state, event)
 
 
 def _event_unreadable(state: Watching, summary: WatchSummary, rules: WatchRules) -> Transition:
@@ -389,7 +416,7 @@ def _accept(context: WatchContext, resource_version: str) -> tuple[WatchContext,
 
 def _again(
     context: WatchContext,
-    then: Listing | Streaming | Watching,
+    then: Listing | Streaming | Watching | CheckingVersion,
     fault: Fault,
     at_least_seconds: float = 0.0,
 ) -> Transition:
@@ -407,14 +434,16 @@ def _denied(
     return _again(context, then, fault, rules.slow_retry_seconds)
 
 
-def _reconnect(context: WatchContext, then: Listing | Streaming | Watching, fault: Fault) -> Transition:
+def _reconnect(
+    context: WatchContext, then: Listing | Streaming | Watching | CheckingVersion, fault: Fault
+) -> Transition:
     """Retry in turn with the other sources of the server."""
     counted = replace(context, reconnects=context.reconnects + 1)
     wait = Wait(context.reconnects, fault.retry_after_seconds, fault.text, "reconnect")
     return Transition(Waiting(counted, replace(then, context=counted)), (), wait)
 
 
-def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transition:
+def _enter(state: Listing | Streaming | Watching | CheckingVersion, rules: WatchRules) -> Transition:
     begins = isinstance(state, Streaming) or (isinstance(state, Listing) and not state.continue_token)
     if not begins:
         return Transition(state, (), _action_of(state, rules))
@@ -422,7 +451,7 @@ def _enter(state: Listing | Streaming | Watching, rules: WatchRules) -> Transiti
     return Transition(state, (DropGathered(),), _action_of(state, rules))
 
 
-def _action_of(state: Listing | Streaming | Watching, rules: WatchRules) -> Action:
+def _action_of(state: Listing | Streaming | Watching | CheckingVersion, rules: WatchRules) -> Action:
     match state:
         case Listing():
             first = not state.continue_token
@@ -437,6 +466,8 @@ def _action_of(state: Listing | Streaming | Watching, rules: WatchRules) -> Acti
             return OpenWatch(state.resource_version or None, initial_events=True)
         case Watching():
             return OpenWatch(state.context.seen, initial_events=False)
+        case CheckingVersion():
+            return AskVersion()
         case _:
             assert_never(state)
 

@@ -35,6 +35,11 @@ class WatchRules(msgspec.Struct, frozen=True, kw_only=True):
     quick_denials: int = 3
     """Consecutive denials of a synced resource before retries slow down: a server that has just started
     denies everything until it has loaded its roles."""
+    checks_version: bool = False
+    """Whether a server that was away is asked for its version, with a list of one object, before a watch continues.
+
+    A server that lost history (restored from a backup) does not refuse a watch from a version in its future; without
+    the check its bookmarks reveal it after several watches."""
     empty_pages: int = 10
     """Consecutive list pages without a new object before the list counts as endless."""
 
@@ -92,14 +97,20 @@ class Watching(msgspec.Struct, frozen=True):
     opened: bool = False
 
 
+class CheckingVersion(msgspec.Struct, frozen=True):
+    """A server that was away is being asked for its version; the watch continues if that is not behind ours."""
+
+    context: WatchContext
+
+
 class Waiting(msgspec.Struct, frozen=True):
     """A wait before ``then``."""
 
     context: WatchContext
-    then: Listing | Streaming | Watching
+    then: Listing | Streaming | Watching | CheckingVersion
 
 
-State: TypeAlias = Listing | Streaming | Watching | Waiting
+State: TypeAlias = Listing | Streaming | Watching | CheckingVersion | Waiting
 
 
 # ---------------------------------------------------------------------------------------------------- inputs
@@ -128,6 +139,12 @@ class PageReceived(msgspec.Struct, frozen=True):
     continue_token: str
     is_empty: bool = False
     """Whether it had no object beyond those of earlier pages."""
+
+
+class VersionReceived(msgspec.Struct, frozen=True):
+    """The server's newest version is known; ``""`` if it does not say."""
+
+    resource_version: str
 
 
 class WatchOpened(msgspec.Struct, frozen=True):
@@ -193,6 +210,7 @@ class Waited(msgspec.Struct, frozen=True):
 
 Input: TypeAlias = (
     PageReceived
+    | VersionReceived
     | WatchOpened
     | InitialEventsEnded
     | WatchEnded
@@ -239,6 +257,10 @@ class ListPage(msgspec.Struct, frozen=True):
     continue_token: str = ""
 
 
+class AskVersion(msgspec.Struct, frozen=True):
+    """Ask for the server's newest version and give :class:`VersionReceived` or :class:`Failed`."""
+
+
 class OpenWatch(msgspec.Struct, frozen=True):
     """Open a watch and return :class:`WatchOpened` or :class:`Failed`."""
 
@@ -263,7 +285,7 @@ class Wait(msgspec.Struct, frozen=True):
     pace: Literal["backoff", "reconnect"] = "backoff"
 
 
-Action: TypeAlias = ListPage | OpenWatch | ReadWatch | Wait
+Action: TypeAlias = ListPage | AskVersion | OpenWatch | ReadWatch | Wait
 
 
 class Transition(msgspec.Struct, frozen=True):

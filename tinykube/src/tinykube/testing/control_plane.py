@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -211,6 +211,28 @@ class ControlPlane:
         """Kill kube-apiserver, as in a crash."""
         self.apiserver.kill()
 
+    def save_store(self, folder: Path) -> None:
+        """Copy what etcd holds to a folder that does not exist yet; both servers restart."""
+        self._with_store_at_rest(lambda data: shutil.copytree(data, folder))
+
+    def restore_store(self, folder: Path) -> None:
+        """Replace what etcd holds with an earlier copy; both servers restart, and versions go back."""
+
+        def restore(data: Path) -> None:
+            shutil.rmtree(data)
+            shutil.copytree(folder, data)
+
+        self._with_store_at_rest(restore)
+
+    def _with_store_at_rest(self, change: Callable[[Path], object]) -> None:
+        if self._etcd is None:
+            raise ControlPlaneError("etcd is not running: start() first")
+        self.kill_apiserver()
+        self._etcd.stop(_SHUTDOWN_SECONDS)
+        change(self.directory / "etcd")
+        self._start_etcd(empty=False)
+        self.start_apiserver()
+
     # ------------------------------------------------------------------------------- clients and controllers
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
@@ -320,10 +342,11 @@ class ControlPlane:
         context = self._tls = ssl.create_default_context(cadata=authority.pem.decode())
         context.verify_mode = ssl.CERT_REQUIRED
 
-    def _start_etcd(self) -> None:
+    def _start_etcd(self, *, empty: bool = True) -> None:
         client, peer = self._ports[1:]
         data = self.directory / "etcd"
-        shutil.rmtree(data, ignore_errors=True)
+        if empty:
+            shutil.rmtree(data, ignore_errors=True)
         command: list[str | Path] = [
             self.assets / "etcd",
             f"--data-dir={data}",

@@ -9,6 +9,8 @@ from aiokube.runtime.watch_faults import Fault, FaultKind
 from aiokube.runtime.watch_machine import UnexpectedInputError, begin, step
 from aiokube.runtime.watch_states import (
     Action,
+    AskVersion,
+    CheckingVersion,
     DropGathered,
     EventUnreadable,
     Failed,
@@ -28,6 +30,7 @@ from aiokube.runtime.watch_states import (
     StoreInconsistent,
     Streaming,
     Transition,
+    VersionReceived,
     Wait,
     Waited,
     Waiting,
@@ -78,6 +81,8 @@ def words(action: Action) -> str:
             return f"{kind} {action.resource_version or 'newest'}{paged}"
         case OpenWatch():
             return f"{'stream' if action.initial_events else 'watch'} {action.resource_version or 'newest'}"
+        case AskVersion():
+            return "ask version"
         case ReadWatch():
             return "read"
         case Wait():
@@ -548,6 +553,48 @@ def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_a
     assert context.repair_not_before - summary.at_seconds == 60
 
 
+# ------------------------------------------------------------------------- the version of a server that was away
+
+
+CHECKING_RULES = WatchRules(checks_version=True)
+
+
+@pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.BUSY])
+def test_a_server_that_was_away_is_asked_for_its_version_before_the_watch_continues(kind: FaultKind) -> None:
+    waiting = step(Watching(SEEN), failed(kind), CHECKING_RULES)
+    assert words(waiting.action) == "turn 0"
+    checking = step(waiting.state, Waited(), CHECKING_RULES)
+    assert words(checking.action) == "ask version"
+    assert words(step(checking.state, VersionReceived("1000"), CHECKING_RULES).action) == "watch 1000"
+
+
+def test_a_server_that_lost_history_while_it_was_away_is_listed_at_once() -> None:
+    transition = step(CheckingVersion(SEEN), VersionReceived("900"), CHECKING_RULES)
+    assert words(transition.action) == "stream newest"
+    transition = step(CheckingVersion(SEEN_LIST), VersionReceived("900"), CHECKING_RULES)
+    assert words(transition.action) == "list newest"
+
+
+def test_a_silent_watch_is_followed_by_the_check_too() -> None:
+    waiting = step(Watching(SEEN, opened=True), WatchTimedOut(LIVED), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
+
+
+def test_a_server_that_is_still_away_is_asked_for_its_version_again() -> None:
+    waiting = step(CheckingVersion(SEEN), failed(FaultKind.UNREACHABLE), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DENIED, FaultKind.BROKEN, FaultKind.REFUSED, FaultKind.EXPIRED])
+def test_a_version_that_cannot_be_asked_for_does_not_hold_up_the_watch(kind: FaultKind) -> None:
+    waiting = step(CheckingVersion(SEEN), failed(kind), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "watch 1000"
+
+
+def test_without_the_rule_the_watch_continues_at_once() -> None:
+    assert words(then(go(Watching(SEEN), failed(FaultKind.UNREACHABLE))).action) == "watch 1000"
+
+
 # -------------------------------------------------------------------------------------------------- the whole
 
 
@@ -573,6 +620,7 @@ def test_every_retry_makes_the_next_wait_longer() -> None:
         Streaming(SEEN, "1000", opened=True),
         Watching(SEEN),
         Watching(SEEN_LIST, opened=True),
+        CheckingVersion(SEEN),
     ],
     ids=repr,
 )
@@ -599,6 +647,7 @@ def test_no_fault_however_often_leads_to_a_loop_without_a_wait(state: State, kin
         (Watching(FRESH), InitialEventsStalled()),
         (Waiting(FRESH, Watching(FRESH)), WatchEnded(LIFE)),
         (Watching(FRESH), Waited()),
+        (CheckingVersion(SEEN), PageReceived("1", "")),
     ],
 )
 def test_what_cannot_happen_is_an_error_and_not_a_guess(state: State, event: Input) -> None:
