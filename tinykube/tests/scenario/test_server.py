@@ -137,7 +137,7 @@ async def test_pages_and_their_end() -> None:
         assert first.resource_version == second.resource_version
 
 
-async def test_a_watch_from_a_version_that_is_gone_is_an_error_event_of_410() -> None:
+async def test_a_watch_from_a_compacted_version_is_an_error_event_of_410() -> None:
     async with a_cluster(storage=StorageSettings(history_changes=4)) as (_, client):
         for number in range(8):
             await client.update(

@@ -193,7 +193,7 @@ async def test_a_deleted_pod_stays_ready_until_its_containers_end_and_then_goes(
 
 
 @in_virtual_time
-async def test_where_asked_for_a_deleted_pod_is_not_ready_at_once() -> None:
+async def test_with_the_setting_a_deleted_pod_is_immediately_not_ready() -> None:
     settings = SimulateSettings(nodes=1, ready_while_terminating=False, stop_seconds=10.0)
     async with simulated(settings) as world:
         world.api.make(lone_pod())
@@ -241,7 +241,7 @@ async def test_a_readiness_gate_is_waited_for_and_the_condition_of_others_is_lef
 
 
 @in_virtual_time
-async def test_pods_of_a_deleted_node_go_at_once_and_their_set_makes_others() -> None:
+async def test_pods_of_a_deleted_node_are_deleted_immediately_and_replaced() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=6))
         await asyncio.sleep(20)
@@ -265,7 +265,7 @@ async def test_pods_of_a_node_that_is_not_ready_are_not_ready_either() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes_to_suit() -> None:
+async def test_an_unschedulable_pod_gets_the_reason_and_is_placed_once_a_node_fits() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod(nodeSelector={"disk": "fast"}))
         await asyncio.sleep(5)

@@ -43,7 +43,7 @@ async def test_a_past_that_is_gone_is_expired_for_lists_and_pages(api: Api) -> N
     assert names(await api.get(CONFIG_MAPS, query={"resourceVersion": old})) == ["a", "b", "c", "d"]
 
 
-async def test_a_watch_from_a_version_that_is_gone_is_told_so_by_an_event(api: Api) -> None:
+async def test_a_watch_from_a_compacted_version_gets_an_error_event(api: Api) -> None:
     if api.is_embedded:
         await api.compact()
     async with api.watch(CONFIG_MAPS, resourceVersion=1) as watching:

@@ -136,7 +136,7 @@ async def test_changes_follow_the_bookmark_that_ends_the_initial_events(api: Api
         assert await watching.told(1) == [("ADDED", "a")]
 
 
-async def test_a_watch_from_the_beginning_that_allows_bookmarks_is_told_the_end_of_it(api: Api) -> None:
+async def test_a_watch_list_ends_the_initial_state_with_a_bookmark(api: Api) -> None:
     await api.config_map("a")
     async with api.watch(CONFIG_MAPS, allowWatchBookmarks="true", resourceVersion="0") as watching:
         first, mark = await watching.take(2)
@@ -182,7 +182,7 @@ UNLESS = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for
         ),
     ],
 )
-async def test_a_watch_that_makes_no_sense_is_refused(api: Api, query: dict[str, str], why: str) -> None:
+async def test_invalid_watch_options_are_rejected(api: Api, query: dict[str, str], why: str) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"watch": "true", **query})
     assert (refusal.code, refusal.reason) == (422, "Invalid")
     assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {why}'
@@ -191,7 +191,7 @@ async def test_a_watch_that_makes_no_sense_is_refused(api: Api, query: dict[str,
 # ------------------------------------------------------------------------------------------ events
 
 
-async def test_a_life_is_told_in_order(api: Api) -> None:
+async def test_the_events_of_an_object_arrive_in_order(api: Api) -> None:
     async with api.watch(CONFIG_MAPS, resourceVersion=await now(api)) as watching:
         made = await api.config_map("a")
         changed = await api.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "y"}})
@@ -217,14 +217,14 @@ async def test_what_is_deleted_is_shown_as_it_was_at_the_version_of_its_end(api:
     assert "deletionTimestamp" not in gone["metadata"]
 
 
-async def test_objects_of_events_bear_kind_and_api_version(api: Api) -> None:
+async def test_objects_in_events_have_kind_and_api_version(api: Api) -> None:
     await api.post(SLICES, endpoint_slice("s", None, "10.1.2.3"))
     async with api.watch(SLICES) as watching:
         found = (await watching.next())["object"]
     assert (found["kind"], found["apiVersion"]) == ("EndpointSlice", "discovery.k8s.io/v1")
 
 
-async def test_a_write_that_changes_nothing_is_not_told(api: Api) -> None:
+async def test_a_no_op_write_causes_no_event(api: Api) -> None:
     made = await api.config_map("a", x="y")
     async with api.watch(CONFIG_MAPS, resourceVersion=version(made)) as watching:
         assert version(await api.put(f"{CONFIG_MAPS}/a", made)) == version(made)
@@ -233,7 +233,7 @@ async def test_a_write_that_changes_nothing_is_not_told(api: Api) -> None:
         assert await watching.told(1) == [("ADDED", "b")]
 
 
-async def test_a_rehearsal_is_not_told(api: Api) -> None:
+async def test_a_dry_run_causes_no_event(api: Api) -> None:
     made = await api.config_map("a")
     async with api.watch(CONFIG_MAPS, resourceVersion=version(made)) as watching:
         dry = {"dryRun": "All"}
@@ -281,7 +281,7 @@ async def test_what_ceases_to_match_is_shown_as_it_was_in_every_form(api: Api, a
     assert version(found) == version(ceased)
 
 
-async def test_what_never_matched_is_not_told_even_when_it_is_deleted(api: Api) -> None:
+async def test_deleting_an_object_that_never_matched_causes_no_event(api: Api) -> None:
     made = await api.config_map("a", {"app": "db"})
     async with api.watch(CONFIG_MAPS, labelSelector="app=web", resourceVersion=version(made)) as watching:
         await api.delete(f"{CONFIG_MAPS}/a")
@@ -331,7 +331,7 @@ async def test_all_namespaces_are_watched_together(api: Api) -> None:
     await api.delete(f"/api/v1/namespaces/default/configmaps/{api.ns}")
 
 
-async def test_a_status_is_told(api: Api) -> None:
+async def test_a_status_update_causes_an_event(api: Api) -> None:
     made = await api.post(PODS, pod("p", nodeName="n"))
     async with api.watch(PODS, resourceVersion=version(made)) as watching:
         written = await api.patch(
@@ -353,7 +353,7 @@ async def test_a_finalizer_makes_a_deletion_two_events(api: Api) -> None:
     assert events[0]["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-async def test_each_of_a_collection_that_is_deleted_is_told(api: Api) -> None:
+async def test_deleting_a_collection_causes_an_event_for_each_object(api: Api) -> None:
     await api.config_map("a")
     since = version(await api.config_map("b"))
     async with api.watch(CONFIG_MAPS, resourceVersion=since) as watching:
@@ -361,7 +361,7 @@ async def test_each_of_a_collection_that_is_deleted_is_told(api: Api) -> None:
         assert sorted(await watching.told(2)) == [("DELETED", "a"), ("DELETED", "b")]
 
 
-async def test_an_event_is_told_in_both_of_its_groups(api: Api) -> None:
+async def test_an_event_is_delivered_in_both_of_its_groups(api: Api) -> None:
     about = {"kind": "Pod", "name": "p", "namespace": api.ns}
     async with (
         api.watch(EVENTS, resourceVersion=await now(api, EVENTS)) as core,
@@ -458,6 +458,6 @@ async def test_a_watch_in_yaml_is_not_to_be_had(api: Api) -> None:
     assert "only the following media types are accepted: application/json;stream=watch" in answer.text
 
 
-async def test_a_field_that_cannot_be_watched_by_is_refused(api: Api) -> None:
+async def test_a_watch_by_an_unsupported_field_is_rejected(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"watch": "true", "fieldSelector": "data.a=b"})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")

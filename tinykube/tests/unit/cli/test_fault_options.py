@@ -27,7 +27,7 @@ def test_a_delay_without_seconds_is_one_second() -> None:
         ("delay,verb=peek", "unknown verb 'peek'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, message: str) -> None:
+def test_malformed_values_are_rejected(text: str, message: str) -> None:
     with pytest.raises(click.UsageError, match=message):
         add_faults(Faults(), [text], 0.0, 0)
 

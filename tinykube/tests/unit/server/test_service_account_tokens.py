@@ -95,7 +95,7 @@ def test_the_claims_of_a_token_are_those_that_kubernetes_writes() -> None:
     run(scene())
 
 
-def test_an_expired_token_is_refused() -> None:
+def test_an_expired_token_is_rejected() -> None:
     async def scene() -> None:
         clock = ManualClock()
         async with running_api_server(clock=clock) as server:
@@ -196,7 +196,7 @@ def test_a_token_request_for_a_missing_account_is_404() -> None:
     run(scene())
 
 
-def test_a_forged_or_changed_token_is_refused() -> None:
+def test_a_forged_or_modified_token_is_rejected() -> None:
     async def scene() -> None:
         async with running_api_server() as server, running_api_server() as other:
             await server.service_account_token()

@@ -70,7 +70,7 @@ def reasons(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [event.reason for event in pod_events(msgspec.convert(before, SimulatedPod), status)]
 
 
-def test_each_start_of_a_container_is_told_once() -> None:
+def test_each_start_of_a_container_is_recorded_once() -> None:
     created = pod(state={"waiting": {"reason": "ContainerCreating"}})
     assert reasons(created, running()) == ["Pulled", "Started"]
     assert reasons(running(), running()) == []
@@ -83,6 +83,6 @@ def test_a_crash_loop_and_a_failed_probe_are_warnings() -> None:
     assert reasons(running(ready=True), running(ready=False)) == ["Unhealthy"]
 
 
-def test_a_deletion_is_told_of_running_containers() -> None:
+def test_a_deletion_records_events_for_running_containers() -> None:
     (event,) = killing_events(msgspec.convert(running(), SimulatedPod))
     assert (event.reason, event.field_path) == ("Killing", "spec.containers{web}")

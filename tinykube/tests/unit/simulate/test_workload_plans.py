@@ -131,7 +131,7 @@ def test_in_parallel_nobody_waits() -> None:
     assert steps(fewer, *(numbered(number) for number in range(3))) == ([], ["web-2", "web-1"])
 
 
-def test_scaling_down_takes_the_highest_number_and_waits_until_it_is_gone() -> None:
+def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_it() -> None:
     pods = [numbered(number) for number in range(3)]
     assert steps(stateful_set(1), *pods) == ([], ["web-2"])
     assert steps(stateful_set(1), *pods[:2], numbered(2, terminating=True)) == ([], [])

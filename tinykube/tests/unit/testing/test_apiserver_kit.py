@@ -133,7 +133,7 @@ def test_what_the_server_refuses_is_raised_in_its_words() -> None:
     ("text", "words"),
     [("a: [", "is not valid YAML"), ("- a", "not a manifest"), ("kind: Pod", "not a manifest")],
 )
-def test_what_is_no_manifest_is_refused_in_a_line(text: str, words: str) -> None:
+def test_an_invalid_manifest_is_rejected_in_one_line(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         documents_of(text)
     assert "\n" not in str(caught.value)

@@ -68,6 +68,6 @@ def test_a_controller_without_a_race_passes_under_every_fault() -> None:
     test()
 
 
-def test_an_unknown_fault_is_refused_by_name() -> None:
+def test_an_unknown_fault_is_rejected_by_name() -> None:
     with pytest.raises(ValueError, match="earthquakes"):
         simulated(faults=("earthquakes",))

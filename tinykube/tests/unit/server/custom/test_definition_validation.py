@@ -83,7 +83,7 @@ def test_its_name_is_that_of_plural_and_group() -> None:
         ({"versions": [version(selectableFields=[{"jsonPath": ".metadata.name"}])]}, "spec.selectableFields[0].jsonPath"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_where_it_is(spec: dict[str, Any], field: str) -> None:
+def test_errors_have_the_path_of_the_invalid_field(spec: dict[str, Any], field: str) -> None:
     assert field in fields(crd(**spec))
 
 

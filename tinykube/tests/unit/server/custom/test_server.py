@@ -253,7 +253,7 @@ async def test_updates_name_a_version_and_strategic_patches_are_not_taken() -> N
         )
 
 
-async def test_rules_that_are_not_evaluated_are_told_of() -> None:
+async def test_definitions_with_cel_rules_cause_a_warning() -> None:
     ruled = {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'x'"}]}}
     async with serving() as api:
         made = await api("POST", CRDS, crd(versions=[version(spec=ruled)]), code=201)

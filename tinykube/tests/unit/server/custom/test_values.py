@@ -37,7 +37,7 @@ def told(value: Any, schema: dict[str, Any], **more: Any) -> list[str]:
         ({"x": {"y": 1}}, {"type": "object", "additionalProperties": True}),
     ],
 )
-def test_what_fits_is_not_told_of(value: Any, schema: dict[str, Any]) -> None:
+def test_valid_values_have_no_errors(value: Any, schema: dict[str, Any]) -> None:
     assert told(value, schema) == []
 
 
@@ -69,13 +69,13 @@ def test_what_fits_is_not_told_of(value: Any, schema: dict[str, Any]) -> None:
         (2**31, {**INTEGER, "format": "int32"}, '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in a'),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_in_the_servers_words(
+def test_invalid_values_have_the_messages_of_kube_apiserver(
     value: Any, schema: dict[str, Any], text: str
 ) -> None:
     assert told(value, schema) == [text]
 
 
-def test_of_several_schemas_the_best_failure_is_told_after_the_whole() -> None:
+def test_the_best_alternatives_errors_follow_the_error_of_the_combination() -> None:
     schema = {"type": "object", "oneOf": [{"required": ["b"]}, {"properties": {"b": {"minimum": 3}}}]}
     assert told({"b": 5}, schema) == [
         '<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found 2 valid alternatives'
@@ -90,14 +90,14 @@ def test_of_several_schemas_the_best_failure_is_told_after_the_whole() -> None:
     ]
 
 
-def test_what_an_update_leaves_as_it_was_is_not_told_of() -> None:
+def test_unchanged_invalid_values_are_not_reported() -> None:
     schema = {"properties": {"a": {**TEXT, "maxLength": 2}, "b": TEXT}}
     old = {"a": "long", "b": "x"}
     assert value_errors({"a": "long", "b": "y"}, schema, old=old) == []
     assert len(value_errors({"a": "longer", "b": "x"}, schema, old=old)) == 1
 
 
-def test_items_are_told_apart_by_their_keys_alone() -> None:
+def test_items_are_matched_by_their_keys_only() -> None:
     items = {"properties": {"n": TEXT, "v": {**INTEGER, "maximum": 3}}}
     keyed = {
         "type": "array",
@@ -111,6 +111,6 @@ def test_items_are_told_apart_by_their_keys_alone() -> None:
     assert len(value_errors({"a": new}, {"properties": {"a": plain}}, old={"a": old})) == 1
 
 
-def test_errors_below_a_status_bear_its_path() -> None:
+def test_errors_in_a_status_have_its_path() -> None:
     (error,) = value_errors({"replicas": "x"}, {"properties": {"replicas": INTEGER}}, field="status")
     assert (error.field, error.reason) == ("status.replicas", "FieldValueTypeInvalid")

@@ -62,7 +62,7 @@ def test_applies_come_first_then_the_oldest() -> None:
         {"fieldsV1": {"x": {}}},
     ],
 )
-def test_entries_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_entries_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ManagedFieldsError):
         decode([entry(**wrong)])
 
@@ -131,7 +131,7 @@ def told(**owners: Any) -> StatusError:
     return conflict_error({ManagerId(name, *who): fields for name, (who, fields) in owners.items()})
 
 
-def test_one_conflict_is_told_in_one_line() -> None:
+def test_one_conflict_is_reported_in_one_line() -> None:
     error = told(m=(("Apply", "", ""), {"f:data": {"f:x": {}}}))
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == 'Apply failed with 1 conflict: conflict with "m": .data.x'
@@ -140,7 +140,7 @@ def test_one_conflict_is_told_in_one_line() -> None:
     }
 
 
-def test_several_conflicts_are_told_by_owner() -> None:
+def test_several_conflicts_are_grouped_by_owner() -> None:
     fields: FieldSet = {"f:data": {"f:x": {}, "f:y": {}}}
     error = told(b=(("Update", "v1", "status"), {"f:a": {}}), a=(("Update", "v1", ""), fields))
     assert error.message == (

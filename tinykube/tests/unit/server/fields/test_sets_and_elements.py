@@ -92,7 +92,7 @@ def test_what_a_client_has_written_is_brought_into_one_form() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["f", "", "fa", "i:x", "k:[]", "k:{", "v:"])
-def test_what_is_no_element_is_refused(wrong: str) -> None:
+def test_invalid_path_elements_are_rejected(wrong: str) -> None:
     with pytest.raises(ElementError):
         canonical_set({wrong: {}})
 

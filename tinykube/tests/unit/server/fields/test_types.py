@@ -68,7 +68,7 @@ def test_of_a_kind_that_is_not_described_objects_are_owned_member_by_member() ->
     assert merged(WIDGET, {"spec": {"a": 1, "b": 2}}, {"spec": {"b": [3]}}) == {"spec": {"a": 1, "b": [3]}}
 
 
-def test_what_is_new_is_told_with_all_that_it_holds() -> None:
+def test_added_fields_include_their_descendants() -> None:
     new = service(ports=[{**WEB, "name": "web"}], selector={"a": "b"})
     found = compare(SERVICE, empty("", "v1", "Service"), new)
     assert found.added["f:spec"] == {
@@ -85,7 +85,7 @@ def test_a_list_that_is_always_written_is_not_new_when_it_gets_its_first_entry()
     assert found.added["f:spec"] == {"f:containers": {'k:{"name":"c"}': {".": {}, "f:name": {}}}}
 
 
-def test_changed_new_and_gone_fields_are_told_apart() -> None:
+def test_modified_added_and_removed_fields_are_distinguished() -> None:
     old = service(ports=[{**WEB, "name": "a"}], selector={"a": "b"}, type="ClusterIP")
     new = service(ports=[{**WEB, "name": "b"}, {"port": 81, "protocol": "TCP"}], type="ClusterIP")
     found = compare(SERVICE, old, new)
@@ -218,7 +218,7 @@ def test_what_does_not_fit_its_type_is_told_in_the_words_of_the_real_server(
     assert problem_text(problems(SERVICE, document)) == told
 
 
-def test_all_that_is_wrong_is_told() -> None:
+def test_all_errors_are_reported() -> None:
     found = problems(SERVICE, service(type=1, clusterIP=2))
     assert problem_text(found).startswith("errors:\n  .spec.type: expected string")
     assert len(found) == 2

@@ -120,13 +120,13 @@ def test_what_another_owns_in_its_own_words_is_not_pruned() -> None:
     assert live["spec"] == {"a": "x", "l": ["p"]}
 
 
-def test_nobody_is_an_owner_after_an_update_where_a_version_is_gone() -> None:
+def test_an_update_removes_all_owners_if_a_version_no_longer_exists() -> None:
     live = created("m1", thing("v3", a="x"), "v3")
     less = CustomTypes("x.io", {"v1": version(schema("atomic"))})
     assert owners(written(live, {"a": "y"}, "m2", "v1", less)) == {}
 
 
-def test_an_apply_fails_where_a_version_is_gone() -> None:
+def test_an_apply_fails_if_a_version_no_longer_exists() -> None:
     live = created("m1", thing("v3", a="x"), "v3")
     less = CustomTypes("x.io", {"v1": version(schema("atomic"))})
     with pytest.raises(StatusError) as caught:

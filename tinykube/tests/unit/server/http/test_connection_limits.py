@@ -49,7 +49,7 @@ async def test_a_connection_without_a_whole_request_is_closed_in_time(sent: str)
         assert (await api("GET", "/api/v1/namespaces")).code == 200
 
 
-async def test_a_body_that_does_not_arrive_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_is_rejected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "_BODY_SECONDS", 0.3)
     async with a_server() as api:
         reader, writer = await connect(api)
@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
         writer.close()
 
 
-async def test_connections_beyond_the_limit_are_refused_and_the_others_served() -> None:
+async def test_connections_beyond_the_limit_are_rejected_and_others_are_served() -> None:
     async with a_server(connections=ConnectionLimits(max_connections=4, safe_seconds=60.0)) as api:
         assert (await api("GET", "/api/v1/namespaces")).code == 200
         kept = [await connect(api) for _ in range(3)]

@@ -164,7 +164,7 @@ def test_a_stalled_watch_is_dropped_after_its_time(api_server: ThreadApiServer, 
         answer.read()
 
 
-def test_a_server_with_a_stalled_watch_stops_at_once(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_server_with_a_stalled_watch_stops_immediately(api_server: ThreadApiServer, wire: Wire) -> None:
     def close() -> None:
         api_server._loop.call_soon_threadsafe(api_server._server._streams.close)
 

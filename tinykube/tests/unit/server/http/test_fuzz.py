@@ -185,7 +185,7 @@ async def test_nothing_that_is_sent_is_answered_with_an_error_of_the_servers_own
         b"GET /%ff%00 HTTP/1.1\r\nHost: a\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_refused_and_the_server_goes_on(sent: bytes) -> None:
+async def test_malformed_http_is_rejected_and_the_server_continues(sent: bytes) -> None:
     async with a_server() as api:
         import ssl
 

@@ -72,7 +72,7 @@ def test_a_document_is_packed_for_those_who_take_it_so_and_the_same_for_all(path
 
 
 @pytest.mark.parametrize(("path", "accept"), [(V2, "*/*"), (V2, GNOSTIC), (APPS, "*/*"), ("", "*/*")])
-def test_a_client_that_has_a_document_is_told_so(path: str, accept: str) -> None:
+def test_a_client_with_a_cached_document_gets_304(path: str, accept: str) -> None:
     openapi = OpenApi(builtin_registry(), TypeOpenApi())
     tag = ask(openapi, path, Accept=accept).headers["Etag"]
     again = ask(openapi, path, Accept=accept, If_None_Match=tag, Accept_Encoding="gzip")

@@ -38,7 +38,7 @@ async def all_open(opened: asyncio.Semaphore, count: int) -> None:
         await opened.acquire()
 
 
-async def test_each_of_many_watchers_is_told_every_change_once_and_in_order() -> None:
+async def test_each_of_many_watchers_gets_every_change_once_and_in_order() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, asyncio.TaskGroup() as group:
         told = [
@@ -127,7 +127,7 @@ async def test_the_bytes_of_a_batch_are_made_once_for_all_who_want_the_same() ->
         assert chunks[0] is chunks[1]
 
 
-async def test_what_one_selector_sees_is_not_told_to_another() -> None:
+async def test_events_for_one_selector_are_not_sent_to_another() -> None:
     async with a_world() as world:
         one, other = await two_watches(world, "l=v", "l=w")
         await world.create(config_map("a", labels={"l": "v"}))

@@ -9,7 +9,7 @@ from tinykube.server.objects import JsonObject
 from tinykube.server.verbs.watch import Bookmark, Event, Watch
 
 
-def test_few_watchers_are_written_to_at_once_and_many_at_most_so_often() -> None:
+def test_writes_are_immediate_for_few_watchers_and_paced_for_many() -> None:
     assert pace_seconds(1) == pace_seconds(19) == 0.0
     assert 0.0 < pace_seconds(100) < pace_seconds(300) < 0.05
     assert pace_seconds(10_000) == 0.05

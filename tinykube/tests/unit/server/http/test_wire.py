@@ -153,7 +153,7 @@ async def test_a_deprecated_kind_warns_on_every_answer() -> None:
             assert warning.startswith('299 - "v1 Endpoints is deprecated in v1.33+')
 
 
-async def test_json_is_indented_where_asked_for() -> None:
+async def test_json_is_indented_on_request() -> None:
     async with a_server() as api:
         assert (await api("GET", f"{MAPS}/none?pretty=true")).body.startswith(b'{\n  "kind": "Status"')
         assert (await api("GET", MAPS, User_Agent="curl/8.0")).body.startswith(b"{\n")
@@ -182,7 +182,7 @@ async def test_json_is_indented_where_asked_for() -> None:
         ("PATCH", f"{MAPS}/a", 415, "UnsupportedMediaType"),
     ],
 )
-async def test_what_there_is_not_is_refused_with_a_status(
+async def test_unknown_paths_are_rejected_with_a_status(
     method: str, path: str, code: int, reason: str
 ) -> None:
     async with a_server() as api:
@@ -351,7 +351,7 @@ async def test_the_old_discovery_is_there_for_old_clients() -> None:
         assert "apps" in {group["name"] for group in (await api("GET", "/apis")).json()["groups"]}
 
 
-async def test_the_checks_are_listed_where_asked_for() -> None:
+async def test_the_checks_are_listed_on_request() -> None:
     async with a_server() as api:
         assert (await api("GET", "/readyz")).body == b"ok"
         assert b"[+]ping ok\n" in (await api("GET", "/readyz?verbose")).body

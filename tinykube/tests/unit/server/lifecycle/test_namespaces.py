@@ -76,7 +76,7 @@ def test_pods_go_first_and_their_grace_holds_the_rest() -> None:
     play(scene())
 
 
-def test_what_holds_a_namespace_is_told_and_nothing_new_comes_in_meanwhile() -> None:
+def test_a_terminating_namespace_reports_its_content_and_rejects_creates() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("going")
@@ -134,7 +134,7 @@ def test_conditions_keep_their_time_while_they_say_the_same() -> None:
     assert with_conditions({"conditions": [foreign]}, [], [], later)["conditions"][0] == foreign
 
 
-def test_a_refused_deletion_is_told_and_comes_again() -> None:
+def test_a_rejected_deletion_is_reported_and_retried() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("going")

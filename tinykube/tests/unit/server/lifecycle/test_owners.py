@@ -57,7 +57,7 @@ steps = st.tuples(
 
 
 @given(st.lists(steps, max_size=25))
-def test_after_any_history_the_graph_is_what_it_would_be_if_built_anew(
+def test_after_any_history_the_graph_equals_a_newly_built_one(
     history: list[tuple[object, ...]],
 ) -> None:
     graph, state = OwnerGraph(), dict[str, StoredObject]()

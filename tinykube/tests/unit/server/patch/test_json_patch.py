@@ -112,7 +112,7 @@ def test_an_operation_that_does_not_fit_refuses_the_whole_patch(operation: dict[
         ([{"op": 5, "path": "/x"}], "number into Go struct field jsonPatchOp.op of type string"),
     ],
 )
-def test_what_is_no_json_patch_is_refused_in_the_decoders_words(patch: Any, text: str) -> None:
+def test_a_malformed_json_patch_is_rejected_with_the_decoders_message(patch: Any, text: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_json_patch(DOCUMENT, patch)
     assert (caught.value.code, str(caught.value)) == (
@@ -128,7 +128,7 @@ def test_no_operations_change_nothing_and_the_whole_can_be_replaced() -> None:
     assert patched(op("test", "", value=DOCUMENT)) == DOCUMENT
 
 
-def test_numbers_and_booleans_are_told_apart_by_a_test() -> None:
+def test_a_test_operation_distinguishes_numbers_from_booleans() -> None:
     document = {"a": 1, "b": True}
     for path, value in (("/a", True), ("/a", 1.0), ("/b", 1)):
         with pytest.raises(PatchError):

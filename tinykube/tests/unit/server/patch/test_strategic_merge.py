@@ -160,7 +160,7 @@ def test_a_list_without_a_strategy_is_replaced() -> None:
         ({"metadata": {"finalizers": [["a"]]}}, 422),
     ],
 )
-def test_a_patch_that_makes_no_sense_is_refused(patch: Any, code: int) -> None:
+def test_an_invalid_patch_is_rejected(patch: Any, code: int) -> None:
     document = {
         "data": {"a": "1"},
         "metadata": {"labels": {}, "finalizers": ["a/b"], "ownerReferences": [{"uid": "u", "name": "n"}]},

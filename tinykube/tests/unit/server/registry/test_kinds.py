@@ -41,7 +41,7 @@ def test_each_server_has_pools_of_its_own() -> None:
     assert first.strategy is not second.strategy
 
 
-def test_a_network_that_is_none_is_refused_at_once() -> None:
+def test_an_invalid_cidr_is_rejected_immediately() -> None:
     with pytest.raises(ValueError, match="nonsense"):
         builtin_registry(RegistrySettings(service_cidrs=("nonsense",)))
 

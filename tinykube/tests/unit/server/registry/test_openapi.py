@@ -62,7 +62,7 @@ def test_every_reference_leads_to_a_schema_of_the_document() -> None:
     assert "io.k8s.api.core.v1.Pod" not in schemas
 
 
-def test_merge_keys_and_list_types_are_told() -> None:
+def test_merge_keys_and_list_types_are_published() -> None:
     ports = document()["components"]["schemas"]["io.k8s.api.core.v1.ServiceSpec"]["properties"]["ports"]
     assert ports["x-kubernetes-patch-merge-key"] == "port"
     assert ports["x-kubernetes-patch-strategy"] == "merge"

@@ -63,7 +63,7 @@ async def test_a_dry_run_shows_an_address_and_holds_none() -> None:
         assert len({(await created(world, service(f"s{number}")))["clusterIP"] for number in range(6)}) == 6
 
 
-async def test_a_create_that_is_refused_holds_nothing() -> None:
+async def test_a_rejected_create_leaves_nothing_allocated() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         for _ in range(20):
             await refusal(world.create(service(type="NodePort", externalIPs=["x"]), "services"))

@@ -45,7 +45,7 @@ def test_a_key_that_is_given_twice_is_told_with_its_path_and_the_last_one_counts
         ("01", "invalid character '1' after top-level value"),
     ],
 )
-def test_what_is_no_json_is_refused_in_gos_words(text: str, problem: str) -> None:
+def test_malformed_json_is_rejected_with_gos_message(text: str, problem: str) -> None:
     with pytest.raises(SyntaxProblemError) as caught:
         decode_json(text.encode())
     assert str(caught.value) == problem

@@ -164,7 +164,7 @@ async def test_everything_that_is_served_is_described() -> None:
     assert not silent
 
 
-def test_a_fixed_default_is_told() -> None:
+def test_a_static_default_is_published() -> None:
     about = Descriptions()
     silent = []
     for owner, field in fields():

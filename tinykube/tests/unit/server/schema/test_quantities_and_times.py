@@ -52,13 +52,13 @@ def test_a_quantity_has_one_spelling(given: str, plain: str, milli: str) -> None
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_0", "1 Gi", "\u0661"])
-def test_what_is_no_quantity_is_refused_with_the_form_it_should_have(text: str) -> None:
+def test_an_invalid_quantity_is_rejected_with_the_expected_format(text: str) -> None:
     with pytest.raises(ValueError, match="quantities must match the regular expression"):
         canonical_quantity(text)
 
 
 @pytest.mark.parametrize("text", ["12e", "1mi", "1kk", "1e999999999", "1m3", "--1"])
-def test_a_suffix_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_suffix_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="unable to parse quantity's suffix"):
         canonical_quantity(text)
 
@@ -110,7 +110,7 @@ def test_a_micro_time_has_exactly_six_digits_of_a_second(given: str, why: str) -
         ("2020-01-01T00:00:00.123456Zx", 'extra text: "x"'),
     ],
 )
-def test_a_moment_that_cannot_be_is_refused(given: str, why: str) -> None:
+def test_an_invalid_time_is_rejected(given: str, why: str) -> None:
     with pytest.raises(ValueError, match="parsing time") as caught:
         canonical_micro_time(given)
     assert str(caught.value) == f'parsing time "{given}": {why}'

@@ -111,7 +111,7 @@ async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
         opened(path)  # no lock was left behind
 
 
-async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+async def test_a_database_of_another_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.mkdir(mode=0o700)
     with sqlite3.connect(path / "tinykube.db") as connection:
@@ -121,7 +121,7 @@ async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
         opened(path)
 
 
-async def test_a_damaged_file_is_told_never_wiped(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_reported_and_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path) as storage:
         await rewrite(storage, KEY, 3)

@@ -105,7 +105,7 @@ async def test_the_next_group_is_on_its_way_before_the_last_one_is_told(
         await log.release()
 
 
-async def test_a_conflict_is_told_at_once_and_nothing_of_the_commit_happens() -> None:
+async def test_a_conflict_is_raised_immediately_and_nothing_is_written() -> None:
     storage = in_memory()
     (change,) = await storage.commit([write(A)])
     with pytest.raises(WriteConflictError) as refused:
@@ -211,7 +211,7 @@ async def test_closing_writes_what_was_accepted_and_ends_all_waiting() -> None:
     await storage.aclose()
 
 
-async def test_field_values_are_learned_anew_when_a_definition_comes_late() -> None:
+async def test_field_values_are_recomputed_when_a_definition_is_added_later() -> None:
     known: dict[str, str] = {}
     storage = open_storage(None, describe=lambda *_: dict(known), clock=FakeClock())
     key = StorageKey(WIDGETS, "default", "a")

@@ -114,7 +114,7 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
     assert list(await subscription.next_batch()) == [first]
 
 
-async def test_a_closed_subscription_answers_at_once() -> None:
+async def test_a_closed_subscription_returns_immediately() -> None:
     storage = opened()
     subscription = storage.subscribe(CONFIGMAPS, after_revision=1)
     async with asyncio.TaskGroup() as group:

@@ -64,13 +64,13 @@ async def test_a_body_without_kind_and_version_gets_those_of_the_path_first_of_a
         ),
     ],
 )
-async def test_a_body_of_another_kind_is_refused(given: JsonObject, message: str) -> None:
+async def test_a_body_of_another_kind_is_rejected(given: JsonObject, message: str) -> None:
     async with a_world() as world:
         error = await refusal(world.create({**config_map("a"), **given}))
         assert (error.code, error.reason, error.message) == (400, "BadRequest", message)
 
 
-async def test_a_body_for_another_namespace_is_refused() -> None:
+async def test_a_body_for_another_namespace_is_rejected() -> None:
     async with a_world() as world:
         error = await refusal(world.create(config_map("a", namespace="other")))
         assert error.code == 400
@@ -251,7 +251,7 @@ async def test_a_dry_run_of_a_service_gives_its_address_back() -> None:
         assert created.decode()["spec"]["clusterIP"] == "10.96.7.7"
 
 
-async def test_a_service_that_is_refused_gives_its_address_back() -> None:
+async def test_a_rejected_service_releases_its_address() -> None:
     async with a_world() as world:
         taken: JsonObject = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
         await world.create(taken, "services")
@@ -293,7 +293,7 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused_as_the_clien
         (WriteOptions(kind="PatchOptions", force=True), "may not be specified for non-apply patch"),
     ],
 )
-def test_options_that_cannot_be_are_refused_with_422(options: WriteOptions, text: str) -> None:
+def test_invalid_options_are_rejected_with_422(options: WriteOptions, text: str) -> None:
     with pytest.raises(StatusError) as caught:
         options.check()
     status = caught.value.to_status()

@@ -21,7 +21,7 @@ async def a_pod(world: World, *, node: str = "n", grace_seconds: int = 30) -> Js
     return (await world.create({"metadata": {"name": "p"}, "spec": spec}, "pods")).decode()
 
 
-async def test_most_kinds_answer_with_a_status_that_bears_the_uid() -> None:
+async def test_deletes_of_most_kinds_return_a_status_with_the_uid() -> None:
     async with a_world() as world:
         uid = (await world.create(config_map("a"))).decode()["metadata"]["uid"]
         assert (await world.delete("a")).decode() == {

@@ -153,7 +153,7 @@ async def test_a_version_of_the_future_is_a_504_with_the_cause_that_informers_lo
         ({"field_selector": "metadata.name=a\\b"}, 400, "invalid escape sequence"),
     ],
 )
-async def test_a_list_that_cannot_be_is_refused(options: dict[str, Any], code: int, text: str) -> None:
+async def test_invalid_list_options_are_rejected(options: dict[str, Any], code: int, text: str) -> None:
     async with a_world() as world:
         error = await refusal(world.list(**options))
         assert error.code == code
@@ -216,7 +216,7 @@ async def test_a_token_that_is_none_is_refused(token: str) -> None:
         assert (error.code, error.reason) == (400, "BadRequest")
 
 
-async def test_a_token_from_the_future_is_refused() -> None:
+async def test_a_continue_token_of_a_future_revision_is_rejected() -> None:
     async with a_world() as world:
         token = encode_token(Continuation(10**9, "default", "a"), namespaced_list=True)
         assert (await refusal(world.list(continue_token=token))).code == 400

@@ -38,7 +38,7 @@ async def test_with_a_version_that_is_not_the_current_one_it_is_refused() -> Non
         )
 
 
-async def test_the_uid_of_another_object_is_refused() -> None:
+async def test_an_update_with_another_uid_is_rejected() -> None:
     async with a_world() as world:
         await created(world)
         error = await refusal(world.update("a", config_map("a", uid="another")))
@@ -76,7 +76,7 @@ async def test_an_update_cannot_begin_a_deletion(name: str, value: Any) -> None:
         assert error.message.endswith("field is immutable")
 
 
-async def test_a_body_must_bear_the_name_of_its_path() -> None:
+async def test_a_body_must_have_the_name_in_its_path() -> None:
     async with a_world() as world:
         await created(world)
         other = await refusal(world.update("a", config_map("b")))

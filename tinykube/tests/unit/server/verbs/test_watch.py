@@ -113,7 +113,7 @@ def test_what_begins_to_match_is_added_and_what_stops_is_deleted_at_the_new_vers
     in_virtual_time(story)
 
 
-def test_what_never_matched_is_not_told() -> None:
+def test_objects_that_never_matched_cause_no_event() -> None:
     async def story(world: World) -> None:
         watch = await opened(
             world, resource_version=str(world.backend.storage.revision), label_selector="l=v"
@@ -127,7 +127,7 @@ def test_what_never_matched_is_not_told() -> None:
     in_virtual_time(story)
 
 
-def test_a_version_that_is_gone_is_an_error_event() -> None:
+def test_a_compacted_version_is_an_error_event() -> None:
     async def story(world: World) -> None:
         begin = str(world.backend.storage.revision)
         for number in range(10):
@@ -211,7 +211,7 @@ def test_a_watch_without_a_timeout_lasts_half_an_hour_to_an_hour() -> None:
     in_virtual_time(story)
 
 
-def test_a_reader_that_is_too_slow_is_told_410_and_cut_off() -> None:
+def test_a_slow_reader_gets_410_and_is_disconnected() -> None:
     async def story(world: World) -> None:
         watch = await opened(world, resource_version=str(world.backend.storage.revision))
         for number in range(10):
@@ -256,7 +256,7 @@ def test_closing_ends_it_for_a_waiting_reader() -> None:
         ({"label_selector": "a b"}, 400, "unable to parse requirement"),
     ],
 )
-async def test_a_watch_that_cannot_be_is_refused(options: dict[str, Any], code: int, text: str) -> None:
+async def test_invalid_watch_options_are_rejected(options: dict[str, Any], code: int, text: str) -> None:
     async with a_world() as world:
         error = await refusal(world.watch(**options))
         assert error.code == code
