@@ -1,4 +1,4 @@
-"""Addresses against the standard library, where the two agree by intention."""
+"""Addresses compared with the standard library, for inputs on which both must agree."""
 
 import ipaddress
 

@@ -36,7 +36,7 @@ from aiokube.runtime.store import Store
 NODES, ZONES = ("n1", "n2"), ("a", "b")
 SLICES, SERVICES = ("s1", "s2", "s3"), ("web", "api")
 
-# ------------------------------------------------------------------------------------------------ any slices
+# ------------------------------------------------------------------------------------------ arbitrary slices
 
 CONDITION = st.sampled_from([None, True, False])
 IPS = st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.10", "10.0.0.3"])
@@ -170,7 +170,7 @@ test_any_history_of_slices_is_told_as_the_rules_say = Histories.TestCase
 def test_the_result_depends_on_the_slices_not_on_the_order_in_which_they_came(
     written: list[tuple[str, dict[str, Any]]], chance: Any
 ) -> None:
-    """C-36 made deterministic."""
+    """C-36 with a deterministic choice."""
     last = {name: slice_of(name, 1, what) for name, what in written}
     orders = []
     for _ in range(3):
@@ -258,7 +258,7 @@ def test_any_endpoints_are_chosen_among_as_the_rules_say(
 
 
 def test_the_model_sees_a_difference_where_there_is_one() -> None:
-    """The judge judged: a cache that preferred what terminates would be found out."""
+    """The property test detects a cache that prefers terminating endpoints."""
     dying = Endpoint(addresses=("10.0.0.1",), conditions=EndpointConditions(ready=False, terminating=True))
     alive = Endpoint(addresses=("10.0.0.1",))
     ports = (EndpointPort(name="http", protocol="TCP", port=80),)

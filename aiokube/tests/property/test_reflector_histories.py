@@ -1,4 +1,4 @@
-"""After any history of writes and faults, once the source is quiet, the store is like the source."""
+"""After any history of writes and faults, once the source is quiet, the store equals the source."""
 
 import asyncio
 import random
@@ -49,7 +49,7 @@ IN_STREAM = (
 
 
 class World:
-    """A source, a reflector on it, and what a test may do to both. Every step is named by its numbers."""
+    """A source, a reflector on it, and the steps of a test, each with a descriptive name."""
 
     def __init__(self, chance: random.Random, watch_list: bool, checks_version: bool) -> None:
         self.chance = chance
@@ -103,8 +103,8 @@ class World:
             self.store.record_delete(gone, before[gone].metadata.uid)
 
     def write_unheard(self) -> None:
-        """An event is lost, and so is the history: only a relist can tell."""
-        self.source.release()  # else the relist might be of a state before it
+        """Lose an event and the history: only a relist can detect that."""
+        self.source.release()  # otherwise the relist might return a state before it
         self.change(silently=True)
         self.source.compact()
         self.source.break_watches()
@@ -121,12 +121,12 @@ class World:
         self.source.inject(Bookmark("5"))
 
     def garble(self) -> None:
-        """An event that came broken was a real one, and the server that sent it knows of it."""
+        """Corrupt an event; the server knows the real object."""
         self.source.release()
         written = self.change(silently=True)
         key = key_of(written) if written is not None and self.chance.random() < 0.7 else None
         self.source.inject(UndecodableEventError("things", "unexpected byte", key=key))
-        self.source.compact()  # where no watch was there to take it, it is not told again either
+        self.source.compact()  # without an open watch it is not sent again either
 
     def fall_behind(self) -> None:
         self.source.hold()

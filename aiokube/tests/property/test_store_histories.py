@@ -1,4 +1,4 @@
-"""After any history of events, own writes and relists the store is right: told, stored and true agree."""
+"""After any history of events, own writes and relists, the store, its handlers and the server agree."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from aiokube.runtime.store import Store
 from aiokube.testing.fake_history import FakeHistory
 
 NAMESPACES = ("one", "two")
-KEYS = (ObjectKey("one", "a"), ObjectKey("one", "b"), ObjectKey("two", "a"))  # few, so that things meet
+KEYS = (ObjectKey("one", "a"), ObjectKey("one", "b"), ObjectKey("two", "a"))  # few, so that keys collide
 keys = st.sampled_from(KEYS)
 
 
@@ -27,13 +27,13 @@ class Act(NamedTuple):
 
 
 def index_keys_of(thing: Thing) -> list[str]:
-    """Return keys that come, go and stay as a thing changes: none, one or two."""
+    """Return index keys that are added, removed and kept as an object changes: none, one or two."""
     number = int(thing.value or 0)
     return [thing.metadata.namespace, f"mod {number % 3}"][: number % 4]
 
 
 def assert_index_is_right(store: Store[Thing]) -> None:
-    """Compare an index with one built from everything that is stored."""
+    """Compare an index with one built from all stored objects."""
     expected: dict[object, set[ObjectKey]] = {}
     for item in store.values():
         for index_key in index_keys_of(item):
@@ -61,13 +61,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.subscribe(
             lambda old, new: assert_index_is_right(self.store)
         )  # it fails as a handler error
-        self.watched = 0  # the version up to which the watch has told
-        self.answers: list[
-            tuple[ObjectKey, Callable[[], None]]
-        ] = []  # on their way to us; in order for each key
+        self.watched = 0  # the version that the watch has reached
+        self.answers: list[tuple[ObjectKey, Callable[[], None]]] = []  # in transit; in order for each key
         self.acts: dict[ObjectKey, Act] = {}  # our last confirmed write of a key
-        self.written: set[tuple[ObjectKey, str]] = set()  # our writes that were answered, by version
-        self.deleted: dict[ObjectKey, int] = {}  # the version of our last deletion that was answered
+        self.written: set[tuple[ObjectKey, str]] = set()  # our confirmed writes by version
+        self.deleted: dict[ObjectKey, int] = {}  # the version of our last confirmed deletion
         self.highest: dict[tuple[ObjectKey, str], int] = {}
         self.number = 0
 
@@ -83,7 +81,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.server.create(self.new(key, held))
         self.relist()
 
-    # -------------------------------------------------------------------------------- others, and the server
+    # --------------------------------------------------------------------------- other clients, and the
+    # server
 
     @rule(key=keys, held=st.booleans())
     def somebody_writes(self, key: ObjectKey, held: bool) -> None:
@@ -107,7 +106,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 6), again=st.integers(0, 3), bookmark=st.booleans())
     def the_watch_goes_on(self, count: int, again: int, bookmark: bool) -> None:
-        """Some events come, perhaps after some that came before; they may end in a bookmark."""
+        """Deliver some events, perhaps after repeating some; they may end in a bookmark."""
         events, _ = self.server.events_after(0)
         first = next((i for i, event in enumerate(events) if self.version(event) > self.watched), len(events))
         batch: list[WatchEvent[Thing] | Bookmark] = [*events[max(0, first - again) : first + count]]
@@ -268,7 +267,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert statistics.handler_errors == 0
 
     def teardown(self) -> None:
-        """Once all answers are there and the watch has caught up, the store is like the server, and holds no rests."""
+        """After all responses have arrived and the watch has caught up, the store equals the server, with no leftovers."""
         for _, answer in self.answers:
             answer()
         events, _ = self.server.events_after(self.watched)
@@ -297,7 +296,7 @@ TestStoreMachine.settings = settings(max_examples=200, stateful_step_count=40, d
 def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
     events: list[tuple[str, ObjectKey, int, int]], size: int
 ) -> None:
-    """Events of no possible server, in no order: no exception, no disagreement, no name twice."""
+    """Impossible events in any order: no exception, no inconsistency, no duplicate name."""
     store: Store[Thing] = Store("things")
     store.add_index("test", index_keys_of)
     recorder = Recorder(store)
@@ -320,7 +319,7 @@ def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
 @given(st.integers(1, 8).flatmap(lambda count: st.permutations(range(count))), st.integers(1, 8))
 @settings(max_examples=300, deadline=None)
 def test_any_order_of_the_events_of_one_key_comes_to_the_same(order: list[int], size: int) -> None:
-    """All orders of the first so many events: created, changed, deleted, created again, changed."""
+    """All orders of the first events of a life cycle: created, changed, deleted, recreated, changed."""
     server: FakeHistory[Thing] = FakeHistory()
     metadata = ObjectMeta(name="a", namespace="one")
     server.create(Thing(metadata))

@@ -27,7 +27,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.line: list[str] = []
         self.again: set[str] = set()  # held, and due again
         self.held: set[str] = set()
-        self.delayed: dict[str, tuple[float, int]] = {}  # until when, and in which order they were asked for
+        self.delayed: dict[str, tuple[float, int]] = {}  # the deadline, and the order of the requests
         self.order = 0
         self.failures: dict[str, int] = {}
         self.overtaken: dict[str, set[str]] = {}  # keys that were returned while this key waited

@@ -1,4 +1,4 @@
-"""The endpoints of one service, live, from a server that fails, forgets and falls silent."""
+"""The live endpoints of one service, from a server that fails, loses history and goes silent."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from aiokube.runtime.reflector_settings import NotSyncedError
 
 
 class Follower:
-    """Follows a live service in a task, and notes everything it is given."""
+    """Follows a live service in a task, and records every state."""
 
     def __init__(self, live: LiveService) -> None:
         self.live = live
@@ -61,7 +61,7 @@ async def test_it_asks_for_the_one_service_and_its_slices_alone() -> None:
 
 @virtually
 async def test_who_is_slow_misses_what_was_in_between_and_never_the_last() -> None:
-    """C-19: nothing is queued."""
+    """C-19: states are not queued."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
         states = aiter(live)
@@ -123,7 +123,7 @@ async def test_leaving_ends_the_loops_of_those_who_follow() -> None:
 
 @virtually
 async def test_a_service_that_is_not_there_may_come_and_go() -> None:
-    """C-15: its slices do not count before it is there."""
+    """C-15: slices do not count before their service exists."""
     world = World(web("a", "10.0.0.1"))
     async with world.live(port="http") as live, asyncio.TaskGroup() as group:
         follower = Follower(live)
@@ -158,7 +158,7 @@ async def test_a_service_that_is_not_there_may_come_and_go() -> None:
 def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
     wanted: str | int | None, found: str | None, problem: str
 ) -> None:
-    """C-27: the pods' number is another."""
+    """C-27: the pods have a different port number."""
     ports = [port("http", 8080), port("metrics", 9091)]
 
     @virtually
@@ -193,7 +193,7 @@ def test_it_says_why_there_can_be_no_endpoints(given: Any, problem: str) -> None
 
 @virtually
 async def test_a_headless_service_has_endpoints_here() -> None:
-    """Beyond C-41 and C-84: a DNS server wants them; every ready one is meant."""
+    """Beyond C-41 and C-84: DNS servers need them; all ready endpoints count."""
     world = World(service(clusterIP="None", clusterIPs=["None"]), web("a", "10.0.0.1", "10.0.0.2"))
     async with world.live() as live:
         assert (ips_of(live.current), live.current.problem) == (["10.0.0.1", "10.0.0.2"], "")
@@ -227,7 +227,7 @@ def test_the_family_is_the_service_s_first_or_the_one_asked_for(
 
 @virtually
 async def test_policy_and_location_decide_what_is_used() -> None:
-    """C-62: the policy of the service is followed as it changes."""
+    """C-62: a change of the service's policy takes effect."""
     ours = endpoint("10.0.0.1", node="node-1")
     world = World(service(), endpoint_slice("a", [ours, endpoint("10.0.0.2", node="node-2")]))
     async with world.live(location=Location("node-1")) as live:
@@ -250,12 +250,12 @@ async def test_what_could_not_be_used_is_told() -> None:
         assert live.problems() == {given.metadata.key: ("endpoints[0] has 'nonsense' as its address",)}
 
 
-# --------------------------------------------------------------------------- healing
+# ------------------------------------------------------------------------------------------------- recovery
 
 
 @virtually
 async def test_what_a_broken_watch_has_missed_comes_with_the_relist_at_once() -> None:
-    """Dropped events, a compacted history, and a state that is never seen half."""
+    """Dropped events, a compacted history, and no partial state ever visible."""
     world = World(service(), web("a", "10.0.0.1"), web("b", "10.0.0.2"))
     async with world.live() as live, asyncio.TaskGroup() as group:
         follower = Follower(live)
@@ -302,7 +302,7 @@ async def test_a_silent_connection_is_found_out() -> None:
 
 @virtually
 async def test_nothing_is_given_before_everything_has_been_read() -> None:
-    """C-8, C-88: both the service and the slices; before, nothing is said to be empty."""
+    """C-8, C-88: both the service and the slices; an unknown state is never reported as empty."""
     world = World(service(), web("a", "10.0.0.1"))
     for source in (world.services, world.slices):
         source.fail_next(ConnectionFailedError("refused"), on="watch")
@@ -315,7 +315,7 @@ async def test_nothing_is_given_before_everything_has_been_read() -> None:
 
 @virtually
 async def test_a_missing_right_is_raised_at_once() -> None:
-    """It used to be retried for the whole timeout: 30.5 s for an answer that was known after a millisecond."""
+    """It used to be retried for the whole timeout: 30.5 s for a response that came after a millisecond."""
     world = World(service())
     message = 'endpointslices is forbidden: User "u" cannot list resource "endpointslices"'
     forbidden = api_error(Status(code=403, reason="Forbidden", message=message))

@@ -1,4 +1,4 @@
-"""All services of a cluster as a node sees them (sections 1, 4 and 6)."""
+"""All services of a cluster from the viewpoint of a node (sections 1, 4 and 6)."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ HTTP = ServicePortName("ns1", "svc1", "http")
 
 @virtually
 async def test_it_asks_for_what_kube_proxy_asks_for() -> None:
-    """Section 1, C-1, C-2, C-5, C-6, C-9: Endpoints are not among it, nor anything of the topology annotations."""
+    """Section 1, C-1, C-2, C-5, C-6, C-9: neither Endpoints nor topology annotations are requested."""
     world = World(node())
     async with world.map(node_name="node-1"):
         assert world.asked == [
@@ -55,7 +55,7 @@ async def test_services_and_slices_are_joined_by_port_name_and_protocol() -> Non
 
 @virtually
 async def test_everything_is_told_first_and_then_what_is_new() -> None:
-    """C-48, C-70: by service; and which endpoints, which kube-proxy does not say (C-82)."""
+    """C-48, C-70: changes by service, with the endpoints, which kube-proxy omits (C-82)."""
     world = World(service(), service("svc2"), web("a", "10.0.0.1"))
     async with world.map() as services:
         changes = services.changes()
@@ -112,7 +112,7 @@ async def test_the_first_is_given_even_where_there_is_nothing() -> None:
 
 @virtually
 async def test_the_zone_of_the_node_is_followed_and_a_change_is_told() -> None:
-    """C-9, C-10: another zone, other endpoints; no node, no zone."""
+    """C-9, C-10: another zone selects other endpoints; without a node there is no zone."""
     world = World(
         service(),
         endpoint_slice("a", [endpoint("10.0.0.1", zones=["zone-a"]), endpoint("10.0.0.2", zones=["zone-b"])]),
@@ -224,7 +224,7 @@ async def test_what_could_not_be_used_of_a_slice_is_told() -> None:
 
 @virtually
 async def test_times_of_before_the_start_do_not_count() -> None:
-    """C-52: the clock of the tests began on the first of January."""
+    """C-52: the clock of the tests starts on the first of January."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
         changes = services.changes()

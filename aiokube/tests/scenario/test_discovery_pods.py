@@ -1,4 +1,4 @@
-"""Endpoints from pods that match a selector, from a server that fails, forgets and falls silent."""
+"""Endpoints from pods that match a selector, from a server that fails, loses history and goes silent."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ def pod(
     labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> DiscoveredPod:
-    """A pod of ns1 with container port http 8000, as the API server sends it."""
+    """Return a pod of ns1 with container port http 8000, as the API server sends it."""
     metadata: dict[str, Any] = {
         "namespace": "ns1",
         "name": name,
@@ -135,7 +135,7 @@ async def test_a_pod_without_the_named_port_is_left_out_with_a_reason() -> None:
 
 @virtually
 async def test_a_reused_address_belongs_to_the_pod_that_does_not_terminate() -> None:
-    """The old pod still terminates while its address is assigned to a new pod."""
+    """The old pod is still terminating while its address is assigned to a new pod."""
     cluster = Cluster(pod("new", "10.0.0.1"), pod("old", "10.0.0.1", deleted=True))
     async with cluster.live() as live:
         (found,) = live.current.usable

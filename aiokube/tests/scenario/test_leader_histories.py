@@ -1,4 +1,4 @@
-"""Any history of several candidates: slow and lossy requests, pauses, clocks that run wrong. Never two that may write.
+"""Any history of several candidates (slow and lossy requests, pauses, drifting clocks) has at most one writer.
 
 The candidates are the pure machine; the environment is simulated event by event, each candidate with its
 own clock. The test checks the times in which a candidate's fence allows writes, for any
@@ -32,7 +32,7 @@ RATES = (0.92, 1.0, 1.08)
 
 
 class Store:
-    """One lease, as an API server keeps it."""
+    """One lease, as an API server stores it."""
 
     def __init__(self) -> None:
         self.lease: Lease | None = None
@@ -58,7 +58,7 @@ class Store:
 
 
 class World:
-    """True time, the store, and everything that is to happen."""
+    """True time, the store, and the pending events."""
 
     def __init__(self, chance: random.Random, loss: float, longest_delay: float, slow_answers: bool) -> None:
         self.now = 0.0
@@ -116,7 +116,7 @@ class Candidate:
         return self.offset + self.world.now * self.rate
 
     def hear(self, event: machine.Event, question: int) -> None:
-        """Take a step, or take it when the process runs again; an answer after the timeout is not heard."""
+        """Take a step, once the process runs; responses after the timeout are dropped."""
         if question != self.asked:
             return
         if self.world.now < self.stopped_until:
@@ -155,7 +155,7 @@ class Candidate:
         question, world = self.asked, self.world
         match action:
             case machine.Finish():
-                # Its supervisor starts it again, under another name.
+                # Its supervisor restarts it under another name.
                 world.after(world.chance.uniform(0.0, 5.0), lambda: start(world, self.name + "'"))
             case machine.Wait(until):
                 world.after((until - self.clock()) / self.rate, lambda: self.hear(machine.Due(), question))
@@ -165,7 +165,7 @@ class Candidate:
                     world.after(world.delay(), lambda: self.arrives(action, question))
 
     def arrives(self, action: machine.Action, question: int) -> None:
-        """The request is at the server; its answer may still be lost."""
+        """The request reaches the server; its response may still be lost."""
         answer = self.world.store.answer(action)
         if not self.world.is_lost():
             self.world.after(self.world.delay(of_answer=True), lambda: self.hear(answer, question))
@@ -179,7 +179,7 @@ def start(world: World, name: str) -> None:
     everybody.append(candidate)
 
     def trouble() -> None:
-        """Stop the process for a while, or ask it to end, now and then."""
+        """Occasionally stop the process for a while, or ask it to end."""
         if not world.is_faulty or isinstance(candidate.state, machine.Ended):
             return
         if world.chance.random() < 0.7:
@@ -230,7 +230,7 @@ def test_never_may_two_write_and_when_all_is_well_again_one_does(
 
 
 def test_the_histories_are_worth_something() -> None:
-    """Leaders do change in them, by release and by running out; otherwise they would prove nothing."""
+    """Leaders change in these histories, by release and by expiry; otherwise they would prove nothing."""
     holders, lost, released = set(), 0, 0
     for seed in range(20):
         world = history(random.Random(seed), 3, 0.1, 6.0)

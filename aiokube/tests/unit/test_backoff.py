@@ -1,4 +1,4 @@
-"""Delays between tries (behaviour 0.2)."""
+"""Retry delays (behaviour 0.2)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The public names of aiokube: all there, described, and loaded only when used."""
+"""The public names of aiokube: complete, documented, and loaded on first use."""
 
 import ast
 import subprocess

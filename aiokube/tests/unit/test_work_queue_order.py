@@ -262,7 +262,7 @@ def test_a_draining_queue_hands_out_what_is_due_and_what_comes_again_but_nothing
     queue.add("new")
     clock.advance(2.0)
     assert queue.get_nowait() == "b"
-    assert queue.get_nowait() is None  # "a" will come again, so this is not the end
+    assert queue.get_nowait() is None  # "a" will be returned again, so the queue is not idle
     queue.done("a")
     assert queue.get_nowait() == "a"
     with pytest.raises(QueueClosed):

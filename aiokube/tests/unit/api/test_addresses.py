@@ -1,4 +1,4 @@
-"""Behaviour 0.4: addresses are read leniently and printed canonically."""
+"""Behaviour 0.4: lenient parsing and canonical printing of addresses."""
 
 import pytest
 
@@ -125,5 +125,5 @@ def test_a_mapped_address_counts_as_ipv4(text: str, family: str) -> None:
     ],
 )
 def test_the_ranges_that_the_api_server_accepts_in_no_endpoint(address: str, expected: str | None) -> None:
-    """As kube-apiserver 1.36.3 answered to each of them, for Endpoints and EndpointSlices alike (0.9)."""
+    """The responses of kube-apiserver 1.36.3, for Endpoints and EndpointSlices alike (0.9)."""
     assert rejected_range(address) == expected

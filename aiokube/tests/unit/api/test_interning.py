@@ -1,11 +1,11 @@
-"""Equal values are kept once, as long as they are asked for."""
+"""Equal values are shared as long as they are requested."""
 
 from aiokube.api.core import PODS
 from aiokube.api.interning import InternPool
 
 
 def a(text: str) -> tuple[str, ...]:
-    """Return an equal value that is another object each time."""
+    """Return an equal value that is a new object each time."""
     return (text,)
 
 

@@ -1,4 +1,4 @@
-"""The usual kinds with all their fields: read from JSON and written as JSON, under the API's names."""
+"""The common kinds with all fields: encoding and decoding under the API's names."""
 
 import json
 from typing import Any

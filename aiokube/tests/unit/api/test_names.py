@@ -1,4 +1,4 @@
-"""Generated names: those that an API server makes of ``generateName``."""
+"""Names generated from ``generateName``."""
 
 import random
 import re

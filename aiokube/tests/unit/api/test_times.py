@@ -1,4 +1,4 @@
-"""Times are read and written as Kubernetes does."""
+"""Timestamps are parsed and formatted like in Kubernetes."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What a newer server has in a slice or an Endpoints, and our types do not: it survives our updates."""
+"""Unknown fields of slices and Endpoints from a newer server survive our updates."""
 
 import json
 from collections.abc import Callable
@@ -63,7 +63,7 @@ ENDPOINTS_OBJECT: Json = {
 
 
 def without_managed_fields(document: Json) -> Json:
-    """Return an object as it is sent: the server keeps the managedFields that an update leaves out."""
+    """Return an object as it is sent: an update without managedFields keeps those of the server."""
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     return {**document, "metadata": metadata}
 

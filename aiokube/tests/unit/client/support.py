@@ -16,7 +16,7 @@ from aiokube.testing.virtual_time import ManualClock
 
 @dataclass
 class Seen:
-    """A request as the server saw it."""
+    """A request as received by the server."""
 
     method: str
     path: str
@@ -32,7 +32,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Server:
-    """A server whose answers a test scripts: ``answer`` is called for each request, after it was written down."""
+    """A server with scripted responses: ``answer`` is called for each request after recording it."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -44,7 +44,7 @@ class Server:
         return json_response('{"metadata":{"resourceVersion":"1"},"items":[]}')
 
     def script(self, *answers: web.Response | Handler) -> None:
-        """Answer with these, one after the other; the last one again and again."""
+        """Send these responses in order, and repeat the last one."""
         left = list(answers)
 
         async def next_answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -81,7 +81,7 @@ def json_response(text: str, status: int = 200, headers: Mapping[str, str] | Non
 def failure(
     code: int, reason: str, message: str = "no", headers: Mapping[str, str] | None = None, details: str = "{}"
 ) -> web.Response:
-    """A Status as an API server sends it."""
+    """Return a Status as an API server sends it."""
     return json_response(
         f'{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}",'
         f'"reason":"{reason}","details":{details},"code":{code}}}',
@@ -92,7 +92,7 @@ def failure(
 
 @asynccontextmanager
 async def running_server(context: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[Server]:
-    """A server on loopback, with TLS where a context is given."""
+    """Run a server on loopback, with TLS if a context is given."""
     server = Server()
     runner = web.ServerRunner(
         web.Server(server.handle, access_log=None, handler_cancellation=True),
@@ -112,7 +112,7 @@ async def running_server(context: ssl.SSLContext | None = None, port: int = 0) -
 def server_context(
     authority: trustme.CA, *names: str, clients: trustme.CA | None = None, demand: bool = False
 ) -> ssl.SSLContext:
-    """Return a server's context with a certificate for the names; ``clients`` is the authority of client certificates."""
+    """Return a server's context for the names; ``clients`` is the authority of client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
     if clients is not None:

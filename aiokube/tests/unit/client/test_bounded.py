@@ -1,4 +1,4 @@
-"""No peer makes the client hold more than an answer of an API server can need."""
+"""No peer can make the client hold more memory than an API server's responses need."""
 
 import gzip
 import sys

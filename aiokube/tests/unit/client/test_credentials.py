@@ -1,4 +1,4 @@
-"""Tokens in files are kept fresh; what never changes is never asked for again."""
+"""Tokens in files are refreshed; static credentials are never requested again."""
 
 from pathlib import Path
 

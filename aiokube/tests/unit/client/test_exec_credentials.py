@@ -24,7 +24,7 @@ Write = Callable[[str], ExecPlugin]
 
 @pytest.fixture
 def write_plugin(tmp_path: Path) -> Write:
-    """Make a plugin of a few lines of Python; each run first adds its KUBERNETES_EXEC_INFO to the file 'runs'."""
+    """Write a plugin from a few lines of Python; each run appends its KUBERNETES_EXEC_INFO to the file 'runs'."""
 
     def write(lines: str) -> ExecPlugin:
         script = tmp_path / "plugin.py"

@@ -1,4 +1,4 @@
-"""From a context to a configuration: every way in that a kubeconfig knows."""
+"""From a context to a configuration: all forms of servers and credentials."""
 
 import base64
 import json

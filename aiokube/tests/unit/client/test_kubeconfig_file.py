@@ -1,4 +1,4 @@
-"""Kubeconfig files are read as kubectl reads them, and laid over each other."""
+"""Kubeconfig files are read and merged as kubectl does."""
 
 import json
 from pathlib import Path

@@ -30,7 +30,7 @@ def text_of(document: dict[str, Any]) -> bytes:
 
 
 def split(text: bytes, sizes: list[int]) -> list[dict[str, Any]]:
-    """Read a list in chunks of these sizes, over and over, as the client does; return its items."""
+    """Read a list in chunks of these sizes, repeated, as the client does; return its items."""
     splitter = ListSplitter(worth_decoding_bytes=1)
     items: list[dict[str, Any]] = []
     at = turn = 0

@@ -57,7 +57,7 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
         "mode": 0o777,
         "new": 0o17,
         "hex": 31,
-        "true": True,  # YAML 1.1: a bare "on" is true, as a key too; and keys are texts
+        "true": True,  # YAML 1.1: a bare "on" is true, as a key too; and keys are strings
         "is": "=",
         "v": 1.27,
         "false": -3,

@@ -1,4 +1,4 @@
-"""Network failures: each type states whether the server may have acted, and each message names the peer."""
+"""Network failures: the type states whether the server may have acted, the message names the peer."""
 
 import asyncio
 import errno
@@ -40,7 +40,7 @@ WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(STORED) + STORED
 
 @asynccontextmanager
 async def raw_server(script: Script) -> AsyncIterator[str]:
-    """A server that says exactly these bytes; ``script`` gets the connection's number."""
+    """Run a server that sends exact bytes; ``script`` gets the connection's number."""
     connections = 0
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +74,7 @@ def client_at(url: str, clock: ManualClock) -> Client:
 
 
 def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Reset the connection: no polite end."""
+    """Reset the connection, without a graceful shutdown."""
     transport = writer.transport
     assert transport is not None
     transport.abort()
@@ -137,7 +137,7 @@ async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_ide
         writer.write(WHOLE)
         await read_request(reader)
         if number == 1:
-            hang_up(writer)  # the second request of the first connection meets its end
+            hang_up(writer)  # the second request of the first connection finds it closed
         else:
             writer.write(WHOLE)
 

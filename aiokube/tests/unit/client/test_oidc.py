@@ -1,4 +1,4 @@
-"""OpenID Connect: a token is used while it lives, and renewed where that can be done."""
+"""OpenID Connect: a token is used while it is valid, and renewed if possible."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Proxies: from the environment as Go's clients take them, and used."""
+"""Proxies: configured by the environment as in Go, and used."""
 
 import asyncio
 import base64
@@ -75,7 +75,7 @@ def test_a_proxy_that_cannot_be_used_is_told_without_its_password(url: str) -> N
 
 
 class Tunnel:
-    """An HTTP proxy that does CONNECT, and nothing else."""
+    """An HTTP proxy that supports only CONNECT."""
 
     def __init__(self, refuses: bool = False) -> None:
         self.requests: list[bytes] = []

@@ -93,7 +93,7 @@ def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: ManualCloc
     )
     for thing in (credential, token_file, oidc, config, StaticCredentials(credential)):
         assert not secrets_in(repr(thing))
-    assert asdict(credential)["authorization"] == f"Bearer {SECRET}"  # it is there, only not shown
+    assert asdict(credential)["authorization"] == f"Bearer {SECRET}"  # it is present but not shown
 
 
 async def test_no_log_and_no_error_of_a_request_shows_a_secret(

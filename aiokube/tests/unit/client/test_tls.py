@@ -1,4 +1,4 @@
-"""TLS: whom we trust, who we are, and certificates that change while we run."""
+"""TLS: trust, client certificates, and their rotation at run time."""
 
 import asyncio
 import os
@@ -128,7 +128,7 @@ def test_nothing_older_than_tls_1_2_is_spoken() -> None:
     assert make_context(TlsConfig(), None).minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-# ------------------------------------------------------------------------------------- client certificates
+# -------------------------------------------------------------------------------------- client certificates
 
 
 @pytest.mark.parametrize("from_files", [False, True])
@@ -167,7 +167,7 @@ def test_key_material_in_memory_is_on_disk_only_for_us_and_only_while_it_is_load
     assert list(tmp_path.iterdir()) == []
 
 
-# --------------------------------------------------------------------------------------------- bad material
+# --------------------------------------------------------------------------------------------- invalid files
 
 
 def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ async def test_a_new_authority_is_taken_up_when_the_handshake_fails(
         with pytest.raises(TlsError):
             await client.list_page(PODS)
         file.write_bytes(pem_of(newer))
-        await client.list_page(PODS)  # no time has passed: the failure made us look
+        await client.list_page(PODS)  # no time has passed: the failure triggered the check
     assert len(server.seen) == 1
 
 
@@ -291,7 +291,7 @@ async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
             await client.list_page(PODS)
             write(certificate_for(authority, "joe"), tmp_path)
             server.script(failure(401, "Unauthorized"), json_response('{"items":[]}'))
-            await client.list_page(PODS)  # no time has passed: the refusal made us look
+            await client.list_page(PODS)  # no time has passed: the refusal triggered the check
     assert ["joe" in seen.subject for seen in server.seen] == [False, False, True]
 
 

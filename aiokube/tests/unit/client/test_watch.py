@@ -1,4 +1,4 @@
-"""A watch gives batches of typed events, in order, and isolates what cannot be read."""
+"""A watch yields batches of typed events in order, and isolates undecodable ones."""
 
 import asyncio
 

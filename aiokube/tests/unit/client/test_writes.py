@@ -32,7 +32,7 @@ CONFLICT = (
 
 
 class Partial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A ConfigMap as a small controller would describe it."""
+    """A ConfigMap as a small controller might define it."""
 
     metadata: ObjectMeta
     data: dict[str, str] | None = None

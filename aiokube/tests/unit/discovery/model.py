@@ -22,7 +22,7 @@ Map = dict[ServicePortName, dict[str, Fact]]
 
 
 def model_map(slices: Mapping[str, EndpointSlice], family: str) -> Map:
-    """C-11 to C-36, with our choice where C-36 leaves one: slices in the order of their names."""
+    """C-11 to C-36, with our choice where C-36 leaves it open: slices in the order of their names."""
     found: Map = {}
     for name in sorted(slices):
         endpoint_slice = slices[name]

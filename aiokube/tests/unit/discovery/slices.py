@@ -1,4 +1,4 @@
-"""Short ways to make the slices that the scenarios of section 8 are about."""
+"""Builders of the slices in the scenarios of section 8."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def endpoint(
     zones: Sequence[str] | None = None,
     nodes: Sequence[str] | None = None,
 ) -> Endpoint:
-    """An endpoint; a condition that is not given is unset."""
+    """Return an endpoint; conditions are unset by default."""
     hints = None
     if zones is not None or nodes is not None:
         hints = EndpointHints(
@@ -64,7 +64,7 @@ def endpoint_slice(
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> EndpointSlice:
-    """A slice of ns1/svc1."""
+    """Return a slice of ns1/svc1."""
     found = dict(labels or {})
     if service is not None:
         found[SERVICE_NAME_LABEL] = service
@@ -98,7 +98,7 @@ def numbered(
     ports: Sequence[int] = (80,),
     version: int = 1,
 ) -> EndpointSlice:
-    """The builder of section 8: ``svc-N`` with the endpoints 10.0.N.1 and on, ports ``port-0`` and on."""
+    """Return section 8's slices: ``svc-N`` with endpoints 10.0.N.1 onwards, ports ``port-0`` onwards."""
     endpoints = []
     for index in range(1, count + 1):
         is_unready = index % unready_every == 0
@@ -133,5 +133,5 @@ def addresses(endpoints: Sequence[EndpointView] | None) -> list[str] | None:
 
 
 def facts(endpoints: Sequence[EndpointView]) -> dict[str, tuple[bool, bool, bool]]:
-    """Ready, serving, terminating by address."""
+    """Return ready, serving and terminating by address."""
     return {each.address: (each.ready, each.serving, each.terminating) for each in endpoints}

@@ -108,7 +108,7 @@ def test_one_port_name_may_have_different_numbers_in_different_slices() -> None:
 
 
 def test_slices_of_one_service_may_have_different_ports() -> None:
-    """C-31; the rest stays when one goes."""
+    """C-31; the other endpoints stay when one is removed."""
     http = endpoint_slice("a", [endpoint("10.0.0.1")], [port("http")])
     cache = cache_of(http, endpoint_slice("b", [endpoint("10.0.0.2")], [port("http"), port("metrics", 9090)]))
     assert addresses(seen(cache, "http")) == ["10.0.0.1:80", "10.0.0.2:80"]
@@ -154,14 +154,14 @@ def winner(*endpoint_slices: EndpointSlice) -> str:
 def test_what_does_not_terminate_counts_whichever_slice_it_is_in_and_whichever_came_first(
     alive: object, dying: object, names: str
 ) -> None:
-    """C-35, k/k#135593; C-38, V3: even where only the other serves."""
+    """C-35, k/k#135593; C-38, V3: even if only the other one is serving."""
     endpoint_slices = [endpoint_slice(names[0], [alive]), endpoint_slice(names[1], [dying])]  # type: ignore[list-item]
     for order in itertools.permutations(endpoint_slices):
         assert winner(*order) == alive.node_name  # type: ignore[attr-defined]
 
 
 def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_events() -> None:
-    """C-36 leaves it open: the last name of those that do not terminate, else the first; nothing is mixed."""
+    """C-36 leaves it open: the last name of the non-terminating ones, else the first; fields are not mixed."""
     alive = [endpoint_slice("a", [ALIVE]), endpoint_slice("b", [UNREADY]), endpoint_slice("c", [DRAINING])]
     dying = [endpoint_slice("a", [DRAINING]), endpoint_slice("b", [DEAD])]
     assert {winner(*order) for order in itertools.permutations(alive)} == {"unready"}
@@ -169,14 +169,14 @@ def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_event
 
 
 def test_nothing_else_decides_between_duplicates() -> None:
-    """C-37: not which is newer, later triggered, ready, or local."""
+    """C-37: age, trigger time, readiness and locality do not matter."""
     newer = endpoint_slice("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
     older = endpoint_slice("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
     assert winner(newer, older) == winner(older, newer) == "unready"
 
 
 def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store() -> None:
-    """C-21: versions are not compared; our store never goes back, so nothing older is ever told."""
+    """C-21: versions are not compared; our store never goes back, so older states never arrive."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.2")], version=2))
     assert cache.update(endpoint_slice("a", [endpoint("10.0.0.1")], version=1))
     assert addresses(cache.endpoints(of())) == ["10.0.0.1:80"]
@@ -196,7 +196,7 @@ def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
 
 
 def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> None:
-    """C-60, over all slices of the family; C-59: nothing else is asked."""
+    """C-60, over all slices of the family; C-59: nothing else matters."""
     hinted = [endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])]
     cache = cache_of(
         endpoint_slice("a", hinted, [port("http"), port("metrics", 9090)]),
@@ -209,7 +209,7 @@ def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> N
 
 
 def test_a_duplicate_that_goes_leaves_the_other() -> None:
-    """C-83: an endpoint that moves is in two slices for a moment, and never twice in the list."""
+    """C-83: a moving endpoint is in two slices for a moment, but never twice in the list."""
     first, second = (
         endpoint_slice("a", [endpoint("10.0.0.1", node="a")]),
         endpoint_slice("b", [endpoint("10.0.0.1", node="b")]),
@@ -247,13 +247,13 @@ ONE = endpoint_slice(
 
 @pytest.mark.parametrize("given", [ONE, endpoint_slice(ports=[port("a", 1), port("b", 2)])])
 def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
-    """C-22: resyncs and relists are free. ``given`` twice is equal, not the same object."""
+    """C-22: resyncs and relists cost nothing. ``given`` twice is equal, not the same object."""
     cache = cache_of(given)
     cursor = cache.cursor(replay=False)
     assert not cache.update(copy.deepcopy(given))
     assert not cache.changes_since(cursor)
     assert cache.update(edited(given, resource_version="2"))
-    assert not cache.update(edited(given, resource_version="2"))  # compared with what waits, too
+    assert not cache.update(edited(given, resource_version="2"))  # compared with pending slices, too
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_conditions_that_flip_are_told_and_nothing_leaves(
 
 
 def test_what_is_given_is_never_changed() -> None:
-    """The closing line of 8.1."""
+    """The last line of 8.1."""
     given = [numbered("svc1", 1, 5, unready_every=2), endpoint_slice("b", [DRAINING, ALIVE])]
     before = copy.deepcopy(given)
     cache = cache_of(*given)
@@ -348,7 +348,7 @@ def test_what_is_given_is_never_changed() -> None:
     assert given == before
 
 
-# --------------------------------------------------------------------------- leaving
+# -------------------------------------------------------------------------------------------------- removal
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -369,7 +369,7 @@ def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) ->
     "after", [endpoint_slice("a", service=None, version=2), endpoint_slice("a", family="IPv6", version=2)]
 )
 def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> None:
-    """C-16 mended."""
+    """C-16 fixed."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     assert cache.update(after)
     assert not cache.update(after)
@@ -377,7 +377,7 @@ def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> 
 
 
 def test_a_deletion_finds_the_slice_whatever_label_its_last_state_has() -> None:
-    """C-7: the last state may be one that we never saw."""
+    """C-7: the last state may be one that we never received."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     assert cache.remove(endpoint_slice("a", service="svc2", version=9))
     assert cache.snapshot() == {}
@@ -446,7 +446,7 @@ def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int)
 
 
 def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
-    """C-17 to C-19: what waits is not read, and only its last state ever is."""
+    """C-17 to C-19: pending slices are not parsed, and only their last state ever is."""
     cache = EndpointSliceCache()
     cursor = cache.cursor()
     for version in range(1, 101):

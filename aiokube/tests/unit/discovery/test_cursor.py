@@ -1,4 +1,4 @@
-"""Changes since a reader last read (section 4, scenarios 8.2)."""
+"""Changes since a reader's last read (section 4, scenarios 8.2)."""
 
 import gc
 from collections.abc import Mapping
@@ -147,7 +147,7 @@ def test_a_second_slice_of_a_service_comes_and_goes() -> None:
 
 
 def test_a_port_that_is_renamed_is_another_port() -> None:
-    """C-48: the old one goes, the new one comes."""
+    """C-48: the old one is removed, the new one added."""
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
     changes = reader.changed(endpoint_slice("a", local("1.1.1.1"), [port("p11-2", 11)], version=2))
     assert addresses(changes.ports[of("p11")].removed) == ["1.1.1.1:11"]
@@ -162,7 +162,7 @@ def test_a_port_that_is_renumbered_is_the_same_port_with_other_endpoints() -> No
 
 
 def test_many_things_at_once() -> None:
-    """The complex scenario: four services, slices that come, shrink and go."""
+    """The complex scenario: four services whose slices are added, shrunk and removed."""
 
     def in4(name: str, ips: list[Endpoint], number: int, version: int = 1) -> EndpointSlice:
         return endpoint_slice(
@@ -332,7 +332,7 @@ def test_a_reader_that_is_gone_costs_nothing() -> None:
 
 
 def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
-    """Endpoints that came and went are forgotten, however many there were."""
+    """Endpoints that were added and removed leave no trace, for any number of them."""
     reader = Reader(numbered("svc1", 1, 1))
     for version in range(2, 300):
         reader.cache.update(

@@ -1,4 +1,4 @@
-"""What load balancers outside ask a node (C-71 to C-71d, scenarios 8.4)."""
+"""Health checks of external load balancers (C-71 to C-71d, scenarios 8.4)."""
 
 import json
 
@@ -22,7 +22,7 @@ def told(checks: HealthChecks, service: ObjectKey = A) -> tuple[int, int]:
 
 
 def test_a_service_is_well_where_it_has_endpoints_on_this_node() -> None:
-    """18, 0, 11, nothing known."""
+    """18, 0, 11, unknown."""
     checks = HealthChecks()
     checks.sync_services({A: 9376})
     assert told(checks) == (503, 0)
@@ -60,7 +60,7 @@ def test_a_proxy_that_is_not_well_answers_503_and_still_tells_the_count() -> Non
 
 
 def test_services_stay_go_come_and_get_another_port() -> None:
-    """C-71c: a new port counts nothing until the next counts; counts of services without a port are dropped."""
+    """C-71c: the count of a new port is 0 until the next counts; counts without a port are dropped."""
     checks = HealthChecks()
     checks.sync_services({A: 1, B: 2, C: 3})
     checks.sync_counts({A: 10, B: 20, C: 30, D: 40})

@@ -1,4 +1,4 @@
-"""Which endpoints are used (section 5, scenarios 8.3, vectors 8.5)."""
+"""Selection of endpoints (section 5, scenarios 8.3, vectors 8.5)."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def at(
     zones: str = "",
     nodes: Sequence[str] = (),
 ) -> EndpointView:
-    """Endpoint 10.0.0.<index>; ``zones`` are letters."""
+    """Return endpoint 10.0.0.<index>; ``zones`` are letters."""
     return EndpointView(
         ip=f"10.0.0.{index}",
         port=80,

@@ -1,4 +1,4 @@
-"""What services say to a proxy (section 6, scenarios 8.4)."""
+"""Services from the viewpoint of a proxy (section 6, scenarios 8.4)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ SVC = ObjectKey("ns", "svc")
 def service(
     name: str = "svc", *, labels: dict[str, str] | None = None, status: Any = None, **spec: Any
 ) -> ProxiedService:
-    """A service as it comes from the server: a ClusterIP with port p 80/TCP unless said otherwise."""
+    """Return a service as the server sends it, by default a ClusterIP with port p 80/TCP."""
     spec = {
         "clusterIP": "10.96.0.1",
         "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
@@ -81,7 +81,7 @@ def test_there_is_nothing_to_proxy(given: ProxiedService) -> None:
 
 
 def test_each_port_is_one_entry() -> None:
-    """C-65: the same number with two protocols is two."""
+    """C-65: one number with two protocols is two ports."""
     given = service(
         ports=[
             {"name": "a", "port": 53, "protocol": "UDP"},
@@ -274,13 +274,13 @@ def test_a_service_changes_its_type_and_back() -> None:
 
 
 def test_what_comes_and_goes_between_two_looks_is_nothing() -> None:
-    """ServiceCacheLeaks, C-69; and the answer is whether anything at all is untold."""
+    """ServiceCacheLeaks, C-69; the result is whether any change is unread."""
     world = World()
     assert world.cache.update(service())
     assert not world.cache.remove(service())
     assert not world.updated
     assert world.cache.update(service("other"))
-    assert world.cache.update(service("third", clusterIP="None"))  # it is not, but something else is
+    assert world.cache.update(service("third", clusterIP="None"))  # it does not, but another change does
     assert world.updated == {"other"}
 
 
@@ -317,7 +317,7 @@ def test_a_service_that_is_handed_to_another_proxy_has_gone_until_it_comes_back(
 
 
 def test_the_headless_label_of_a_service_means_nothing() -> None:
-    """C-2: since v1.36 it counts on slices alone."""
+    """C-2: since v1.36 the label matters only on slices."""
     world = World()
     world.cache.update(service(labels={"service.kubernetes.io/headless": ""}))
     assert len(world.cache.snapshot()) == 1

@@ -15,7 +15,7 @@ def views(given: EndpointSlice, name: str = "http", protocol: str = "TCP") -> li
 
 
 def test_a_slice_is_the_service_s_whose_name_is_on_its_label() -> None:
-    """C-11: not its name, its owner, or its manager."""
+    """C-11: the name, owner and manager of a slice do not matter."""
     assert service_of(endpoint_slice("anything-else")) == ObjectKey("ns1", "svc1")
     assert why_ignored(endpoint_slice(), "IPv4") is None
 
@@ -69,7 +69,7 @@ def test_every_port_has_all_the_endpoints() -> None:
 
 
 def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
-    """C-27, C-28: "" is matched with "", null is skipped and told."""
+    """C-27, C-28: "" matches "", null is skipped and reported."""
     found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port(""), port(None)]))
     assert list(found.ports) == [PortKey("")]
     assert found.problems == ("ports[1] has no name",)
@@ -124,7 +124,7 @@ def test_an_address_that_is_none_is_skipped_and_told() -> None:
     ],
 )
 def test_addresses_are_read_leniently_and_written_in_one_way(text: str, address: str) -> None:
-    """C-33, V14; the type of the slice is not held against them."""
+    """C-33, V14; regardless of the slice's address type."""
     (view,) = views(endpoint_slice(endpoints=[endpoint(text)]))
     assert view.address == address
 

@@ -1,4 +1,4 @@
-"""A cluster of fake sources for what watches one, in virtual time."""
+"""A cluster of fake sources for discovery tests, in virtual time."""
 
 import asyncio
 import functools
@@ -31,7 +31,7 @@ LONG = 200.0  # seconds: longer than any backoff
 
 
 def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Turn an async test into one that runs to its end in virtual time, leaving no task behind."""
+    """Run an async test in virtual time, and assert that it leaves no task behind."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
@@ -41,7 +41,7 @@ def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 def service(name: str = "svc1", *, ports: dict[str, int] | None = None, **spec: Any) -> ProxiedService:
-    """Service ns1/<name> with port http 80 unless said otherwise."""
+    """Return service ns1/<name>, by default with port http 80."""
     spec = {
         "clusterIP": "10.96.0.1",
         "clusterIPs": ["10.96.0.1"],
@@ -54,7 +54,7 @@ def service(name: str = "svc1", *, ports: dict[str, int] | None = None, **spec: 
 
 
 def web(name: str, *ips: str, service: str = "svc1", **more: Any) -> EndpointSlice:
-    """A slice of ns1/<service> with ready endpoints."""
+    """Return a slice of ns1/<service> with ready endpoints."""
     return endpoint_slice(name, [endpoint(ip) for ip in ips], service=service, **more)
 
 
@@ -78,7 +78,7 @@ class World:
         self.put(*items)
 
     def put(self, *items: ProxiedService | EndpointSlice | Node) -> None:
-        """Create or change, and let the watches tell."""
+        """Create or change an object, and wait for the watches."""
         for item in items:
             source = self._source_of(item)
             key = ObjectKey(item.metadata.namespace, item.metadata.name)
@@ -122,7 +122,7 @@ def node(zone: str = "zone-a", name: str = "node-1") -> Node:
 
 
 async def settle() -> None:
-    """Let happen what needs no time."""
+    """Run everything that needs no time."""
     await asyncio.sleep(0.001)
 
 

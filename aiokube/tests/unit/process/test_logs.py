@@ -1,4 +1,4 @@
-"""One line an outcome, in both forms; keys that never change; and no secret."""
+"""Log lines: one per outcome in both formats, constant keys, and no secrets."""
 
 import ast
 import json
@@ -183,7 +183,7 @@ def test_each_verbosity_adds_to_the_one_before(
 
 
 def templates() -> Iterator[tuple[str, str]]:
-    """Yield the format string of every logging call of the program, with its place."""
+    """Yield the format string and position of every logging call in the program."""
     for folder in SOURCES:
         for path in sorted(folder.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""The elector as a program has it: with a server, a fence, a manager; in virtual time."""
+"""The elector within a program: with a server, a fence and a manager; in virtual time."""
 
 import asyncio
 import logging
@@ -369,7 +369,7 @@ async def test_a_404_that_does_not_name_the_lease_is_no_leave_to_create_it() -> 
 
 
 class Writer:
-    """A controller that writes whenever it can, and would take a while to stop."""
+    """A controller that writes whenever it can, and is slow to stop."""
 
     name = "writer"
 
@@ -441,7 +441,7 @@ class Service:
 
 @virtually
 async def test_a_process_whose_lease_is_lost_is_gone_soon() -> None:
-    """The others have two seconds for their last words, instead of the usual ten."""
+    """Other parts get a grace period of two seconds instead of the usual ten."""
     for lost, graces in ((True, [2.0]), (False, [10.0])):
         server = MemoryServer()
         one, service, stop = Program(server, "one"), Service(), asyncio.Event()
@@ -473,7 +473,7 @@ async def test_at_an_ordinary_end_controllers_finish_before_the_lease_is_given_b
 
 @virtually
 async def test_two_programs_take_turns_and_never_write_at_the_same_time() -> None:
-    """One is cut off, and its own clock is slow by five per cent; the other takes over."""
+    """One is partitioned, and its clock is five per cent slow; the other takes over."""
     server = MemoryServer()
     programs = [Program(server, "one", drift=0.95), Program(server, "two")]
     writers = [Writer(program) for program in programs]
@@ -507,7 +507,7 @@ async def test_two_programs_take_turns_and_never_write_at_the_same_time() -> Non
     assert 20.1 + 13.0 < writers[1].written[0] < 20.1 + 18.0
 
 
-# ---------------------------------------------------------------------------------- rules and numbers
+# ---------------------------------------------------------------------------------------- rules and settings
 
 
 @pytest.mark.parametrize(

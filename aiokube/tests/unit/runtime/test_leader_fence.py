@@ -1,4 +1,4 @@
-"""The fence: what runs late, or is in the middle of something, does not write."""
+"""The fence: late and in-progress writes are stopped."""
 
 import asyncio
 from collections.abc import Callable
@@ -72,7 +72,7 @@ async def test_reading_needs_no_leave() -> None:
 
 @virtually
 async def test_what_runs_first_after_a_pause_is_refused_before_any_timer_has_run() -> None:
-    """SIGSTOP, a minute, SIGCONT: a worker that was about to write is the first to go on."""
+    """SIGSTOP, a minute, SIGCONT: a worker that was about to write is the first to run."""
     server = MemoryServer()
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
@@ -104,7 +104,7 @@ async def test_a_clock_that_went_on_while_the_loops_stood_still_counts() -> None
     slept = 30.0
     with pytest.raises(FencedError):
         fence.check()
-    fence.open_until(35.0)  # not closed by a timer yet: a renewal that is in time opens it
+    fence.open_until(35.0)  # not closed by a timer yet: a timely renewal opens it
     fence.check()
 
 
@@ -176,7 +176,7 @@ async def test_closing_again_while_a_cut_off_write_still_unwinds_is_fine() -> No
             try:
                 await asyncio.sleep(100)
             finally:
-                await asyncio.sleep(5)  # a connection that is closed in peace
+                await asyncio.sleep(5)  # a connection that is closed gracefully
 
     async with asyncio.TaskGroup() as group:
         writing = group.create_task(expecting_to_be_cut_off(write()))
@@ -203,7 +203,7 @@ async def test_what_has_no_answer_is_remembered_for_as_long_as_it_may_arrive() -
     server.fail_next(api_error(Status(code=409, reason="Conflict")))
     with pytest.raises(ConflictError):
         await writer.delete(ENDPOINTS, KEY)
-    assert fence.is_settled(15.0)  # a refusal is an answer
+    assert fence.is_settled(15.0)  # a refusal is a response
     server.fail_next(RequestTimedOutError("no answer"))
     with pytest.raises(RequestTimedOutError):
         await writer.create(ENDPOINTS, BODY, namespace="default")
@@ -232,7 +232,8 @@ def test_its_error_needs_no_traceback() -> None:
     assert is_expected(FencedError("x"))
 
 
-# --------------------------------------------------------------------- down to the bytes, on a real server
+# ---------------------------------------------------------------------------------- with bytes, on a real
+# server
 
 
 async def test_a_write_that_waited_for_a_busy_server_is_not_sent_again_once_time_is_up() -> None:
@@ -250,7 +251,7 @@ async def test_a_write_that_waited_for_a_busy_server_is_not_sent_again_once_time
 
 @pytest.mark.parametrize("size", [10, 700_000])
 async def test_the_last_look_is_when_the_body_goes_to_the_socket(size: int) -> None:
-    """The connection is being set up when time runs out: nothing arrives."""
+    """The connection is being set up when time runs out: no bytes are sent."""
     looks = 0
 
     def only_the_first_time() -> None:

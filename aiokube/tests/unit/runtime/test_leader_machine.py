@@ -99,7 +99,7 @@ def test_a_lease_that_is_missing_is_created_in_our_name() -> None:
 
 
 def test_a_lease_that_is_held_is_left_alone_however_old_it_says_it_is() -> None:
-    """The renew time says an hour; what counts is that we have only just seen it."""
+    """The renew time is an hour old; only the time of our observation counts."""
     found = follows(Looking(None), Found(THEIRS), 100.0)
     assert found == Step(Standby(Sighting(THEIRS.spec, 100.0), 102.0), Wait(102.0))
     assert holder(found.state) == "them"
@@ -156,7 +156,7 @@ def test_a_lease_without_holder_is_free_at_once() -> None:
 
 
 def test_a_lease_that_is_ours_already_is_taken_on_without_a_transition() -> None:
-    """The answer to our claim was lost."""
+    """The response to our claim was lost."""
     spec = written(follows(Looking(None), Found(OURS), 5.0).action)
     assert (spec.lease_transitions, spec.acquire_time, spec.renew_time) == (3, EARLIER, TIME)
 
@@ -250,7 +250,7 @@ def test_a_leader_that_reads_another_holder_ends_at_once(held_by: str) -> None:
     ],
 )
 def test_at_the_deadline_whatever_happens_ends_the_term(state: State, event: Event) -> None:
-    """The first thing that is heard of after a pause, say. A renewal that was taken comes too late as well."""
+    """The first event after a pause, for example. A successful renewal is too late as well."""
     assert follows(state, event, 110.0) == Step(Ended("not renewed within 10 s"), Finish())
     assert follows(state, event, 109.999).leads_until is not None
 

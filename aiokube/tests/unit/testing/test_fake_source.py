@@ -1,4 +1,4 @@
-"""The fake upstream: honest until told otherwise."""
+"""The fake source: well-behaved until faults are injected."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -48,7 +48,7 @@ def words(batch: Batch[Thing]) -> list[str]:
 
 
 async def read(watch: Any, count: int | None = None) -> list[str]:
-    """Read so many events, or up to the end."""
+    """Read a number of events, or up to the end."""
     said: list[str] = []
     async for batch in watch:
         said += words(batch)
@@ -66,7 +66,7 @@ def test_it_is_a_source(source: FakeSource[Thing]) -> None:
     assert as_protocol is source
 
 
-# ------------------------------------------------------------------------------------------------- honest
+# ------------------------------------------------------------------------------------------------- no faults
 
 
 def test_writes_give_versions_and_uids(source: FakeSource[Thing]) -> None:
@@ -126,7 +126,7 @@ def test_bookmarks_come_each_minute_and_the_watch_ends_at_its_timeout(source: Fa
 
 
 def test_watches_end_even_if_their_timers_run_a_little_early(source: FakeSource[Thing]) -> None:
-    """asyncio runs timers up to its clock resolution early; two watches that then wait again would keep time from passing."""
+    """asyncio runs timers early by up to its clock resolution; two watches that wait again would stop time."""
 
     async def late() -> None:
         await asyncio.sleep(30 - 1e-10)
@@ -167,7 +167,7 @@ def test_every_request_is_noted(source: FakeSource[Thing]) -> None:
     run(main())
 
 
-# ---------------------------------------------------------------------------------------------- dishonest
+# --------------------------------------------------------------------------------------------------- faults
 
 
 def test_a_silent_change_is_in_the_list_and_never_on_a_watch(source: FakeSource[Thing]) -> None:

@@ -1,4 +1,4 @@
-"""The simulated loop: one seed decides the order of callbacks; hosts have their own clocks, pauses and deaths."""
+"""The simulated loop: one seed decides the order of callbacks; hosts have clocks and can be paused and killed."""
 
 import asyncio
 import threading

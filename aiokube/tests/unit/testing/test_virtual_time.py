@@ -1,4 +1,4 @@
-"""Virtual time itself."""
+"""Virtual time."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A reflector that runs while a test looks on."""
+"""A running reflector within a test."""
 
 import asyncio
 import random

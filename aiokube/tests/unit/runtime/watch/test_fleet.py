@@ -1,4 +1,4 @@
-"""A fleet that loses one server: no stampede when it goes, while it is away, or when it is back. In virtual time."""
+"""A fleet that loses its server: no stampede at the start, during and after the outage. In virtual time."""
 
 import asyncio
 import heapq
@@ -16,7 +16,7 @@ ANSWER_SECONDS = 0.02
 
 
 class Server:
-    """Refuses while it is away; then answers so many requests a second, and refuses the rest (429)."""
+    """Refuses requests while it is down; then serves a limited rate, and refuses the rest (429)."""
 
     def __init__(self, capacity_per_second: float = float("inf")) -> None:
         self.away = True

@@ -1,4 +1,4 @@
-"""The informer: what most users hold."""
+"""The informer."""
 
 import asyncio
 import random

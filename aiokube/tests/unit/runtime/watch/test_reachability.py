@@ -32,7 +32,7 @@ def new_reachability(seed: int = 1) -> Reachability:
 
 
 class Client:
-    """Informers of one server, as a program has them."""
+    """The informers of one program and server."""
 
     def __init__(self, seed: int = 1) -> None:
         self.sources = {name: FakeSource([new("a"), new("b")]) for name in NAMES}

@@ -1,4 +1,4 @@
-"""The reflector on an honest source, and its own promises."""
+"""The reflector's guarantees on a well-behaved source."""
 
 import asyncio
 import random
@@ -137,7 +137,8 @@ async def test_bookmarks_keep_the_version_fresh_where_nothing_happens(source: Fa
         )
 
 
-# --------------------------------------------------------------------------------------- waiting, stopping, saying
+# --------------------------------------------------------------------------------------- waits, stops,
+# messages
 
 
 async def test_waiting_for_the_store_says_why_it_is_not_there(source: FakeSource[Thing]) -> None:

@@ -1,4 +1,4 @@
-"""The reflector and everything that goes wrong (reliability: the fault checklist), in virtual time."""
+"""The reflector under all faults of the checklist (reliability), in virtual time."""
 
 import asyncio
 import logging
@@ -328,7 +328,7 @@ async def test_a_server_that_lost_history_is_believed_after_some_tries_and_loudl
         source.restore(backup)
         source.delete(key("b"))
         with caplog.at_level(logging.ERROR):
-            # The watch at a version that the server has not reached is answered 200, and silence.
+            # A watch at a version that the server has not reached gets a 200, and silence.
             await asyncio.sleep(900)
         it.assert_alike()
         assert it.store.statistics().replaces == 2
@@ -388,7 +388,7 @@ async def test_events_doubled_and_out_of_order_come_to_the_same(source: FakeSour
         it.assert_alike()
 
 
-# -------------------------------------------------------------------------------------------- a server in trouble
+# ------------------------------------------------------------------------------------------- a failing server
 
 
 async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(source: FakeSource[Thing]) -> None:

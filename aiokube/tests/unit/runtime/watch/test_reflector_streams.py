@@ -20,7 +20,7 @@ SIZE = 10
 
 
 class Stream:
-    """A list of the fake source, given in parts; breaks after ``source.parts_until_break`` of them, once."""
+    """A list of the fake source in parts; breaks once after ``source.parts_until_break`` of them."""
 
     def __init__(self, source: "StreamingSource", resource_version: str | None) -> None:
         self._source = source

@@ -90,7 +90,7 @@ def test_a_late_answer_does_not_undo_a_newer_change(store: Store[Thing]) -> None
 def test_a_write_that_changed_nothing_is_answered_with_the_old_version_and_blocks_nothing(
     store: Store[Thing], recorder: Recorder
 ) -> None:
-    """k/k#127370: a tracker that waits for a version which never comes froze Endpoints for good."""
+    """k/k#127370: a tracker that waits for a version that never arrives froze Endpoints permanently."""
     store.record_write(thing("a", 10))
     assert store.statistics().pending_writes == 0
     store.apply([modified(thing("a", 11))])
@@ -420,7 +420,7 @@ def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_nee
 def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_need_a_relist(
     store: Store[Thing],
 ) -> None:
-    """A restored server lost our deletion: the object lives, and may never change again."""
+    """A restored server lost our deletion: the object exists, and may never change again."""
     store.record_delete(key("a"), "uid-a")
     doubts = []
     for version in ("10", "11", "11", "12"):

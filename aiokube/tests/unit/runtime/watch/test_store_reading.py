@@ -137,7 +137,7 @@ def test_a_deletion_that_overtakes_its_own_object_still_holds(store: Store[Thing
 
 
 def test_an_object_that_comes_back_into_view_is_let_in(store: Store[Thing], recorder: Recorder) -> None:
-    """A selector may leave an object out (DELETED) and take it in again: the uid is the same."""
+    """A selector may exclude an object (DELETED) and include it again: the uid is the same."""
     store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("a", 3))])
     assert recorder.take() == ["+a@1", "-a@1", "+a@3"]
     assert store.statistics().tombstones == 0
@@ -220,7 +220,7 @@ def test_an_empty_relist_empties_the_store_and_syncs_it(store: Store[Thing], rec
 
 
 def test_a_relist_of_a_server_that_lost_history_is_the_truth(store: Store[Thing], recorder: Recorder) -> None:
-    """After its database was restored, a version may stand for another state than before."""
+    """After a restore of the database, a version may refer to a different state."""
     store.replace([thing("a", 100, "then"), thing("b", 90, "same"), thing("c", 95)], "100")
     recorder.take()
     store.replace([thing("a", 100, "now"), thing("b", 90, "same"), thing("d", 40)], "99")
@@ -317,7 +317,7 @@ def test_statistics_count_from_zero(store: Store[Thing], recorder: Recorder) -> 
 
 
 def test_a_store_costs_little_more_than_its_objects() -> None:
-    """No wrapper and no key object for an entry: two dicts of the objects' own strings."""
+    """No wrapper and no key object per entry: two dicts of the objects' own strings."""
     store: Store[Thing] = Store()
     item = thing("a", 1)
     store.apply([added(item)])

@@ -1,4 +1,4 @@
-"""The table of what can go wrong, row by row."""
+"""The table of failures, row by row."""
 
 import pytest
 
@@ -34,7 +34,7 @@ TABLE = [
     (status_error(410, "SomethingOdd", "of an aggregated server"), FaultKind.EXPIRED),
     (status_error(410, "BadRequest", "a known reason, and the wrong one"), FaultKind.EXPIRED),
     (status_error(500, "Expired", "wrapped by a proxy"), FaultKind.EXPIRED),
-    # too large resource version, in its three dialects
+    # too large resource version, in its three forms
     (too_large_error(2000, 1000), FaultKind.TOO_LARGE),
     (status_error(504, "Timeout", "Too large resource version: 2000, current: 1000"), FaultKind.TOO_LARGE),
     (NAMELESS_CAUSE, FaultKind.TOO_LARGE),
@@ -46,19 +46,19 @@ TABLE = [
     (status_error(502, "", "bad gateway"), FaultKind.BUSY),
     (status_error(503, "ServiceUnavailable", "apiserver not ready"), FaultKind.BUSY),
     (status_error(504, "Timeout", "request did not complete"), FaultKind.BUSY),
-    # we
+    # our configuration and permissions
     (status_error(401, "Unauthorized", "who are you"), FaultKind.DENIED),
     (status_error(403, "Forbidden", "pods is forbidden"), FaultKind.DENIED),
     (status_error(404, "NotFound", "the server could not find the requested resource"), FaultKind.DENIED),
     (ConfigError("kubeconfig: no such context"), FaultKind.DENIED),
     (CredentialError("exec plugin failed"), FaultKind.DENIED),
-    # a question that is not understood
+    # an unsupported request
     (status_error(400, "BadRequest", "bad"), FaultKind.REFUSED),
     (status_error(405, "MethodNotAllowed", "no watch here"), FaultKind.REFUSED),
     (status_error(406, "NotAcceptable", "no JSON here"), FaultKind.REFUSED),
     (status_error(422, "Invalid", "sendInitialEvents: Forbidden"), FaultKind.REFUSED),
     (status_error(403, "Forbidden", "sendInitialEvents is forbidden for watch"), FaultKind.REFUSED),
-    # the way there
+    # the connection
     (ConnectionFailedError("10.0.0.1:6443: connection refused"), FaultKind.UNREACHABLE),
     (TlsError("certificate has expired"), FaultKind.UNREACHABLE),
     (ResponseTruncatedError("reset"), FaultKind.UNREACHABLE),

@@ -68,7 +68,7 @@ def go(state: State, *events: Input) -> Transition:
 
 
 def then(transition: Transition) -> Transition:
-    """Let the wait pass that must be there."""
+    """Expect a wait, and let it pass."""
     assert isinstance(transition.action, Wait), "there is no wait"
     return step(transition.state, Waited(), RULES)
 
@@ -93,7 +93,7 @@ def words(action: Action) -> str:
             assert_never(action)
 
 
-# --------------------------------------------------------------------------------------------- taking the state
+# ------------------------------------------------------------------------------------------ reading the state
 
 
 def test_the_first_state_is_the_newest() -> None:
@@ -232,7 +232,7 @@ def test_a_list_that_is_denied_is_tried_again_slowly() -> None:
 
 
 def test_a_list_that_cannot_be_read_does_not_keep_the_rest_from_being_watched() -> None:
-    """One broken object makes every list of its resource unreadable."""
+    """One undecodable object makes every list of its resource undecodable."""
     transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE))
     assert words(then(transition).action) == "watch 1000"
 
@@ -340,7 +340,7 @@ def test_a_watch_that_is_not_understood_is_tried_again_slowly() -> None:
 
 
 def test_a_watch_that_is_denied_is_tried_again_quickly_at_first_and_then_slowly() -> None:
-    """A kube-apiserver that has just started denies everything until it has read its roles."""
+    """A kube-apiserver that has just started denies everything until it has loaded its roles."""
     state: State = Watching(SEEN)
     said = []
     for _ in range(5):
@@ -470,7 +470,7 @@ def test_a_watch_that_falls_silent_is_opened_again() -> None:
 
 
 def test_watches_that_never_say_a_word_lead_to_a_relist() -> None:
-    """A server that lost history answers 200 to a version it has not reached, and then nothing."""
+    """A server that lost history responds 200 to a version it has not reached, and then stays silent."""
     mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=300.0)
     transition = go(Watching(SEEN), WatchOpened(), WatchTimedOut(mute))
     assert words(then(transition).action) == "watch 1000"
@@ -503,7 +503,7 @@ def test_a_store_that_knows_better_is_relisted() -> None:
     assert words(then(transition).action) == "stream 1005"
 
 
-# ---------------------------------------------------------------------------------------- what cannot be decoded
+# -------------------------------------------------------------------------------------- undecodable events
 
 
 def test_an_unreadable_event_is_made_up_for_by_a_relist_at_once() -> None:
@@ -553,49 +553,7 @@ def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_a
     assert context.repair_not_before - summary.at_seconds == 60
 
 
-# ------------------------------------------------------------------------- the version of a server that was away
-
-
-CHECKING_RULES = WatchRules(checks_version=True)
-
-
-@pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.BUSY])
-def test_a_server_that_was_away_is_asked_for_its_version_before_the_watch_continues(kind: FaultKind) -> None:
-    waiting = step(Watching(SEEN), failed(kind), CHECKING_RULES)
-    assert words(waiting.action) == "turn 0"
-    checking = step(waiting.state, Waited(), CHECKING_RULES)
-    assert words(checking.action) == "ask version"
-    assert words(step(checking.state, VersionReceived("1000"), CHECKING_RULES).action) == "watch 1000"
-
-
-def test_a_server_that_lost_history_while_it_was_away_is_listed_at_once() -> None:
-    transition = step(CheckingVersion(SEEN), VersionReceived("900"), CHECKING_RULES)
-    assert words(transition.action) == "stream newest"
-    transition = step(CheckingVersion(SEEN_LIST), VersionReceived("900"), CHECKING_RULES)
-    assert words(transition.action) == "list newest"
-
-
-def test_a_silent_watch_is_followed_by_the_check_too() -> None:
-    waiting = step(Watching(SEEN, opened=True), WatchTimedOut(LIVED), CHECKING_RULES)
-    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
-
-
-def test_a_server_that_is_still_away_is_asked_for_its_version_again() -> None:
-    waiting = step(CheckingVersion(SEEN), failed(FaultKind.UNREACHABLE), CHECKING_RULES)
-    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
-
-
-@pytest.mark.parametrize("kind", [FaultKind.DENIED, FaultKind.BROKEN, FaultKind.REFUSED, FaultKind.EXPIRED])
-def test_a_version_that_cannot_be_asked_for_does_not_hold_up_the_watch(kind: FaultKind) -> None:
-    waiting = step(CheckingVersion(SEEN), failed(kind), CHECKING_RULES)
-    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "watch 1000"
-
-
-def test_without_the_rule_the_watch_continues_at_once() -> None:
-    assert words(then(go(Watching(SEEN), failed(FaultKind.UNREACHABLE))).action) == "watch 1000"
-
-
-# -------------------------------------------------------------------------------------------------- the whole
+# -------------------------------------------------------------------------------------------- whole sequences
 
 
 def test_every_retry_makes_the_next_wait_longer() -> None:

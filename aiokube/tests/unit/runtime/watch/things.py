@@ -1,4 +1,4 @@
-"""The smallest objects that a cache can hold."""
+"""Minimal objects for a cache."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Workers and what becomes of a reconcile, in virtual time."""
+"""Workers and the outcomes of reconciles, in virtual time."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ async def running(controller: Controller[str]) -> AsyncIterator[None]:
 
 
 class Script:
-    """A reconcile that does as told, try by try, and notes when it was called."""
+    """A reconcile with scripted outcomes, which records the times of its calls."""
 
     def __init__(self, *steps: Exception | RequeueAfter | None) -> None:
         self.steps = list(steps)

@@ -1,4 +1,4 @@
-"""Keys whose writes found no server: they are retried when it answers, not when their own backoff ends."""
+"""Keys whose writes found no server are retried when it responds, not after their backoff."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ TIMED_OUT = RequestTimedOutError("no answer")
 
 
 class World:
-    """A controller whose every reconcile writes, to a server that fails while told to."""
+    """A controller that writes in every reconcile, to a server with injected failures."""
 
     def __init__(self, workers: int = 5) -> None:
         clock = SystemClock()

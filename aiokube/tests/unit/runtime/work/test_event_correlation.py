@@ -1,4 +1,4 @@
-"""What becomes of many occurrences (behaviour 0.7): no I/O, time given."""
+"""Aggregation of occurrences (behaviour 0.7): no I/O, explicit time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -254,7 +254,7 @@ def test_time_of_day_becomes_whole_nanoseconds() -> None:
 
 def test_memory_is_bounded_and_what_was_used_last_is_kept() -> None:
     correlator = EventCorrelator(remembered=3)
-    names = ["a", "b", "c", "a", "d"]  # "b" is the one that falls out
+    names = ["a", "b", "c", "a", "d"]  # "b" is evicted
     for name in names:
         correlator.observe(occurrence(regarding=msgspec.structs.replace(SERVICE, name=name)))
     assert len(correlator._told) == len(correlator._similar) == len(correlator._allowances) == 3

@@ -1,4 +1,4 @@
-"""The writer of Events and a server that does not always want them, in virtual time."""
+"""The Event writer with a server that sometimes refuses Events, in virtual time."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ BROKEN = refusal(500, "InternalError")
 
 
 class Server:
-    """Keeps Events, and fails as told."""
+    """Stores Events, and fails on request."""
 
     def __init__(self) -> None:
         self.events: dict[ObjectKey, Event] = {}

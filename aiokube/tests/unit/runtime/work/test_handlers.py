@@ -1,4 +1,4 @@
-"""From a changed object to keys."""
+"""Handlers that map changed objects to keys."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Starting in order, watching, stopping in the opposite order: in virtual time."""
+"""Ordered start, supervision, and stop in reverse order, in virtual time."""
 
 import asyncio
 import logging
@@ -76,7 +76,7 @@ class Quick(Plain):
 
 
 class Worker(Plain):
-    """A part that takes a while to stop."""
+    """A part that is slow to stop."""
 
     def __init__(self, name: str, story: Story, needs: float = 0.0) -> None:
         super().__init__(name, story)

@@ -49,7 +49,7 @@ def virtually(scenario: Callable[[], Any]) -> Callable[[], None]:
 
 
 class Seen:
-    """A controller that notes the keys it is called with."""
+    """A controller that records the keys of its calls."""
 
     def __init__(self, **declaration: Any) -> None:
         self.keys: list[str] = []

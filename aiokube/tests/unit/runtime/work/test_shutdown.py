@@ -1,4 +1,4 @@
-"""Signals, on real processes."""
+"""Signals, with real processes."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What these tests add to :mod:`aiokube.testing.virtual_time`: a decorator, and looking at the clock."""
+"""Additions to :mod:`aiokube.testing.virtual_time`: a decorator, and access to the clock."""
 
 import asyncio
 import functools
@@ -9,7 +9,7 @@ from aiokube.testing.virtual_time import run_virtual
 
 
 def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Turn an async test into one that pytest runs to its end in virtual time, leaving no task behind."""
+    """Let pytest run an async test in virtual time, and assert that it leaves no task behind."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
