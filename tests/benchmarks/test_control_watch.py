@@ -108,7 +108,7 @@ async def test_a_connection_that_breaks_is_a_watch_that_ends() -> None:
     assert world.watch.restarts == 2
 
 
-async def test_a_bookmark_is_gone_on_from_like_an_event() -> None:
+async def test_a_watch_resumes_after_a_bookmark_like_after_an_event() -> None:
     world = World()
     async with world.running():
         world.source.create(named("a"))

@@ -68,7 +68,7 @@ def test_a_control_plane_that_is_not_there_is_one_clear_line(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_trouble_is_told_once_in_one_line(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_trouble_is_logged_once_in_one_line(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: object) -> Resident:
         error = UsageError("process 12 cannot be inspected")
         if grouped:

@@ -60,7 +60,7 @@ async def test_it_asks_for_the_one_service_and_its_slices_alone() -> None:
 
 
 @virtually
-async def test_who_is_slow_misses_what_was_in_between_and_never_the_last() -> None:
+async def test_a_slow_reader_skips_intermediate_states_but_never_the_last() -> None:
     """C-19: states are not queued."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
@@ -243,7 +243,7 @@ async def test_policy_and_location_decide_what_is_used() -> None:
 
 
 @virtually
-async def test_what_could_not_be_used_is_told() -> None:
+async def test_unusable_entries_are_reported() -> None:
     given = endpoint_slice("a", [endpoint("nonsense"), endpoint("10.0.0.1")])
     async with World(service(), given).live() as live:
         assert ips_of(live.current) == ["10.0.0.1"]
@@ -314,7 +314,7 @@ async def test_nothing_is_given_before_everything_has_been_read() -> None:
 
 
 @virtually
-async def test_a_missing_right_is_raised_at_once() -> None:
+async def test_a_missing_permission_is_raised_immediately() -> None:
     """It used to be retried for the whole timeout: 30.5 s for a response that came after a millisecond."""
     world = World(service())
     message = 'endpointslices is forbidden: User "u" cannot list resource "endpointslices"'
@@ -424,7 +424,7 @@ def test_a_service_is_named_with_its_namespace(name: str) -> None:
 
 
 @virtually
-async def test_a_kubeconfig_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="missing"):
         async with watch_service(tmp_path / "missing", "ns1/svc1"):
             pass

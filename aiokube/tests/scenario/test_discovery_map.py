@@ -192,7 +192,7 @@ async def test_a_relist_heals_what_was_missed_on_every_watch() -> None:
 
 
 @virtually
-async def test_a_slice_of_nobody_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slice_without_service_is_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """C-12."""
     world = World(service(), endpoint_slice("lost", [endpoint("10.0.0.1")], service=None))
     async with world.map() as services:
@@ -216,7 +216,7 @@ async def test_slices_of_a_service_that_is_left_to_another_proxy_are_held_and_jo
 
 
 @virtually
-async def test_what_could_not_be_used_of_a_slice_is_told() -> None:
+async def test_unusable_entries_of_a_slice_are_reported() -> None:
     world = World(service(), endpoint_slice("a", [endpoint()]))
     async with world.map() as services:
         assert services.problems() == {ObjectKey("ns1", "a"): ("endpoints[0] has no address",)}

@@ -13,7 +13,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(clock: ManualClock) -> None:
+async def test_a_burst_passes_immediately_and_the_rest_at_the_rate(clock: ManualClock) -> None:
     limiter = TokenBucket(per_second=10, burst=3, clock=clock)
     for _ in range(5):
         await limiter.acquire()

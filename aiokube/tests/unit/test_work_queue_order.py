@@ -45,7 +45,7 @@ def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]) -> No
     assert queue.statistics().adds == 2
 
 
-def test_a_key_is_never_handed_out_while_it_is_held(queue: WorkQueue[str]) -> None:
+def test_a_key_is_never_returned_while_it_is_held(queue: WorkQueue[str]) -> None:
     queue.add("a")
     assert queue.get_nowait() == "a"
     queue.add("a")
@@ -53,7 +53,7 @@ def test_a_key_is_never_handed_out_while_it_is_held(queue: WorkQueue[str]) -> No
     assert queue.held() == ("a",)
 
 
-def test_a_key_added_while_held_comes_again_once_it_is_done(queue: WorkQueue[str]) -> None:
+def test_a_key_added_while_held_is_returned_again_after_done(queue: WorkQueue[str]) -> None:
     queue.add("a")
     assert queue.get_nowait() == "a"
     queue.add("a")
@@ -62,13 +62,13 @@ def test_a_key_added_while_held_comes_again_once_it_is_done(queue: WorkQueue[str
     assert take_all(queue) == ["a"]
 
 
-def test_a_key_that_was_not_added_meanwhile_does_not_come_again(queue: WorkQueue[str]) -> None:
+def test_a_key_that_was_not_added_while_held_is_not_returned_again(queue: WorkQueue[str]) -> None:
     queue.add("a")
     assert take_all(queue) == ["a"]
     assert take_all(queue) == []
 
 
-def test_a_key_that_is_added_all_the_time_starves_nobody(queue: WorkQueue[str]) -> None:
+def test_a_constantly_added_key_starves_no_other(queue: WorkQueue[str]) -> None:
     queue.add("noisy")
     for key in "abc":
         queue.add(key)
@@ -82,7 +82,7 @@ def test_a_key_that_is_added_all_the_time_starves_nobody(queue: WorkQueue[str]) 
     assert taken == ["noisy", "a", "b", "c", "noisy", "noisy"]
 
 
-def test_giving_back_a_key_that_nobody_holds_is_an_error(queue: WorkQueue[str]) -> None:
+def test_completing_a_key_that_no_worker_holds_is_an_error(queue: WorkQueue[str]) -> None:
     with pytest.raises(ValueError, match=r"queue 'test': done\('a'\) for a key that no worker holds"):
         queue.done("a")
 
@@ -250,7 +250,7 @@ def test_a_closed_queue_takes_nothing_and_hands_out_nothing(
     assert len(queue) == 0
 
 
-def test_a_draining_queue_hands_out_what_is_due_and_what_comes_again_but_nothing_new(
+def test_a_draining_queue_returns_due_and_readded_keys_but_no_new_ones(
     queue: WorkQueue[str], clock: ManualClock
 ) -> None:
     queue.add("a")
@@ -325,7 +325,7 @@ class Observed(QueueObserver):
         self.calls.append(("retry", 0.0))
 
 
-def test_an_observer_is_told_of_every_turn_of_a_key(clock: ManualClock) -> None:
+def test_an_observer_sees_every_step_of_a_key(clock: ManualClock) -> None:
     observer = Observed()
     queue: WorkQueue[str] = WorkQueue(
         clock=clock, limiter=RetryLimiter(ExponentialBackoff(base_seconds=1.0)), observer=observer

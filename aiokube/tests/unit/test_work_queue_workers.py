@@ -54,7 +54,7 @@ async def test_an_add_overtakes_the_backoff_of_a_waiting_key() -> None:
 
 
 @virtually
-async def test_one_timer_serves_all_delays_and_none_while_nobody_waits() -> None:
+async def test_one_timer_serves_all_delays_and_none_without_a_waiting_worker() -> None:
     queue = new_queue()
     for number in range(1000):
         queue.add_after(f"key-{number}", 10.0 + number)
@@ -187,7 +187,7 @@ async def test_a_drain_keeps_the_workers_until_the_last_key_has_come_again_and_i
 
 
 @virtually
-async def test_join_waits_for_what_is_due_and_held_but_not_for_delays() -> None:
+async def test_join_waits_for_due_and_held_keys_but_not_for_delayed_ones() -> None:
     queue = new_queue()
     queue.add("a")
     queue.add("b")
@@ -207,7 +207,7 @@ async def test_join_waits_for_what_is_due_and_held_but_not_for_delays() -> None:
 
 
 @virtually
-async def test_a_join_that_is_cancelled_disturbs_nobody() -> None:
+async def test_a_cancelled_join_does_not_affect_others() -> None:
     queue = new_queue()
     queue.add("a")
     key = await queue.get()

@@ -73,7 +73,7 @@ def test_an_address_prints_as_kubernetes_prints_it(text: str, expected: str) -> 
         "name",
     ],
 )
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_an_invalid_address_is_none(text: str) -> None:
     assert canonical_ip(text) is None
     assert ip_family(text) is None
 

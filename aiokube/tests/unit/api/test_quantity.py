@@ -45,7 +45,7 @@ def test_a_quantity_has_one_exact_value(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "m", ".", "1 ", " 1", "1K", "1mi", "1e", "1e1.5", "1e3k", "0x10", "1_000", "--1", "\u0661"]
 )
-def test_what_is_no_quantity_is_an_error_that_quotes_it(text: str) -> None:
+def test_an_invalid_quantity_is_an_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity") as caught:
         parse_quantity(text)
     assert repr(text) in str(caught.value)

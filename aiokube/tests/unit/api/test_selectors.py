@@ -120,7 +120,7 @@ def test_a_selector_prints_so_that_it_reads_back_as_itself(text: str, printed: s
         (f"a={'x' * 64}", "of label 'a' must be empty, or at most 63"),
     ],
 )
-def test_a_selector_that_cannot_be_says_what_was_expected_where(text: str, message: str) -> None:
+def test_an_invalid_selector_reports_the_expected_token_and_its_position(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_selector(text)
     assert message in str(caught.value)

@@ -73,7 +73,7 @@ def without_managed_fields(document: Json) -> Json:
     [(ENDPOINT_SLICES, SLICE), (ENDPOINTS, ENDPOINTS_OBJECT)],
     ids=["slice", "Endpoints"],
 )
-def test_what_is_unknown_is_sent_back_as_it_was_read(resource: Resource[Any], document: Json) -> None:
+def test_unknown_fields_are_sent_back_unchanged(resource: Resource[Any], document: Json) -> None:
     item = resource.decode(json.dumps(document).encode())
     assert json.loads(resource.encode(item)) == without_managed_fields(document)
 
@@ -87,7 +87,7 @@ def test_an_object_without_unknown_fields_is_the_same_as_ever() -> None:
     assert "-unknown-" not in ENDPOINT_SLICES.encode(endpoint_slice).decode()
 
 
-def test_events_and_lists_keep_what_is_unknown_too() -> None:
+def test_events_and_lists_keep_unknown_fields_too() -> None:
     body = json.dumps(SLICE)
     endpoint_slice = ENDPOINT_SLICES.decode(body.encode())
     for prefix in ('{"type":"MODIFIED"', '{ "type": "MODIFIED"'):

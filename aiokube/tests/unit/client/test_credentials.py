@@ -52,7 +52,7 @@ async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock:
     assert await credentials.renewed(first) is first
 
 
-async def test_a_refused_token_is_read_again_at_once_and_once_for_all(
+async def test_a_refused_token_is_reread_immediately_and_only_once(
     token_file: Path, clock: ManualClock
 ) -> None:
     credentials = TokenFile(token_file, clock=clock)

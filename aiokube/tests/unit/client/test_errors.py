@@ -58,7 +58,7 @@ def test_the_text_is_the_servers_message_in_one_line() -> None:
     assert error.url == "/api/v1/pods/a"
 
 
-def test_an_answer_without_a_message_says_what_was_asked() -> None:
+def test_an_error_without_a_message_shows_the_request() -> None:
     error = api_error(Status(code=404, reason="NotFound"), method="GET", url="/api/v1/pods/a")
     assert str(error) == "GET /api/v1/pods/a: HTTP 404 (NotFound)"
 
@@ -82,7 +82,7 @@ def test_what_the_server_asks_to_wait_is_taken_from_the_header_first_then_from_t
         Status(code=504, reason="Timeout", message="Timeout: Too large resource version: 9, current: 8"),
     ],
 )
-def test_a_version_ahead_of_the_server_is_told_in_all_three_dialects(status: Status) -> None:
+def test_a_version_ahead_of_the_server_is_recognised_in_all_three_forms(status: Status) -> None:
     assert api_error(status).is_too_large_resource_version
 
 

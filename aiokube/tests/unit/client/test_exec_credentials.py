@@ -75,7 +75,9 @@ async def test_a_token_without_an_end_is_kept(
     assert len(runs(tmp_path)) == 1
 
 
-async def test_one_run_serves_all_who_wait(write_plugin: Write, clock: ManualClock, tmp_path: Path) -> None:
+async def test_concurrent_callers_share_one_run(
+    write_plugin: Write, clock: ManualClock, tmp_path: Path
+) -> None:
     credentials = ExecCredentials(write_plugin("give(token=f't{count}')"), clock=clock)
     first, *others = await asyncio.gather(*(credentials.current() for _ in range(5)))
     assert all(other is first for other in others)
@@ -93,7 +95,7 @@ async def test_a_plugin_that_gives_the_same_again_has_nothing_newer(
     assert await credentials.renewed(first) is first
 
 
-async def test_the_plugin_is_told_who_asks_and_for_which_cluster(
+async def test_the_plugin_receives_the_exec_info_with_the_cluster(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = write_plugin("give(token='t')")
@@ -145,7 +147,7 @@ async def test_the_users_own_certificate_goes_with_a_plugins_token(
         ("give(token='t', expirationTimestamp='soon')", CredentialError, "Invalid RFC3339"),
     ],
 )
-async def test_a_plugin_that_fails_is_told_with_its_last_words_and_never_with_what_it_printed(
+async def test_a_failing_plugin_is_reported_with_its_errors_but_never_its_output(
     write_plugin: Write, clock: ManualClock, lines: str, kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -176,7 +178,7 @@ async def test_a_plugin_that_hangs_is_killed(write_plugin: Write, clock: ManualC
         await ExecCredentials(plugin, clock=clock, timeout_seconds=0.0).current()
 
 
-async def test_a_plugin_is_killed_when_nobody_waits_for_it_any_more(
+async def test_a_plugin_is_killed_when_all_callers_are_cancelled(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     fifo = tmp_path / "alive"
@@ -199,7 +201,7 @@ async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: Manu
         await ExecCredentials(plugin, clock=clock).current()
 
 
-async def test_a_file_that_may_not_be_run_is_told(clock: ManualClock, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_executable_is_reported(clock: ManualClock, tmp_path: Path) -> None:
     script = tmp_path / "plugin"
     script.write_text("#!/bin/sh\n")
     with pytest.raises(ConfigError, match="is not executable"):

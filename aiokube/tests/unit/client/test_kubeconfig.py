@@ -87,13 +87,15 @@ def test_without_a_current_context_one_has_to_be_named(tmp_path: Path) -> None:
         ({"cluster": "c", "user": "x"}, "names the user 'x', which is not defined: add it under users"),
     ],
 )
-def test_a_context_that_leads_nowhere_is_told(tmp_path: Path, context: dict[str, str], words: str) -> None:
+def test_a_context_with_an_unknown_cluster_or_user_is_reported(
+    tmp_path: Path, context: dict[str, str], words: str
+) -> None:
     with pytest.raises(ConfigError) as raised:
         resolve(tmp_path, context=context)
     assert str(raised.value).startswith(f"context 'dev' in {tmp_path / 'config'} {words}")
 
 
-async def test_a_context_may_be_of_nobody(tmp_path: Path) -> None:
+async def test_a_context_may_have_no_user(tmp_path: Path) -> None:
     config = resolve(tmp_path, context={"cluster": "c"})
     assert await header(config) is None
 
@@ -122,12 +124,12 @@ def test_the_server_is_taken_as_kubectl_takes_it(
     "server",
     ["ftp://host", "https://", "https://host:port", "https://host:99999", "https://h?x=1", "https://u:p@h"],
 )
-def test_a_server_that_is_no_url_is_told_and_not_shown(tmp_path: Path, server: str) -> None:
+def test_an_invalid_server_url_is_reported_but_not_shown(tmp_path: Path, server: str) -> None:
     with pytest.raises(ConfigError, match=r"the server of cluster 'c' in .*/config is not a URL"):
         resolve(tmp_path, cluster={"server": server})
 
 
-def test_a_cluster_without_a_server_is_told(tmp_path: Path) -> None:
+def test_a_cluster_without_a_server_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no server: add its URL"):
         resolve(tmp_path, cluster={"server": None})
 
@@ -283,7 +285,7 @@ async def test_a_plugin_beside_the_kubeconfig_is_run_with_its_arguments_and_envi
     assert "cluster" not in told(tmp_path)["spec"]
 
 
-async def test_a_plugin_is_told_of_the_cluster_where_it_asks_to_be(tmp_path: Path) -> None:
+async def test_a_plugin_receives_the_cluster_if_it_requests_it(tmp_path: Path) -> None:
     write_plugin(tmp_path)
     put(tmp_path / "ca.crt", "PEM")
     cluster = {

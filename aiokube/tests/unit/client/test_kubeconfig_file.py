@@ -93,7 +93,7 @@ def test_entries_may_be_empty(tmp_path: Path) -> None:
         ('{"a":' * 100_000, "is neither YAML nor JSON in line 1: exceeded max depth"),
     ],
 )
-def test_a_bad_file_is_told_by_name_and_place_and_its_content_is_not(
+def test_an_invalid_file_is_reported_with_its_position_but_not_its_content(
     tmp_path: Path, text: str, words: str
 ) -> None:
     path = file_of(tmp_path, text)
@@ -105,14 +105,14 @@ def test_a_bad_file_is_told_by_name_and_place_and_its_content_is_not(
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="neither YAML nor JSON"):
         read_kubeconfig(path)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
         read_kubeconfig(tmp_path / "none")
 

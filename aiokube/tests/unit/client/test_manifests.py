@@ -82,7 +82,7 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
         (b"apiVersion: v1\nkind: List\nitems: [{kind: Pod}]\n", "f:1: items[0]: apiVersion is missing"),
     ],
 )
-def test_a_mistake_is_told_with_file_line_and_what_is_wrong(text: bytes, problem: str) -> None:
+def test_a_mistake_is_reported_with_file_line_and_problem(text: bytes, problem: str) -> None:
     with pytest.raises(ManifestError) as caught:
         parse_manifests(text, "f")
     assert str(caught.value) == problem
@@ -93,7 +93,7 @@ def test_what_is_no_text_at_all_is_told() -> None:
         parse_manifests(b"\xff\xfe\x00", "f")
 
 
-def test_a_file_that_is_not_there_and_an_empty_folder_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"nowhere\.yaml: No such file or directory"):
         read_manifests([str(tmp_path / "nowhere.yaml")])
     with pytest.raises(ManifestError, match=r"there is no \.yaml, \.yml or \.json file in this folder"):

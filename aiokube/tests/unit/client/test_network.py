@@ -117,7 +117,7 @@ async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: ManualClock)
 @pytest.mark.parametrize(
     "error", [aiohttp.ClientOSError(errno.ECONNRESET, "reset"), aiohttp.ServerDisconnectedError()]
 )
-def test_whatever_breaks_after_sending_may_have_been_done(error: aiohttp.ClientError) -> None:
+def test_a_failure_after_sending_may_have_acted(error: aiohttp.ClientError) -> None:
     found = transport_error(error, "POST", "/x", Peer("host", 1))
     assert isinstance(found, ConnectionFailedError)
     assert found.may_have_acted
@@ -203,7 +203,7 @@ async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence
         assert [batch async for batch in batches] == [[Bookmark("9")]]
 
 
-async def test_a_watch_whose_framing_goes_wrong_says_so(clock: ManualClock) -> None:
+async def test_a_watch_with_broken_framing_raises(clock: ManualClock) -> None:
     read = asyncio.Event()
 
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -266,7 +266,7 @@ async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: Manua
         (599, "", InternalServerError, "GET /x: HTTP 599"),
     ],
 )
-async def test_a_failure_that_is_no_status_is_told_with_its_words(
+async def test_a_failure_without_a_status_is_reported_with_its_text(
     server: Server, clock: ManualClock, code: int, text: str, kind: type[Exception], message: str
 ) -> None:
     server.script(web.Response(status=code, text=text))

@@ -101,7 +101,7 @@ async def test_the_client_identifies_itself_as_the_provider_wants(
     assert (provider.form()["client_id"], provider.form()["client_secret"]) == (["kubernetes"], ["s3cret"])
 
 
-async def test_many_who_find_it_expired_have_it_renewed_once(
+async def test_concurrent_callers_share_one_renewal(
     provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(0))
@@ -150,7 +150,7 @@ def test_an_entry_with_no_token_at_all_is_refused(settings: OidcSettings, clock:
         credentials_of(settings, clock, "", refresh="")
 
 
-async def test_a_replaced_refresh_token_is_used_next_and_told_once(
+async def test_a_rotated_refresh_token_is_used_next_and_logged_once(
     provider: Provider, settings: OidcSettings, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.answer = {"id_token": id_token(0), "refresh_token": "r2"}
@@ -172,7 +172,7 @@ async def test_a_replaced_refresh_token_is_used_next_and_told_once(
         (200, {"id_token": 7}, CredentialError, "sent an invalid response"),
     ],
 )
-async def test_a_provider_that_fails_is_told(
+async def test_a_failing_provider_is_reported(
     provider: Provider,
     settings: OidcSettings,
     clock: ManualClock,

@@ -68,7 +68,7 @@ def test_no_proxy_is_read_as_go_reads_it(server: str, exceptions: str, is_direct
 
 
 @pytest.mark.parametrize("url", ["proxy", "http://", "http://h:port", "socks5://me:hunter2@h:1"])
-def test_a_proxy_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
+def test_an_unusable_proxy_is_reported_without_its_password(url: str) -> None:
     with pytest.raises(ConfigError, match="the proxy of the file") as raised:
         checked_proxy(url, "the file")
     assert "hunter2" not in str(raised.value)
@@ -125,7 +125,7 @@ async def test_a_server_is_reached_through_a_tunnel_with_the_proxys_password(
     assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:hunter2") in request
 
 
-async def test_a_proxy_that_refuses_or_is_not_there_is_told_without_its_password(
+async def test_a_refusing_or_unreachable_proxy_is_reported_without_its_password(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     proxy = await asyncio.start_server(Tunnel(refuses=True).serve, "127.0.0.1", 0)

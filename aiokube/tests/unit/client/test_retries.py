@@ -90,7 +90,7 @@ async def test_a_retry_after_that_makes_no_sense_is_none(server: Server, clock: 
     assert raised.value.retry_after_seconds is None
 
 
-async def test_503_is_waited_out_only_for_what_may_be_done_twice(server: Server, clock: ManualClock) -> None:
+async def test_503_is_retried_only_for_idempotent_requests(server: Server, clock: ManualClock) -> None:
     def down() -> web.Response:
         return failure(503, "ServiceUnavailable", "down", {"Retry-After": "1"})
 
@@ -193,7 +193,9 @@ async def test_opening_a_watch_is_renewed_and_waited_out_like_any_request(
     assert len(server.seen) == 3
 
 
-async def test_a_redirect_is_refused_and_its_secrets_are_not_told(server: Server, clock: ManualClock) -> None:
+async def test_a_redirect_is_refused_without_revealing_its_secrets(
+    server: Server, clock: ManualClock
+) -> None:
     server.script(
         web.Response(status=302, headers={"Location": "https://login.example.com/auth?state=very-secret"})
     )
@@ -206,7 +208,7 @@ async def test_a_redirect_is_refused_and_its_secrets_are_not_told(server: Server
     assert len(server.seen) == 1
 
 
-async def test_an_answer_that_does_not_come_ends_in_time_and_says_so(
+async def test_a_missing_response_times_out(
     server: Server, clock: ManualClock, skip_time: Callable[[float], None]
 ) -> None:
     async def never(request: web.BaseRequest) -> web.StreamResponse:
@@ -269,7 +271,7 @@ async def test_a_closed_client_says_that_it_is_closed(server: Server, clock: Man
         await never_used.list_page(PODS)
 
 
-async def test_a_cancelled_request_ends_at_once_and_its_connection_is_not_used_again(
+async def test_a_cancelled_request_ends_immediately_and_its_connection_is_not_reused(
     server: Server, clock: ManualClock
 ) -> None:
     arrived = asyncio.Event()

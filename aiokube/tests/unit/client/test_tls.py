@@ -116,7 +116,7 @@ async def test_an_intermediate_authority_can_be_trusted_by_itself(
         await client.list_page(PODS)
 
 
-async def test_plain_http_where_tls_is_spoken_is_told(authority: trustme.CA, clock: ManualClock) -> None:
+async def test_plain_http_instead_of_tls_is_reported(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server() as server:
         server.url = server.url.replace("http://", "https://")
         async with client_of(server, clock, tls=TlsConfig(ca_data=pem_of(authority))) as client:
@@ -193,7 +193,7 @@ def test_a_client_certificate_that_cannot_be_used_is_named(authority: trustme.CA
         make_context(TlsConfig(), files)
 
 
-def test_an_encrypted_key_is_refused_and_nobody_is_asked(authority: trustme.CA) -> None:
+def test_an_encrypted_key_is_refused_without_a_prompt(authority: trustme.CA) -> None:
     from cryptography.hazmat.primitives import serialization
 
     jane = certificate_for(authority, "jane")
@@ -242,7 +242,7 @@ def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
     assert contexts.context(files, check=True) is not first
 
 
-def test_another_client_certificate_is_another_context_at_once(
+def test_another_client_certificate_gets_a_new_context_immediately(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     contexts = TlsContexts(TlsConfig(), clock=clock)

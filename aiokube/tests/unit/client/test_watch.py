@@ -72,7 +72,7 @@ async def test_events_come_as_they_are_sent_not_when_the_answer_ends(
             await anext(batches)
 
 
-async def test_entering_raises_what_the_server_refuses(server: Server, clock: ManualClock) -> None:
+async def test_entering_raises_the_servers_refusal(server: Server, clock: ManualClock) -> None:
     server.script(failure(403, "Forbidden", "pods is forbidden"))
     async with client_of(server, clock) as client:
         with pytest.raises(ForbiddenError, match="pods is forbidden"):
@@ -206,7 +206,7 @@ async def test_leaving_a_watch_closes_its_connection(server: Server, clock: Manu
         await gone.wait()
 
 
-async def test_a_watch_that_was_not_entered_says_so(server: Server, clock: ManualClock) -> None:
+async def test_reading_a_watch_before_entering_is_a_clear_error(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         watch = client.watch(PODS)
         with pytest.raises(RuntimeError, match="entered"):

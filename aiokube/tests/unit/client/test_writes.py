@@ -162,7 +162,7 @@ async def test_a_key_that_names_no_object_is_refused(
     assert server.seen == []
 
 
-async def test_a_not_found_error_shows_what_was_requested(server: Server, clock: ManualClock) -> None:
+async def test_a_not_found_error_shows_the_request(server: Server, clock: ManualClock) -> None:
     server.script(failure(404, "NotFound", "the server could not find the requested resource"))
     async with client_of(server, clock) as client:
         with pytest.raises(

@@ -89,7 +89,7 @@ def test_services_and_namespaces_are_kept_apart() -> None:
     assert cache.services() == [("ns1", "svc1"), ("ns1", "svc2"), ("ns2", "svc1")]
 
 
-def test_a_port_without_a_number_gives_nothing_and_is_told() -> None:
+def test_a_port_without_a_number_has_no_endpoints_and_is_reported() -> None:
     given = endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", None)])
     cache = cache_of(given)
     assert cache.snapshot() == {}
@@ -428,7 +428,7 @@ def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
 
 
 @pytest.mark.parametrize("others", [1, 400])
-def test_a_change_costs_what_its_slice_holds_whatever_else_there_is(others: int) -> None:
+def test_a_change_costs_its_slice_independent_of_all_others(others: int) -> None:
     """Neither the slices of other services nor the service's other slices are scanned."""
     cache = EndpointSliceCache()
     for index in range(others):

@@ -322,7 +322,7 @@ def test_readers_do_not_disturb_each_other() -> None:
     assert len(reader.cache.changes_since(other).ports[of("port-0")].added) == 3
 
 
-def test_a_reader_that_is_gone_costs_nothing() -> None:
+def test_a_garbage_collected_reader_costs_nothing() -> None:
     reader = Reader()
     other = reader.cache.cursor()
     assert len(reader.cache._cursors) == 2

@@ -43,7 +43,7 @@ def test_the_names_it_uses_are_there() -> None:
         assert hasattr(EndpointView, name)
 
 
-def test_what_is_exported_is_there() -> None:
+def test_every_export_exists() -> None:
     for name in aiokube.discovery.__all__:
         assert getattr(aiokube.discovery, name).__doc__
 

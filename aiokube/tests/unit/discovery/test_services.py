@@ -294,7 +294,7 @@ def test_there_and_back_is_nothing() -> None:
     assert not world.updated
 
 
-def test_what_decides_nothing_is_no_change() -> None:
+def test_an_irrelevant_field_is_not_a_change() -> None:
     """C-69: labels, annotations, selector."""
     world = World()
     world.cache.update(service())

@@ -31,7 +31,7 @@ def test_a_slice_is_the_service_s_whose_name_is_on_its_label() -> None:
         (endpoint_slice(family="FQDN"), "of type FQDN, not IPv4"),
     ],
 )
-def test_a_slice_of_nobody_and_of_another_family_is_ignored_with_a_reason(
+def test_a_slice_without_service_or_of_another_family_is_ignored_with_a_reason(
     given: EndpointSlice, why: str
 ) -> None:
     """C-12, C-13."""
@@ -76,7 +76,7 @@ def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
 
 
 @pytest.mark.parametrize("number", [None, 0])
-def test_a_port_without_a_number_is_skipped_and_told(number: int | None) -> None:
+def test_a_port_without_a_number_is_skipped_and_reported(number: int | None) -> None:
     """C-28: it does not mean all ports. Scenario "null port number": it has no effect."""
     found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", number)]))
     assert found.ports == {}
@@ -109,7 +109,7 @@ def test_the_first_address_counts_and_an_endpoint_without_one_is_skipped_and_tol
     assert found.problems == ("endpoints[1] has no address",)
 
 
-def test_an_address_that_is_none_is_skipped_and_told() -> None:
+def test_an_invalid_address_is_skipped_and_reported() -> None:
     found = read_slice(endpoint_slice(endpoints=[endpoint("web.example.com"), endpoint("10.0.0.1")]))
     assert list(found.ports[PortKey("http")]) == ["10.0.0.1:80"]
     assert found.problems == ("endpoints[0] has 'web.example.com' as its address",)

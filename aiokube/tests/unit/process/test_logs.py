@@ -114,7 +114,7 @@ def test_a_traceback_follows_without_its_secrets() -> None:
         "-----BEGIN PRIVATE KEY-----\n{}\n",
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out_of_every_line(text: str) -> None:
+def test_apparent_secrets_are_redacted_from_every_line(text: str) -> None:
     secret = "c2VjcmV0LXZhbHVl"
     full = text.format(secret)
     assert secret not in redact(full)
@@ -139,7 +139,7 @@ def test_a_token_without_a_name_is_known_by_its_looks() -> None:
         "key=default/web",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 

@@ -83,7 +83,7 @@ def refused(message: str = "no") -> Exception:
 
 
 @virtually
-async def test_the_first_leads_and_the_second_waits_until_it_is_given_back() -> None:
+async def test_the_first_leads_and_the_second_waits_for_the_release() -> None:
     server = MemoryServer()
     one, two = Program(server, "one"), Program(server, "two")
     async with asyncio.TaskGroup() as group:
@@ -253,7 +253,7 @@ async def test_a_lease_that_was_taken_away_ends_the_term_at_the_next_renewal() -
 
 
 @virtually
-async def test_after_a_pause_the_first_write_is_refused_and_the_term_is_over() -> None:
+async def test_after_a_pause_the_first_write_is_refused_and_the_term_has_ended() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     loop = asyncio.get_running_loop()
@@ -314,7 +314,7 @@ async def test_stopping_a_candidate_that_hears_nothing_takes_no_time() -> None:
 
 
 @virtually
-async def test_a_claim_that_was_cut_off_by_the_end_is_given_back() -> None:
+async def test_a_claim_that_was_interrupted_by_a_stop_is_released() -> None:
     server = MemoryServer()
     one = Program(server, "one")
 
@@ -440,7 +440,7 @@ class Service:
 
 
 @virtually
-async def test_a_process_whose_lease_is_lost_is_gone_soon() -> None:
+async def test_a_process_that_lost_its_lease_exits_soon() -> None:
     """Other parts get a grace period of two seconds instead of the usual ten."""
     for lost, graces in ((True, [2.0]), (False, [10.0])):
         server = MemoryServer()
@@ -459,7 +459,7 @@ async def test_a_process_whose_lease_is_lost_is_gone_soon() -> None:
 
 
 @virtually
-async def test_at_an_ordinary_end_controllers_finish_before_the_lease_is_given_back() -> None:
+async def test_on_a_normal_stop_controllers_finish_before_the_lease_is_released() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     writer = Writer(one)

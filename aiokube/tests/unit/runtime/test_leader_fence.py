@@ -109,7 +109,7 @@ async def test_a_clock_that_went_on_while_the_loops_stood_still_counts() -> None
 
 
 @virtually
-async def test_what_is_under_way_is_cut_off_at_the_deadline() -> None:
+async def test_a_write_in_progress_is_cancelled_at_the_deadline() -> None:
     server = MemoryServer()
     fence = fence_until(10.0)
 
@@ -140,7 +140,7 @@ async def test_a_renewal_moves_the_deadline_of_what_is_under_way() -> None:
 
 
 @virtually
-async def test_closed_is_closed_for_good_and_at_once() -> None:
+async def test_a_closed_fence_stays_closed() -> None:
     server = MemoryServer()
     fence = fence_until(10.0)
     begun = asyncio.Event()

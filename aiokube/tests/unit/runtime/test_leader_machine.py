@@ -82,7 +82,7 @@ def written(action: Action) -> LeaseSpec:
 # ------------------------------------------------------------------------------------------- candidates
 
 
-def test_it_begins_by_looking_who_leads() -> None:
+def test_it_starts_by_reading_the_lease() -> None:
     assert begin() == Step(Looking(None), Read())
 
 
@@ -98,7 +98,7 @@ def test_a_lease_that_is_missing_is_created_in_our_name() -> None:
     assert found == Step(Claiming(None, 5.0), Create(record))
 
 
-def test_a_lease_that_is_held_is_left_alone_however_old_it_says_it_is() -> None:
+def test_a_held_lease_is_left_alone_whatever_its_timestamps() -> None:
     """The renew time is an hour old; only the time of our observation counts."""
     found = follows(Looking(None), Found(THEIRS), 100.0)
     assert found == Step(Standby(Sighting(THEIRS.spec, 100.0), 102.0), Wait(102.0))
@@ -127,7 +127,7 @@ def test_a_claim_names_the_version_that_was_read_and_keeps_what_else_is_there() 
     assert (action.lease.spec.strategy, action.lease.spec.preferred_holder) == ("OldestEmulationVersion", "x")
 
 
-def test_a_record_that_changed_is_watched_anew() -> None:
+def test_a_changed_lease_restarts_the_observation() -> None:
     renewed = lease("them", "8", renew_time=TIME)
     found = follows(Looking(Sighting(THEIRS.spec, 100.0)), Found(renewed), 115.0)
     assert found.state == Standby(Sighting(renewed.spec, 115.0), 117.0)
@@ -147,7 +147,7 @@ def test_the_duration_in_the_record_counts_not_ours() -> None:
     assert isinstance(follows(Looking(Sighting(without.spec, 0.0)), Found(without), 14.0).state, Standby)
 
 
-def test_a_lease_without_holder_is_free_at_once() -> None:
+def test_a_lease_without_holder_is_free_immediately() -> None:
     for nobody in ("", None):
         free = lease(nobody, lease_duration_seconds=1)
         found = follows(Looking(None), Found(free), 5.0)
@@ -205,7 +205,7 @@ def test_a_renewal_names_the_version_and_changes_the_time_alone() -> None:
 
 
 @pytest.mark.parametrize("event", [Refused(), Failed()])
-def test_after_a_renewal_that_went_wrong_the_record_is_read_at_once(event: Event) -> None:
+def test_after_a_failed_renewal_the_lease_is_read_immediately(event: Event) -> None:
     found = follows(Renewing(OURS, 110.0, 102.0), event, 103.0)
     assert found == Step(Checking(OURS, 110.0), Read(), leads_until=110.0)
 
@@ -218,7 +218,7 @@ def test_the_second_look_renews_what_is_still_ours() -> None:
     assert (found.leads_until, found.slow) == (110.0, True)
 
 
-def test_a_lease_that_was_deleted_is_made_anew() -> None:
+def test_a_deleted_lease_is_recreated() -> None:
     found = follows(Checking(OURS, 110.0), Missing(), 104.0)
     assert isinstance(found.action, Create)
     assert found.action.spec.holder == "us"
@@ -234,9 +234,9 @@ def test_what_fails_twice_waits_for_the_retry_period_with_the_old_deadline(event
 
 
 @pytest.mark.parametrize("held_by", ["them", ""])
-def test_a_leader_that_reads_another_holder_ends_at_once(held_by: str) -> None:
+def test_a_leader_that_reads_another_holder_ends_its_term_immediately(held_by: str) -> None:
     found = follows(Checking(OURS, 110.0), Found(lease(held_by)), 104.0)
-    assert found == Step(Ended(f"held by {held_by or 'nobody'} now"), Finish())
+    assert found == Step(Ended(f"held by {held_by or 'no one'} now"), Finish())
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_leader_that_reads_another_holder_ends_at_once(held_by: str) -> None:
         (Checking(OURS, 110.0), Missing()),
     ],
 )
-def test_at_the_deadline_whatever_happens_ends_the_term(state: State, event: Event) -> None:
+def test_any_event_at_the_deadline_ends_the_term(state: State, event: Event) -> None:
     """The first event after a pause, for example. A successful renewal is too late as well."""
     assert follows(state, event, 110.0) == Step(Ended("not renewed within 10 s"), Finish())
     assert follows(state, event, 109.999).leads_until is not None
@@ -298,7 +298,7 @@ def test_with_a_write_in_the_dark_the_lease_is_left_to_run_out() -> None:
 
 
 @pytest.mark.parametrize("event", [Found(THEIRS), Missing(), Failed(), Refused()])
-def test_what_is_not_ours_is_not_given_back(event: Event) -> None:
+def test_a_lease_of_another_holder_is_not_released(event: Event) -> None:
     assert follows(Leaving(), event, 2.0) == Step(Ended(), Finish())
 
 

@@ -136,7 +136,7 @@ async def test_a_list_is_restricted_as_a_source_is() -> None:
         await names(field_selector="spec.nodeName=x")
 
 
-async def test_what_it_cannot_do_it_says() -> None:
+async def test_unsupported_operations_raise_a_clear_error() -> None:
     client = FakeClient((PODS, PODS.decode(b'{"metadata":{"name":"p","namespace":"shop"}}')))
     with pytest.raises(TypeError, match="already has them as another type"):
         await client.get(NARROW_PODS, ObjectKey("shop", "p"))

@@ -80,7 +80,7 @@ def test_writes_give_versions_and_uids(source: FakeSource[Thing]) -> None:
         source.create(new("b"))
 
 
-def test_finalizers_hold_what_is_deleted(source: FakeSource[Thing]) -> None:
+def test_finalizers_keep_deleted_objects(source: FakeSource[Thing]) -> None:
     source.create(Thing(ObjectMeta(name="held", namespace="ns", finalizers=("example.com/x",))))
     terminating = source.delete(key("held"))
     assert terminating.metadata.deletion_timestamp

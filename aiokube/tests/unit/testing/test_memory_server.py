@@ -105,7 +105,7 @@ async def test_what_is_stale_or_another_or_gone_or_there_already_is_refused() ->
         await server.delete(ENDPOINT_SLICES, key)
 
 
-async def test_a_finalizer_keeps_what_is_deleted_until_it_is_taken_away() -> None:
+async def test_a_finalizer_keeps_a_deleted_object_until_it_is_removed() -> None:
     server = MemoryServer()
     held = await create(server, edited(NEW, finalizers=("example.com/hold",)))
     await server.delete(ENDPOINT_SLICES, held.metadata.key)

@@ -18,7 +18,7 @@ from aiokube.testing.virtual_time import (
 )
 
 
-def test_a_day_passes_at_once() -> None:
+def test_a_day_passes_immediately() -> None:
     async def main() -> float:
         await asyncio.sleep(86_400)
         return asyncio.get_running_loop().time()
@@ -52,7 +52,7 @@ def test_timeouts_are_virtual() -> None:
     assert run_virtual(main()) == 3600
 
 
-def test_waiting_for_what_cannot_happen_fails_at_once_and_says_where() -> None:
+def test_a_deadlock_fails_immediately_and_shows_where() -> None:
     async def waiting_for_godot() -> None:
         await asyncio.Event().wait()
 

@@ -36,7 +36,7 @@ async def test_an_informer_is_read_and_heard() -> None:
         task.cancel()
 
 
-async def test_a_handler_that_comes_late_is_told_of_what_is_there_and_misses_nothing() -> None:
+async def test_a_late_handler_receives_the_stored_objects_and_misses_no_change() -> None:
     source = FakeSource([new("a")])
     informer = informer_of(source)
     async with asyncio.TaskGroup() as group:

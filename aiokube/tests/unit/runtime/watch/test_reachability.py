@@ -206,7 +206,7 @@ async def test_the_recovery_from_what_is_not_the_network_is_logged_too(
     assert "watch recovered: resource=pods after_seconds=" in caplog.text
 
 
-async def test_a_cache_that_followed_without_a_gap_is_current_at_once() -> None:
+async def test_a_cache_without_a_gap_in_its_watch_is_current_immediately() -> None:
     client = Client()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(client.run(), name="client")

@@ -152,7 +152,7 @@ async def test_waiting_for_the_store_says_why_it_is_not_there(source: FakeSource
         it.assert_alike()
 
 
-async def test_waiting_for_a_server_that_only_is_slow_says_so(source: FakeSource[Thing]) -> None:
+async def test_a_timeout_without_an_error_reports_a_slow_server(source: FakeSource[Thing]) -> None:
     source.hang_next()
     async with running(source) as it:
         with pytest.raises(NotSyncedError, match="no error"):
@@ -193,7 +193,7 @@ async def test_a_reflector_does_not_run_twice_at_a_time(source: FakeSource[Thing
         it.assert_alike()
 
 
-async def test_a_reflector_that_was_stopped_goes_on_from_what_the_store_has(
+async def test_a_stopped_reflector_resumes_from_the_stores_version(
     source: FakeSource[Thing],
 ) -> None:
     store: Store[Thing] = Store("things")

@@ -103,7 +103,7 @@ def test_an_object_of_another_uid_takes_the_place_of_the_first() -> None:
     assert (names(store, "red"), names(store, "blue")) == ([], ["a"])
 
 
-def test_an_unknown_index_is_an_error_that_says_what_to_do() -> None:
+def test_an_unknown_index_is_an_error_with_a_remedy() -> None:
     store = indexed_store()
     with pytest.raises(KeyError, match=r"the store of things has no index 'size'; add it with add_index\(\)"):
         store.by_index("size", 1)

@@ -38,7 +38,7 @@ def recorder(store: Store[Thing]) -> Recorder:
 # ----------------------------------------------------------------------------------- creates and updates
 
 
-def test_our_own_write_is_read_at_once(store: Store[Thing], recorder: Recorder) -> None:
+def test_our_own_write_is_visible_immediately(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 12))
     store.record_write(thing("new", 13))
     assert recorder.take() == ["a@10->12", "+new@13"]
@@ -75,7 +75,7 @@ def test_an_answer_that_comes_after_the_watch_tells_nothing_new(
     assert store.statistics().pending_writes == 0
 
 
-def test_a_late_answer_does_not_bring_back_what_was_deleted_meanwhile(store: Store[Thing]) -> None:
+def test_a_late_response_does_not_restore_a_deleted_object(store: Store[Thing]) -> None:
     store.apply([added(thing("new", 12)), deleted(thing("new", 13)), Bookmark("20")])
     store.record_write(thing("new", 12))
     assert store.get(key("new")) is None
@@ -240,7 +240,7 @@ def test_versions_that_are_no_numbers_give_nothing_to_go_by(store: Store[Thing])
 # ------------------------------------------------------------------------------------------------- reads
 
 
-def test_a_read_newer_than_what_is_stored_is_stored_at_once(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_read_newer_than_the_store_is_stored_immediately(store: Store[Thing], recorder: Recorder) -> None:
     store.record_read(thing("a", 12))
     store.record_read(thing("a", 11))
     assert recorder.take() == ["a@10->12"]
@@ -284,7 +284,7 @@ def test_a_read_does_not_override_a_later_deletion_that_the_watch_reported(
 # ----------------------------------------------------------------------------------------------- deletes
 
 
-def test_our_own_deletion_is_read_at_once(store: Store[Thing], recorder: Recorder) -> None:
+def test_our_own_deletion_is_visible_immediately(store: Store[Thing], recorder: Recorder) -> None:
     store.record_delete(key("a"), "uid-a")
     assert recorder.take() == ["-a@10"]
     assert store.get(key("a")) is None

@@ -81,7 +81,7 @@ def test_what_a_reader_was_given_does_not_change_under_its_hands(store: Store[Th
     assert names == values
 
 
-def test_a_handler_finds_at_least_what_it_is_told_in_the_store(store: Store[Thing]) -> None:
+def test_the_store_is_at_least_as_new_as_a_handlers_change(store: Store[Thing]) -> None:
     seen: list[tuple[str | None, str | None]] = []
     store.subscribe(lambda _, new: seen.append((version_of(new), version_of(store.get(key("a"))))))
     store.apply([added(thing("a", 1)), modified(thing("a", 2)), modified(thing("a", 3))])
@@ -160,7 +160,7 @@ def test_deletions_without_bookmarks_are_remembered_up_to_a_bound(
     assert store.statistics().tombstones == 10
 
 
-def test_a_bookmark_moves_the_version_and_tells_nobody(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_bookmark_advances_the_version_without_a_dispatch(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([added(thing("a", 1)), Bookmark("50")])
     assert store.resource_version == "50"
     store.apply([Bookmark("40")])
@@ -181,7 +181,7 @@ def test_a_relist_is_one_atomic_replace(store: Store[Thing]) -> None:
     assert store.synced
 
 
-def test_a_relist_tells_the_difference_and_nothing_else(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_relist_dispatches_only_the_differences(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([added(thing("gone", 1)), added(thing("same", 2)), added(thing("changed", 3))])
     recorder.take()
     store.replace([thing("changed", 7), thing("new", 6), thing("same", 2)], "9")
@@ -267,7 +267,7 @@ def test_every_handler_hears_of_a_change_before_any_hears_of_the_next(store: Sto
     assert heard == [("first", "1"), ("second", "1"), ("first", "2"), ("second", "2")]
 
 
-def test_a_handler_that_writes_is_told_of_it_after_what_came_before(
+def test_a_handlers_own_write_is_dispatched_after_earlier_changes(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     def writer(old: Thing | None, new: Thing | None) -> None:

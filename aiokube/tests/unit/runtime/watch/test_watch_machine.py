@@ -203,7 +203,7 @@ def test_a_page_that_fails_is_asked_for_again_and_what_is_gathered_stays(kind: F
     assert again.effects == ()
 
 
-def test_a_list_that_expires_between_pages_is_taken_whole_at_once() -> None:
+def test_a_list_that_expires_between_pages_is_requested_whole_immediately() -> None:
     transition = go(Listing(SEEN_LIST, "1000", "token"), failed(FaultKind.EXPIRED))
     assert transition.action == ListPage(None, None, None)
     assert transition.effects == (DropGathered(),)
@@ -293,13 +293,13 @@ def test_a_state_that_was_taken_ends_the_doubts() -> None:
 # ----------------------------------------------------------------------------------------------------- watching
 
 
-def test_a_watch_that_ends_goes_on_at_once_from_where_it_was() -> None:
+def test_a_watch_that_ends_is_resumed_immediately() -> None:
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(LIVED))
     assert words(transition.action) == "watch 1005"
     assert transition.effects == ()
 
 
-def test_a_watch_that_ends_at_once_with_nothing_told_waits() -> None:
+def test_a_watch_that_ends_immediately_without_an_event_is_followed_by_a_wait() -> None:
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(HASTY))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "watch 1000"
@@ -437,7 +437,7 @@ def test_a_state_that_is_wanted_as_of_now_is_the_newest() -> None:
     assert words(transition.action) == "stream newest"
 
 
-def test_an_expired_version_is_relisted_at_once() -> None:
+def test_an_expired_version_is_relisted_immediately() -> None:
     transition = go(Watching(SEEN), WatchOpened(), failed(FaultKind.EXPIRED, LIVED))
     assert words(transition.action) == "stream 1005"
     transition = go(Watching(SEEN_LIST), WatchOpened(), failed(FaultKind.EXPIRED, LIVED))

@@ -214,7 +214,7 @@ def test_an_expected_error_costs_one_line(
         (ExceptionGroup("both", [ReconcileError("first"), ZeroDivisionError()]), "first; ZeroDivisionError"),
     ],
 )
-def test_an_unexpected_error_is_told_with_its_traceback_and_tried_again_too(
+def test_an_unexpected_error_is_logged_with_its_traceback_and_retried(
     error: Exception, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script(error)
@@ -237,7 +237,7 @@ def test_an_unexpected_error_is_told_with_its_traceback_and_tried_again_too(
 
 
 @virtually
-async def test_what_the_server_asks_to_wait_is_waited() -> None:
+async def test_retry_after_is_honoured() -> None:
     busy = api_error(
         Status(code=429, reason="TooManyRequests", details=StatusDetails(retry_after_seconds=17))
     )
@@ -312,7 +312,7 @@ async def test_a_stopped_controller_begins_with_nothing_more_and_lets_work_finis
 
 
 @virtually
-async def test_work_that_does_not_finish_in_the_grace_period_is_cut_off_and_named() -> None:
+async def test_work_beyond_the_grace_period_is_cancelled_and_named() -> None:
     cut_off: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -334,7 +334,7 @@ async def test_work_that_does_not_finish_in_the_grace_period_is_cut_off_and_name
     assert cut_off == ["slow"]
 
 
-def test_what_was_cut_off_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_cancelled_writes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         controller = new_controller(lambda key: asyncio.sleep(1000.0))
@@ -375,7 +375,7 @@ def test_a_failure_while_stopping_promises_no_further_try(caplog: pytest.LogCapt
 
 
 @virtually
-async def test_an_idle_controller_stops_at_once() -> None:
+async def test_an_idle_controller_stops_immediately() -> None:
     controller = new_controller(Script(), workers=5)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run())
@@ -385,7 +385,7 @@ async def test_an_idle_controller_stops_at_once() -> None:
 
 
 @virtually
-async def test_a_controller_stopped_before_it_ran_ends_at_once_when_run() -> None:
+async def test_a_controller_stopped_before_its_run_ends_immediately() -> None:
     controller = new_controller(Script())
     controller.queue.add("a")
     assert (await controller.stop(60.0)).waiting == 1
@@ -393,7 +393,7 @@ async def test_a_controller_stopped_before_it_ran_ends_at_once_when_run() -> Non
 
 
 @virtually
-async def test_cancelling_a_controller_cancels_its_work_at_once() -> None:
+async def test_cancelling_a_controller_cancels_its_work_immediately() -> None:
     cut_off: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -457,7 +457,7 @@ async def test_reconciles_that_never_wait_leave_the_loop_its_turns() -> None:
 
 
 @virtually
-async def test_the_statistics_tell_what_is_under_way() -> None:
+async def test_the_statistics_show_work_in_progress() -> None:
     controller = new_controller(lambda key: asyncio.sleep(5.0), workers=3)
     assert controller.statistics().last_success_age_seconds is None
     async with running(controller):

@@ -198,7 +198,7 @@ def test_the_share_is_per_component_and_object() -> None:
     )
 
 
-def test_what_fell_silent_is_told_by_the_next_write_that_gets_through() -> None:
+def test_suppressed_occurrences_are_counted_in_the_next_write() -> None:
     correlator = EventCorrelator()
     for number in range(40):
         correlator.observe(occurrence(at=number / 10))

@@ -76,7 +76,7 @@ def tell(writer: EventWriter, message: str = "it broke", reason: str = "Broken")
 
 
 @virtually
-async def test_what_is_recorded_is_written_in_the_order_told() -> None:
+async def test_events_are_written_in_the_order_of_recording() -> None:
     server = Server()
     async with writing(server) as writer:
         for message in ("one", "two", "three"):
@@ -111,7 +111,7 @@ async def test_the_same_again_becomes_a_patch_of_the_count() -> None:
 
 
 @virtually
-async def test_an_event_that_has_outlived_its_hour_is_created_anew_with_its_count() -> None:
+async def test_an_expired_event_is_recreated_with_its_count() -> None:
     server = Server()
     async with writing(server) as writer:
         tell(writer)
@@ -177,7 +177,7 @@ def test_after_twelve_tries_an_event_is_given_up_and_the_next_one_gets_its_chanc
         (refusal(409, "AlreadyExists"), logging.DEBUG),
     ],
 )
-def test_what_the_server_refuses_is_not_tried_again(
+def test_refused_events_are_not_retried(
     failure: Exception, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     @virtually
@@ -229,7 +229,7 @@ async def test_too_much_about_one_object_falls_silent() -> None:
 
 
 @virtually
-async def test_when_stopped_it_writes_what_waits() -> None:
+async def test_on_stop_it_writes_the_buffered_events() -> None:
     server = Server()
     server.takes_seconds = 1.0
     writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
@@ -260,7 +260,7 @@ async def test_when_stopped_it_tries_each_only_once_more() -> None:
     assert writer.statistics().failed == 2
 
 
-def test_what_could_not_be_written_within_the_grace_period_is_counted(
+def test_events_not_written_within_the_grace_period_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @virtually
@@ -304,7 +304,7 @@ async def test_stopping_twice_is_harmless() -> None:
         await writer.stop(5.0)
 
 
-def test_what_cannot_be_written_at_all_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unwritable_event_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         server = Server()

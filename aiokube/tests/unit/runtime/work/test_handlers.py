@@ -48,7 +48,7 @@ def test_the_owner_before_and_the_owner_now_are_looked_at(
     assert taken == keys
 
 
-def test_a_store_tells_the_queue_of_every_change() -> None:
+def test_every_change_of_a_store_reaches_the_queue() -> None:
     queue: WorkQueue[str] = WorkQueue(clock=ManualClock())
     store: Store[Endpoints] = Store("endpoints")
     store.subscribe(enqueue(queue, owner_of))

@@ -406,7 +406,7 @@ def test_a_part_that_cannot_be_stopped_is_cancelled(kind: type[Plain], ended_at:
     run()
 
 
-def test_a_failure_while_stopping_is_told_and_does_not_stop_the_stop(
+def test_a_failure_while_stopping_is_logged_and_does_not_interrupt_the_stop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Messy(Quick):
@@ -518,7 +518,7 @@ async def test_an_informer_is_waited_for_until_its_store_is_complete() -> None:
 
 
 @virtually
-async def test_an_informer_that_may_not_read_says_so_and_what_to_do() -> None:
+async def test_an_informer_without_permission_reports_it_with_a_remedy() -> None:
     clock = SystemClock()
     source: FakeSource[Endpoints] = FakeSource()
     forbidden = 'endpoints is forbidden: User "me" cannot list resource "endpoints" at the cluster scope'

@@ -111,7 +111,7 @@ async def test_who_could_do_nothing_does_not_stand_for_election() -> None:
     assert starts(story) == [(0.0, "pods")]
 
 
-def test_a_controller_that_needs_what_is_not_there_is_a_mistake() -> None:
+def test_a_controller_that_needs_an_unknown_informer_is_refused() -> None:
     with pytest.raises(ValueError, match="x needs nodes: no such informer"):
         Manager(clock=SystemClock(), controllers=[Reader("x", [], "nodes")])
 
@@ -129,7 +129,7 @@ class Stubborn(Plain):
         self.story.append((now(), "told"))
 
 
-def test_what_does_not_stop_in_time_is_cancelled_and_told_with_what_it_was_doing(
+def test_a_part_that_does_not_stop_in_time_is_cancelled_and_located(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     story: Story = []

@@ -159,7 +159,7 @@ async def test_an_object_that_no_longer_matches_the_selector_is_seen_as_deleted(
 
 
 @virtually
-async def test_writes_are_in_the_cache_at_once() -> None:
+async def test_writes_are_in_the_cache_immediately() -> None:
     texts: list[Any] = []
 
     @aiokube.controller(NAMESPACES, owns=[CONFIG_MAPS])

@@ -56,7 +56,7 @@ def test_a_program_that_stops_in_order_ends_with_zero(which: signal.Signals) -> 
 @pytest.mark.parametrize(
     ("first", "second"), [(signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)]
 )
-def test_the_second_signal_ends_a_stuck_program_at_once(
+def test_the_second_signal_terminates_a_stuck_program_immediately(
     first: signal.Signals, second: signal.Signals
 ) -> None:
     process = start("stuck")
