@@ -73,7 +73,7 @@ class Server:
         context = self._secrets.server_context() if self._secrets is not None else None
         host, port = self._listener.getsockname()[:2]
         url = f"{'http' if context is None else 'https'}://{BindAddress(host, port)}"
-        logger.info("%s: url=%s", self.name, url)
+        logger.info("serving: listener=%s url=%s", self.name, url)
         self._listener.setblocking(False)
         try:
             async with asyncio.TaskGroup() as group:
