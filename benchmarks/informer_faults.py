@@ -1,8 +1,8 @@
-"""What injected faults do to the caches of Python clients: ``python -m benchmarks.informer_faults``.
+"""Effects of injected faults on the caches of Python clients: ``python -m benchmarks.informer_faults``.
 
-Each client follows the ConfigMaps of a namespace on an embedded server of its own, while one fault is in force. Then the
-faults end, one more object is written, and the client has a minute to arrive at the server's state. The clients: aiokube's
-informer, the official client's SharedInformer, and kr8s, which has no cache: its watch is kept as its documentation shows.
+Each client watches the ConfigMaps of a namespace on a separate embedded server while one fault is active. Then the faults
+end, another object is written, and the client has a minute to reach the server's state. The clients are aiokube's informer,
+the official client's SharedInformer, and kr8s, which has no cache: its watch is used as documented.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ class Follower(Protocol):
     notified: list[tuple[str, str]]
 
     def state(self) -> State:
-        """Return what the client believes is there."""
+        """Return the client's view of the objects."""
         ...
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the client."""
         ...
 
 
 class Scenario(NamedTuple):
-    """A fault, in force from before the client begins. ``inject`` gets the number of events that stand for the list."""
+    """A fault, active from before the client starts. ``inject`` gets the number of events of the initial list."""
 
     name: str
     inject: Callable[[Faults, int], Any]
@@ -79,7 +79,7 @@ SCENARIOS = (
 
 
 class Outcome(NamedTuple):
-    """What became of one client in one scenario."""
+    """The result of one client in one scenario."""
 
     client: str
     scenario: str
@@ -191,7 +191,7 @@ class Kr8sFollower:
                         self._state.pop(one.name, None)
                     elif kind in ("ADDED", "MODIFIED"):
                         self._state[one.name] = one.raw.get("data", {}).get("value", "")
-            except Exception:  # noqa: BLE001 - whatever it raises, a program would start again
+            except Exception:  # noqa: BLE001 - a program would restart after any error
                 await asyncio.sleep(1.0)
 
 
@@ -204,7 +204,7 @@ CLIENTS: dict[str, tuple[str, Callable[[ThreadApiServer], Follower], bool]] = {
 
 
 def run(client: str, scenario: Scenario, limit_seconds: float) -> Outcome:
-    """Run one scenario, and return what became of it."""
+    """Run one scenario and return its outcome."""
     with running_api_server() as server:
         for number in range(5):
             server.apply(_config_map(f"old-{number}", "1"))
@@ -220,7 +220,7 @@ def run(client: str, scenario: Scenario, limit_seconds: float) -> Outcome:
             server.apply(_config_map("old-2", "2"))
             _until(lambda: False, _FAULTY_SECONDS)
             injected = len(server.faults.log)
-            # A watch that is silent, and a list that is not answered, stay so: their connections are open.
+            # Silent watches and unanswered lists stay that way: their connections remain open.
             server.faults.clear()
             server.apply(_config_map("last", "1"))
             expected = _expected(server)
@@ -237,7 +237,7 @@ def run(client: str, scenario: Scenario, limit_seconds: float) -> Outcome:
 
 
 def _repeats(notified: list[tuple[str, str]]) -> int:
-    """Count what is reported as new or as gone a second time, without the opposite in between."""
+    """Count repeated additions and deletions of an object without the opposite in between."""
     there: dict[str, bool] = {}
     count = 0
     for kind, name in notified:
@@ -298,7 +298,7 @@ def _cell(one: Outcome) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the clients say of the faults."""
+    """Silence the clients' logs about the faults."""
     logging.disable(logging.CRITICAL)
     try:
         yield

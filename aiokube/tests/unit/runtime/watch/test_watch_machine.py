@@ -553,6 +553,48 @@ def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_a
     assert context.repair_not_before - summary.at_seconds == 60
 
 
+# ------------------------------------------------------------------------- the version of a server after an outage
+
+
+CHECKING_RULES = WatchRules(checks_version=True)
+
+
+@pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.BUSY])
+def test_a_server_that_was_away_is_asked_for_its_version_before_the_watch_continues(kind: FaultKind) -> None:
+    waiting = step(Watching(SEEN), failed(kind), CHECKING_RULES)
+    assert words(waiting.action) == "turn 0"
+    checking = step(waiting.state, Waited(), CHECKING_RULES)
+    assert words(checking.action) == "ask version"
+    assert words(step(checking.state, VersionReceived("1000"), CHECKING_RULES).action) == "watch 1000"
+
+
+def test_a_server_that_lost_history_while_it_was_away_is_listed_at_once() -> None:
+    transition = step(CheckingVersion(SEEN), VersionReceived("900"), CHECKING_RULES)
+    assert words(transition.action) == "stream newest"
+    transition = step(CheckingVersion(SEEN_LIST), VersionReceived("900"), CHECKING_RULES)
+    assert words(transition.action) == "list newest"
+
+
+def test_a_silent_watch_is_followed_by_the_check_too() -> None:
+    waiting = step(Watching(SEEN, opened=True), WatchTimedOut(LIVED), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
+
+
+def test_a_server_that_is_still_away_is_asked_for_its_version_again() -> None:
+    waiting = step(CheckingVersion(SEEN), failed(FaultKind.UNREACHABLE), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DENIED, FaultKind.BROKEN, FaultKind.REFUSED, FaultKind.EXPIRED])
+def test_a_version_that_cannot_be_asked_for_does_not_hold_up_the_watch(kind: FaultKind) -> None:
+    waiting = step(CheckingVersion(SEEN), failed(kind), CHECKING_RULES)
+    assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "watch 1000"
+
+
+def test_without_the_rule_the_watch_continues_at_once() -> None:
+    assert words(then(go(Watching(SEEN), failed(FaultKind.UNREACHABLE))).action) == "watch 1000"
+
+
 # -------------------------------------------------------------------------------------------- whole sequences
 
 
