@@ -1,11 +1,11 @@
 """How long clients that follow pods are wrong during and after faults: ``python -m benchmarks.discovery_faults``.
 
-A real control plane (``KUBEBUILDER_ASSETS``), and for each client a proxy of its own that fails
+A real control plane (``KUBEBUILDER_ASSETS``), and a faulty proxy for each client
 (:mod:`benchmarks.faulty_proxy`). All clients (:mod:`benchmarks.discovery_clients`) meet the same faults at the same
 time, each fault in new processes; kr8s and the official client come from the dependency group ``rivals``.
 
 For each fault and client: the seconds in which the usable pods were not those of the API server, the attempts to
-connect or requests meanwhile, and the resident memory. Seconds count from the change, or from the moment at which the
+connect or requests during the fault, and the resident memory. Seconds count from the change, or from the moment at which the
 server could be reached again, whichever is later; a client that is still wrong after a minute is given up.
 """
 
@@ -52,7 +52,7 @@ class Moment(NamedTuple):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """What one client did in one fault."""
+    """The result of one client with one fault."""
 
     fault: str
     client: str
@@ -112,7 +112,7 @@ class Pods:
         self._note()
 
     def delete(self, name: str, *, grace_seconds: int = 0) -> None:
-        """Delete a pod; with a grace period it stays, terminating, as nobody is its kubelet."""
+        """Delete a pod; with a grace period it stays, terminating, because no kubelet removes it."""
         self._api.send("DELETE", f"{self._path}/{name}", {"gracePeriodSeconds": grace_seconds})
         self._drop(name)
 
@@ -130,7 +130,7 @@ class Pods:
         self._drop(name)
 
     def lose_contact(self, name: str) -> None:
-        """Write what the node lifecycle controller writes for pods of a node that is silent."""
+        """Write the conditions that the node lifecycle controller writes for pods of a silent node."""
         condition = {"type": "Ready", "status": "False"}
         self._api.send("PATCH", f"{self._path}/{name}/status", {"status": {"conditions": [condition]}})
         self._drop(name)

@@ -12,7 +12,7 @@ from aiokube.discovery import ServiceEndpoints, watch_pods
 
 
 class Readers:
-    """What the readers have received."""
+    """The changes that the readers have received."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -31,14 +31,14 @@ from tinykube.testing.control_plane import ControlPlane
 
 CLOCK = SystemClock()
 _IMPORT = (
-    "import time; begun = time.process_time(); import aiokube.discovery; print(time.process_time() - begun)"
+    "import time; start = time.process_time(); import aiokube.discovery; print(time.process_time() - start)"
 )
 _IMPORTS = 7
 _STAMP = "2026-01-01T00:00:00Z"
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """What one process used while it followed the pods."""
+    """The resources of one process while it watched the pods."""
 
     pods: int
     readers: int

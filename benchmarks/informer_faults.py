@@ -69,7 +69,7 @@ SCENARIOS = (
     Scenario("first list answers 10 changes late", lambda f, listed: f.stale_reads(10, verb="list", times=1)),
     Scenario("first watch: 410", lambda f, listed: f.refuse(410, verb="watch", times=1)),
     Scenario("watches: 500, for 6 s", lambda f, listed: f.refuse(500, verb="watch")),
-    Scenario("watches break at once, for 6 s", lambda f, listed: f.drop_watch(verb="watch")),
+    Scenario("watches break immediately, for 6 s", lambda f, listed: f.drop_watch(verb="watch")),
     Scenario("watch breaks after 2 changes", lambda f, listed: f.drop_watch(listed + 2, times=1)),
     Scenario("watch ends after 2 changes", lambda f, listed: f.end_watch(listed + 2, times=1)),
     Scenario("watch expires (410) after 2 changes", lambda f, listed: f.expire_watch(listed + 2, times=1)),

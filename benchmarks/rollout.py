@@ -7,7 +7,7 @@ a second more and closes its port; the pod is removed two seconds later. The API
 Fifty workers send 500 requests per second through the transport of the guide (``docs/guide/examples/transport_httpx.py``), fed by
 :func:`aiokube.discovery.watch_pods` or by the loop that routers write by hand (:mod:`benchmarks.discovery_clients`).
 Each is measured with the transport's three attempts and with a single one, which shows how often a request was sent
-to a pod that was gone. ``--cut`` refuses all connections to the API for three seconds in the middle.
+to a deleted pod. ``--cut`` refuses all connections to the API for three seconds in the middle.
 """
 
 import argparse
@@ -72,7 +72,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Show:
-    """Takes what the hand-written loop shows to the transport's picker."""
+    """Passes the updates of the hand-written loop to the transport's picker."""
 
     def __init__(self, use: Use, loop: asyncio.AbstractEventLoop) -> None:
         self._use = use
@@ -119,7 +119,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 class Deployment:
-    """Pods with containers that serve HTTP, each on an address of its own."""
+    """Pods with containers that serve HTTP, each on a separate address."""
 
     def __init__(self, server: LoopApiServer) -> None:
         self._server = server
@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--client", choices=[*CLIENTS], help=argparse.SUPPRESS)
     parser.add_argument("--attempts", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.client:  # one measurement, in a process of its own
+    if arguments.client:  # one measurement, in a separate process
         load = (arguments.pods, arguments.per_second, arguments.seconds, arguments.cut)
         outcome = asyncio.run(measure(arguments.client, arguments.attempts, *load))
         print(msgspec.json.encode(outcome).decode(), flush=True)

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, the client's parsers read or refuse them, alike for any chunk boundaries: watch lines, lists, kubeconfigs.
+"""The client's parsers accept or refuse any bytes, for any chunk boundaries: watch lines, lists, kubeconfigs.
 
 A bounded run in ``make test``; ``make fuzz`` runs for as long as FUZZ_EXAMPLES says.
 """

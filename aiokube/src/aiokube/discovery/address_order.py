@@ -44,7 +44,7 @@ class AddressOrder:
         self._by_pod[pod] = view
 
     def remove(self, pod: ObjectKey) -> None:
-        """Remove the endpoint of a pod; do nothing if it has none."""
+        """Remove the endpoint of a pod; do nothing without one."""
         view = self._by_pod.pop(pod, None)
         if view is None:
             return

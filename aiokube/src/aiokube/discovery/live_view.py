@@ -28,7 +28,7 @@ WATCHES = ReflectorSettings(
     open_seconds=10.0,
     rules=WatchRules(healthy_seconds=8.0, refusals=2, checks_version=True),
 )
-"""How views watch by default: a server that falls silent is noticed within 15 s, whoever keeps the connection open.
+"""How views watch by default: a silent server is detected within 15 s, even behind a proxy.
 
 It costs the server a cheap request every ten seconds, on the same connection.
 """

@@ -18,7 +18,7 @@ class _Window(msgspec.Struct):
 class FailureLog:
     """Bounds the log lines that the failures of one namespace cost: 20 a minute, and one that counts the others.
 
-    A thousand Services that fail for one reason, such as a quota, need not say so each at each retry. Another
+    A thousand Services that fail for one reason, such as a quota, need not log it at every retry. Another
     namespace's failures are logged as before.
     """
 
