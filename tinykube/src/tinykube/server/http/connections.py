@@ -105,25 +105,29 @@ class Connection(RequestHandler):
             self.transport.abort()
 
     def idle_seconds(self, now: float) -> float:
-        """Return for how long it has had no request, as far as the checks have seen."""
+        """Return the time since a check first found the connection without a request."""
         self._note_waiting(now)
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
     def unread_seconds(self, now: float) -> float:
-        """Return for how long its client has not taken what was written."""
+        """Return the time since the client stopped reading."""
         return 0.0 if self._unread_since is None else now - self._unread_since
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection without waiting for unsent data."""
         if self.transport is not None:
             self.transport.abort()
 
     def _note_waiting(self, now: float) -> None:
         if self._current_request is not None:
-            self._waiting_since = None
-            self._had_request = True
+            self.note_request()
         elif self._waiting_since is None:
             self._waiting_since = now
+
+    def note_request(self) -> None:
+        """Restart the idle time. Without it, a connection whose requests all end between two checks would count as idle."""
+        self._waiting_since = None
+        self._had_request = True
 
     @property
     def is_backed_up(self) -> bool:
@@ -223,7 +227,7 @@ class Connections(web.Server):
                 return True
         if (
             now - self._idle_seen_at < _IDLE_LOOK_SECONDS
-        ):  # looking through all for each new one would be quadratic
+        ):  # a search for each new connection would be quadratic
             return False
         self._idle_seen_at = now
         idle = [
@@ -276,6 +280,7 @@ class Connections(web.Server):
         self._checking = loop.call_later(self._check_seconds, self._check)
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        protocol.note_request()
         return web.BaseRequest(
             message, payload, protocol, writer, task, self._loop, client_max_size=LARGEST_BODY_BYTES
         )

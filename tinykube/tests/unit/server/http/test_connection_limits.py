@@ -126,6 +126,31 @@ async def test_silent_connections_give_way_to_those_that_come(monkeypatch: pytes
             await leave(writer)
 
 
+async def test_a_connection_in_use_is_kept_although_no_check_coincides_with_a_request() -> None:
+    async def respond(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response()
+
+    limits = ConnectionLimits(head_seconds=30.0, idle_seconds=120.0)
+    made = Connections(respond, limits, reserve=1)
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(made, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+    now = loop.time()
+    for _ in range(4):
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        now += 100.0
+        connection = cast("Connection", made.connections[0])
+        connection.check(now, limits)
+        assert connection.transport is not None
+        assert not connection.transport.is_closing()
+    connection.check(now + 121.0, limits)
+    await assert_closed(reader)
+    await leave(writer)
+    made.stop_checking()
+    listener.close()
+
+
 class _Stalled:
     """What a table of connections asks of one whose client does not read."""
 
