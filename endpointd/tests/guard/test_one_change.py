@@ -206,7 +206,7 @@ def test_only_changed_endpoints_are_compared(by_pods: Costs) -> None:
         assert all(cost.operations.plans == 1 for name, cost in costs.items() if name != "irrelevant")
         assert all(cost.operations.slices_looked_at <= 2 for cost in costs.values())
         # The endpoints of one slice are compared when it is planned and again when it is recorded; changed
-        # ones once more.
+        # ones a third time.
         assert all(
             cost.operations.endpoints_compared <= 2 * FEW + 2 * SPECIAL_PODS for cost in costs.values()
         )

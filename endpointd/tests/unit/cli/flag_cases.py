@@ -9,7 +9,7 @@ import msgspec
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A command line, and what one flag is set to by it."""
+    """A command line, and the resulting value of one flag."""
 
     arguments: tuple[str, ...]
     flag: str

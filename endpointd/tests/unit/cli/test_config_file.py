@@ -1,4 +1,4 @@
-"""The configuration file: what it says, what flags say against it, and each mistake with its line."""
+"""The configuration file: its values, flags that override them, and each mistake with its line."""
 
 import subprocess
 import sys
@@ -44,9 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
     return kept
 
 
-def test_what_the_file_says_is_taken_and_flags_win_over_it(
-    tmp_path: Path, started: list[RunSettings]
-) -> None:
+def test_the_files_values_apply_and_flags_override_them(tmp_path: Path, started: list[RunSettings]) -> None:
     path = write(
         tmp_path,
         "maxEndpointsPerSlice: 200\n"
@@ -75,14 +73,14 @@ def test_settings_made_without_flags_are_those_of_a_run_without_flags(started: l
     assert started == [RunSettings(kubeconfig="", controllers=CONTROLLERS)]
 
 
-def test_a_flag_that_says_the_default_wins_over_a_file(tmp_path: Path, started: list[RunSettings]) -> None:
+def test_a_flag_with_the_default_value_overrides_a_file(tmp_path: Path, started: list[RunSettings]) -> None:
     path = write(tmp_path, "maxEndpointsPerSlice: 200\n")
     CliRunner().invoke(run, ["--config", str(path), "--max-endpoints-per-slice=100"])
     (settings,) = started
     assert settings.max_endpoints_per_slice == 100
 
 
-def test_a_file_is_held_to_the_bounds_of_the_flags(tmp_path: Path) -> None:
+def test_a_file_has_the_same_limits_as_the_flags(tmp_path: Path) -> None:
     assert complaints(tmp_path, "maxEndpointsPerSlice: 0\nshadowGracePeriod: -5s\n") == [
         "3: maxEndpointsPerSlice: max-endpoints-per-slice must not be less than 1, but got 0",
         "4: shadowGracePeriod: '-5s' must not be negative",
@@ -136,48 +134,48 @@ def test_a_file_with_every_key_at_its_default_changes_nothing(
         ("endpointUpdatesBatchPeriod: 5 s\n", "3: endpointUpdatesBatchPeriod: '5 s' is not a duration"),
         ("controllers: '*'\n", "3: controllers: must be a list of strings, not '*'"),
         ("controllers:\n- '*'\n- 7\n", "3: controllers: [1] must be a string, not 7"),
-        ("controllers: [nobody]\n", "3: controllers: 'nobody' is not in the list of known controllers"),
+        ("controllers: [xyzzy]\n", "3: controllers: 'xyzzy' is not in the list of known controllers"),
         ("loggingFormat: xml\n", "3: loggingFormat: 'xml' is not one of 'text', 'json'"),
         ("leaderElect: true\nleaderElect: false\n", "4: leaderElect is set twice"),
         ("kubeconfig: {a: b}\n", "3: kubeconfig: must be a string, not a mapping"),
         ("a: [\n", "4: "),
     ],
 )
-def test_each_mistake_is_told_with_its_line(text: str, complaint: str, tmp_path: Path) -> None:
+def test_each_mistake_is_reported_with_its_line(text: str, complaint: str, tmp_path: Path) -> None:
     (told,) = complaints(tmp_path, text)
     assert told.startswith(complaint)
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    told = complaints(tmp_path, "leaderElect: 1\nnobody: 2\n", header="kind: Deployment\n")
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
+    told = complaints(tmp_path, "leaderElect: 1\nxyzzy: 2\n", header="kind: Deployment\n")
     assert [line.split(":")[0] for line in told] == ["1", "1", "2", "3"]
     assert "kind must be EndpointdConfiguration, not 'Deployment'" in told[1]
     assert "apiVersion is missing: it must be endpointd.dev/v1alpha1" in told[0]
 
 
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n"])
-def test_what_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_mapping_is_rejected(text: str, tmp_path: Path) -> None:
     (told,) = complaints(tmp_path, text, header="")
     assert "the file must be a mapping that starts with apiVersion" in told
 
 
-def test_a_file_that_is_not_there_ends_the_program_with_2_and_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_exits_with_2_and_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "endpointd", "run", "--config"]
     done = subprocess.run([*command, "/nowhere/x.yaml"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
         "endpointd: cannot read /nowhere/x.yaml: No such file or directory\n",
     )
-    path = write(tmp_path, "nobody: 2\nleaderElect: 1\n")
+    path = write(tmp_path, "xyzzy: 2\nleaderElect: 1\n")
     done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"endpointd: {path}:3: unknown field nobody",
+        f"endpointd: {path}:3: unknown field xyzzy",
         f"endpointd: {path}:4: leaderElect: must be true or false, not 1",
     ]
 
 
-def test_keys_are_the_flags_in_camel_case_and_none_comes_twice() -> None:
+def test_keys_are_the_flags_in_camel_case_and_unique() -> None:
     assert len(BY_KEY) == len(SETTINGS) == len({setting.name for setting in SETTINGS})
     assert BY_KEY["leaderElectLeaseDuration"].flag == "leader-elect-lease-duration"
     assert BY_KEY["verbosity"].flag == "v"

@@ -1,4 +1,4 @@
-"""Alive and ready: what counts as a proof of life, and what is told of the rest."""
+"""Liveness and readiness: the evidence for each check, and the reported reasons."""
 
 import asyncio
 from typing import Any
@@ -83,7 +83,7 @@ def test_a_reflector_may_be_quiet_for_as_long_as_its_own_watchdogs_allow() -> No
     assert quiet < 900
 
 
-def test_a_cache_that_is_not_complete_tells_why_and_what_to_grant() -> None:
+def test_an_incomplete_cache_reports_the_reason_and_the_missing_right() -> None:
     told = watch_ready(
         reflector("waiting", synced=False, failures=3, last_error=FORBIDDEN, last_error_at=1.0), 2.0
     )
@@ -108,7 +108,7 @@ def test_a_complete_cache_is_ready_through_short_interruptions_and_not_through_l
     assert watch_ready(well, 200.0) == ""
 
 
-def test_the_heartbeat_tells_when_the_loop_did_not_turn() -> None:
+def test_the_heartbeat_reports_a_blocked_event_loop() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
@@ -127,7 +127,7 @@ def test_the_heartbeat_tells_when_the_loop_did_not_turn() -> None:
     run_virtual(scenario())
 
 
-def test_workers_that_are_stuck_are_found_out_and_those_that_are_busy_or_idle_are_not() -> None:
+def test_stuck_workers_are_detected_and_busy_or_idle_ones_are_not() -> None:
     async def scenario() -> None:
         clock = SystemClock()
         queue: WorkQueue[str] = WorkQueue("main", clock=clock)
@@ -206,7 +206,7 @@ class NoLeases:
     create = update = get
 
 
-def test_an_elector_lives_by_the_ends_of_its_requests_whatever_their_outcome() -> None:
+def test_an_elector_is_alive_while_its_requests_end_with_any_outcome() -> None:
     async def scenario() -> None:
         clock = ManualClock()
         pulse = ElectorPulse(NoLeases(), clock=clock, retry_seconds=2.0)
@@ -222,7 +222,7 @@ def test_an_elector_lives_by_the_ends_of_its_requests_whatever_their_outcome() -
     run_virtual(scenario())
 
 
-def test_checks_keep_their_order_and_no_name_comes_twice() -> None:
+def test_checks_keep_their_order_and_have_unique_names() -> None:
     checks = Checks()
     checks.add("b", lambda: "")
     checks.add("a", lambda: "wrong")

@@ -1,4 +1,4 @@
-"""The guide of the election says what is so."""
+"""The leader election guide matches the code."""
 
 import re
 from pathlib import Path

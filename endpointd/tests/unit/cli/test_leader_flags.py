@@ -1,4 +1,4 @@
-"""The flags of the election: kube-controller-manager's own, with its defaults and its checks."""
+"""The election flags are kube-controller-manager's, with its defaults and checks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Ran = Callable[..., RunSettings]
 
 @pytest.fixture
 def settings_of(monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """Give what a command line would run with, without running it."""
+    """Return the settings of a command line without running it."""
     found: list[RunSettings] = []
 
     def keep(settings: RunSettings) -> int:
@@ -33,7 +33,7 @@ def settings_of(monkeypatch: pytest.MonkeyPatch) -> Ran:
     return of
 
 
-def test_it_elects_a_leader_unless_told_not_to(settings_of: Ran) -> None:
+def test_leader_election_is_on_by_default(settings_of: Ran) -> None:
     defaults = ElectionSettings(15.0, 10.0, 2.0, name="endpointd", namespace="kube-system")
     assert settings_of().election == defaults
     assert settings_of("--leader-elect").election == defaults
@@ -69,18 +69,18 @@ def test_every_flag_arrives(settings_of: Ran) -> None:
         ("--leader-elect-resource-namespace=", "'' is not a valid object name"),
     ],
 )
-def test_what_cannot_work_ends_it_with_2_and_one_line_that_names_the_flag(flag: str, told: str) -> None:
+def test_invalid_values_exit_with_2_and_one_line_that_names_the_flag(flag: str, told: str) -> None:
     result = CliRunner().invoke(run, [flag])
     assert result.exit_code == 2
     (line,) = [line for line in result.output.splitlines() if line.startswith("Error")]
     assert told in line
 
 
-def test_times_are_not_looked_at_where_nobody_is_elected(settings_of: Ran) -> None:
+def test_durations_are_not_checked_without_leader_election(settings_of: Ran) -> None:
     assert settings_of("--leader-elect=false", "--leader-elect-lease-duration=1s").election is None
 
 
-def test_each_process_has_an_identity_of_its_own_that_begins_with_its_host(
+def test_each_process_has_a_unique_identity_that_starts_with_its_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "node-7")

@@ -1,4 +1,4 @@
-"""The table of `endpointd up` on a terminal: keys, scrolling, order, and what fits on the screen."""
+"""The table of `endpointd up` on a terminal: keys, scrolling, order, and columns that fit the screen."""
 
 import io
 
@@ -71,7 +71,7 @@ def test_every_screen_is_full_says_where_it_is_and_how_to_quit() -> None:
     assert "services 25-40 of 40" in lines[-1]
 
 
-def test_a_smaller_or_larger_screen_keeps_the_place_as_far_as_it_can() -> None:
+def test_resizing_the_screen_keeps_the_scroll_position_if_possible() -> None:
     _, place = drawn(MANY, Scroll(), 120, 20)
     _, place = drawn(MANY, place.moved("end"), 120, 10)
     lines, place = drawn(MANY, place, 120, 60)

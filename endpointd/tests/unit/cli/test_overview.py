@@ -1,4 +1,4 @@
-"""A row for each service says how many of its endpoints are in which state, and where they stand."""
+"""The overview has a row per service with its endpoints by state, and its slices."""
 
 import msgspec
 
@@ -42,7 +42,7 @@ def test_an_endpoint_counts_in_the_best_of_its_states_and_unknown_readiness_is_r
     assert (row.ready, row.not_ready, row.terminating) == (2, 0, 1)
 
 
-def test_a_service_without_slices_has_a_row_and_a_slice_of_nobody_has_none() -> None:
+def test_a_service_without_slices_has_a_row_and_an_orphaned_slice_has_none() -> None:
     (row,) = overview([make_service("lonely")], [a_slice("web-1", endpoint("a", "10.0.0.1"))]).services
     assert (row.name, row.ready, row.slices, row.families) == ("lonely", 0, (), "")
 

@@ -1,4 +1,4 @@
-"""The flags of ``run`` are read as pflag reads them, so that a command line of kube-controller-manager means the same."""
+"""The flags of ``run`` follow pflag, so a command line of kube-controller-manager means the same."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ FORMS = FlagForms(
 
 
 def used(case: Accepted) -> Any:
-    """Return what ``run`` makes of a value."""
+    """Return the value that ``run`` uses."""
     if case.flag == "controllers":
         return select_controllers(case.value, CONTROLLERS, ALIASES)
     if case.flag == "kube-api-qps":
@@ -73,7 +73,7 @@ def test_a_misspelt_flag_is_answered_with_the_nearest_one() -> None:
     assert "--leader-elect" in result.output
 
 
-def test_a_request_rate_that_is_no_number_sets_no_limit() -> None:
+def test_a_request_rate_of_nan_sets_no_limit() -> None:
     assert run.make_context("run", ["--kube-api-qps=nan"]).params["kube_api_qps"] == 0.0
 
 
@@ -83,7 +83,7 @@ def test_a_list_is_split_as_a_csv_line(text: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["0x1p9999", "0x.p1", "0x1", "1e", "e1", "1_e1", "_1", "infinit"])
-def test_what_is_no_number_in_go_is_none_here(text: str) -> None:
+def test_a_number_that_go_rejects_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a number|is out of range"):
         parse_float(text)
 

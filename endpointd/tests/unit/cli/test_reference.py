@@ -1,4 +1,4 @@
-"""The reference pages say what the program reads, all of it, and the example in them is one."""
+"""The generated reference pages are current and complete, and their example is valid."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ def test_every_field_and_every_flag_is_listed() -> None:
     assert known == {setting.flag for setting in SETTINGS} | {"config"}
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff to format the man page")
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_the_man_page_is_formatted_without_a_warning_and_has_every_command_and_flag() -> None:
     command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(FOLDER / "endpointd.1")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Metrics and health over real sockets: who is told what, and clients that behave badly."""
+"""Metrics and health over real sockets: access control, and misbehaving clients."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ TOKEN = "an-open-secret"
 
 
 class Program:
-    """Something to be asked about; what is wrong can be set."""
+    """A program with checks that a test can fail."""
 
     def __init__(self, files: ServingFiles | None = None) -> None:
         self.pods = ""
@@ -96,21 +96,21 @@ async def test_health_and_metrics_are_answered_as_kube_controller_manager_answer
         assert await ask(port, "/readyz/watch-nodes") == (200, "ok\n")
         assert await ask(port, "/readyz/watch-pods") == (500, "failed: not complete: forbidden\n")
         assert (await ask(port, "/readyz?exclude=watch-pods"))[0] == 200
-        assert "no matches for nobody" in (await ask(port, "/readyz?verbose&exclude=nobody"))[1]
+        assert "no matches for xyzzy" in (await ask(port, "/readyz?verbose&exclude=xyzzy"))[1]
 
 
-async def test_anything_else_is_refused() -> None:
+async def test_any_other_request_is_rejected() -> None:
     async with Program().served() as port:
         assert (await ask(port, "/"))[0] == 404
         assert (await ask(port, "/debug"))[0] == 404
-        assert (await ask(port, "/readyz/nobody"))[0] == 404
+        assert (await ask(port, "/readyz/xyzzy"))[0] == 404
         assert (await ask(port, "/metrics", method="POST"))[0] == 405
         assert await ask(port, "/metrics", method="HEAD") == (200, "")
         assert (await ask(port, "metrics"))[0] == 400
         assert (await ask(port, f"/{'x' * 9000}"))[0] == 431
 
 
-async def test_without_the_token_health_is_told_but_no_cause_and_no_metric(tmp_path: Path) -> None:
+async def test_without_the_token_health_is_served_without_reasons_and_metrics(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     program = Program(ServingFiles(token=str(tmp_path / "token")))
     program.pods = "not complete: forbidden"
@@ -136,7 +136,7 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cadata=AUTHORITY.pem.decode())
 
 
-async def test_a_replaced_certificate_is_served_with_and_a_broken_one_is_not(tmp_path: Path) -> None:
+async def test_a_replaced_certificate_is_used_and_a_broken_one_is_not(tmp_path: Path) -> None:
     program = Program(write_pair(tmp_path, "localhost"))
     async with program.served() as port:
         assert await ask(port, "/livez", tls=trusting()) == (200, "ok\n")
@@ -160,7 +160,7 @@ async def test_plain_http_gets_nothing_from_a_tls_port(tmp_path: Path) -> None:
         assert await ask(port, "/livez", tls=trusting()) == (200, "ok\n")
 
 
-async def test_a_client_that_says_nothing_is_dropped_in_time() -> None:
+async def test_a_silent_client_is_disconnected_in_time() -> None:
     async with Program().served(seconds=0.05) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /livez HTTP/1.1\r\n")
@@ -170,7 +170,7 @@ async def test_a_client_that_says_nothing_is_dropped_in_time() -> None:
 
 
 class Heard(logging.Handler):
-    """Sets an event as soon as a line with these words is logged."""
+    """Sets an event when a line with these words is logged."""
 
     def __init__(self, words: str) -> None:
         super().__init__(logging.DEBUG)
@@ -182,7 +182,7 @@ class Heard(logging.Handler):
             self.event.set()
 
 
-async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
+async def test_a_client_that_does_not_read_is_disconnected_in_time() -> None:
     program = Program()
     body = b"x" * 20_000_000  # more than any socket takes in
     program.answers = Answers(live=Checks(), ready=Checks(), metrics=lambda: body, admits=lambda _: True)
@@ -214,7 +214,7 @@ async def test_many_idle_clients_cannot_keep_a_probe_out() -> None:
 
 
 async def test_bursts_of_bare_connections_do_not_starve_a_probe_that_came_with_them() -> None:
-    """A full backlog was accepted without a turn for anyone, and the probe in it was dropped before it ran."""
+    """A full backlog was accepted without yielding, and the probe in it was dropped before it was served."""
     async with Program().served(connections=8) as port:
         bare = []
         async with asyncio.timeout(20):
@@ -267,7 +267,7 @@ async def test_every_accepted_connection_gets_a_turn_before_the_next_is_accepted
     for client, server_side in pairs:
         client.close()
         server_side.close()
-    # Each was answered while those behind it were still waiting: a few turns of the loop after its own turn came.
+    # Each was answered while later ones were still waiting, a few loop turns after its own turn.
     for number, waiting in enumerate(backlog_at_answer):
         assert waiting >= len(pairs) - 20 * number - 20
 
@@ -334,7 +334,7 @@ async def test_tls_1_2_without_authenticated_encryption_is_refused(tmp_path: Pat
     "head",
     [b"", b"GET\r\n\r\n", b"GET /x SPDY/3\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nx"],
 )
-def test_what_is_no_request_is_seen_as_such(head: bytes) -> None:
+def test_an_invalid_request_head_is_rejected(head: bytes) -> None:
     assert parse_head(head) is None
 
 
@@ -350,13 +350,13 @@ def test_a_check_that_fails_itself_is_a_failed_check() -> None:
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", ":8080"])
-def test_an_address_for_other_machines_needs_a_certificate_and_a_token_or_a_word(text: str) -> None:
+def test_a_remote_address_needs_certificate_and_token_or_an_explicit_flag(text: str) -> None:
     with pytest.raises(ValueError, match=r"--tls-cert-file.*--metrics-token-file.*--metrics-allow-remote"):
         parse_bind_address(text, allow_remote=False)
     assert parse_bind_address(text, allow_remote=False, is_protected=True).port == 8080
 
 
-def test_files_that_cannot_be_used_are_named_and_their_content_is_not(tmp_path: Path) -> None:
+def test_unusable_files_are_named_without_their_content(tmp_path: Path) -> None:
     files = write_pair(tmp_path, "localhost")
     with pytest.raises(ServingFileError, match=r"--tls-cert-file requires --tls-private-key-file"):
         ServingSecrets(ServingFiles(certificate=files.certificate))

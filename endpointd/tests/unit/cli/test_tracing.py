@@ -1,4 +1,4 @@
-"""Traces of syncs, with OpenTelemetry itself where it is installed; and what it costs where it is off."""
+"""Traces of syncs, with the real OpenTelemetry if installed, and the cost when tracing is off."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ KEY = ObjectKey("shop", "web")
 
 
 def spans_of(scenario: Any) -> list[Any]:
-    """Run a scenario with a tracing, and return the spans by the order of their beginnings."""
+    """Run a scenario with tracing, and return the spans in order of their start."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     export = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -38,7 +38,7 @@ def seconds(span: Any) -> tuple[float, float]:
     return span.start_time / 1e9 - epoch, span.end_time / 1e9 - epoch
 
 
-def test_a_sync_is_told_from_its_wait_through_the_plan_to_each_write() -> None:
+def test_a_trace_covers_the_wait_the_plan_and_each_write() -> None:
     async def scenario(tracing: Tracing) -> None:
         clock = FakeClock()
         server = MemoryServer()
@@ -84,7 +84,7 @@ def test_a_sync_is_told_from_its_wait_through_the_plan_to_each_write() -> None:
     assert spans[3].attributes["endpointd.object"] == "web"
 
 
-def test_a_failure_is_told_and_goes_on_to_whoever_waits_for_it() -> None:
+def test_a_failure_is_recorded_and_propagates() -> None:
     async def scenario(tracing: Tracing) -> None:
         with pytest.raises(ReconcileError), tracing.sync("some", "shop/web"):
             raise ReconcileError("not today")
@@ -95,7 +95,7 @@ def test_a_failure_is_told_and_goes_on_to_whoever_waits_for_it() -> None:
     assert (sync.status.is_ok, sync.status.description) == (False, "not today")
 
 
-def test_what_is_written_outside_of_a_sync_is_not_traced() -> None:
+def test_writes_outside_a_sync_are_not_traced() -> None:
     async def scenario(tracing: Tracing) -> None:
         with tracing.request("get", "endpoints", KEY):
             pass
@@ -103,7 +103,7 @@ def test_what_is_written_outside_of_a_sync_is_not_traced() -> None:
     assert spans_of(scenario) == []
 
 
-def test_without_opentelemetry_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opentelemetry_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(TracingUnavailableError, match=r"pip install 'endpointd\[otel\]'"):
         open_tracing(TracingSettings("http://127.0.0.1:4318/v1/traces"), clock=FakeClock())

@@ -1,4 +1,4 @@
-"""The log of writes: one line each, with what changed and how long it took. `--v=2`."""
+"""The write log (`--v=2`): one line per write, with the changed endpoints and the lag."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ META = ObjectMeta(name="web-abc", namespace="shop", labels={"kubernetes.io/servi
 
 
 class Server:
-    """Answers writes as they were sent, a while later."""
+    """Responds to writes with their body, after a delay."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -61,7 +61,7 @@ class Logged:
         return [message_and_values(record)[1] for record in self._caplog.records]
 
 
-def test_an_update_says_what_was_added_removed_and_changed(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_update_logs_added_removed_and_changed_endpoints(caplog: pytest.LogCaptureFixture) -> None:
     logged = Logged(caplog, slice_of("10.0.0.1", "10.0.0.2"))
     body = slice_of("10.0.0.2", "10.0.0.3", ready=False)
     logged.changes.changed(WEB)
@@ -82,7 +82,7 @@ def test_an_update_says_what_was_added_removed_and_changed(caplog: pytest.LogCap
     ]
 
 
-def test_a_write_that_no_change_led_to_has_no_lag(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_write_without_a_change_has_no_lag(caplog: pytest.LogCaptureFixture) -> None:
     logged = Logged(caplog)
     address = EndpointAddress(ip="10.0.0.1")
     body = Endpoints(metadata=ObjectMeta(name="web"), subsets=(EndpointSubset(addresses=(address,)),))
@@ -91,7 +91,7 @@ def test_a_write_that_no_change_led_to_has_no_lag(caplog: pytest.LogCaptureFixtu
     assert (values["service"], values["added"], "lag_seconds" in values) == ("shop/web", 1, False)
 
 
-def test_a_delete_names_what_it_took_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_delete_logs_the_removed_endpoints(caplog: pytest.LogCaptureFixture) -> None:
     logged = Logged(caplog, slice_of("10.0.0.1"))
     asyncio.run(logged.writer.delete(ENDPOINT_SLICES, ObjectKey("shop", "web-abc"), uid="u"))
     (values,) = logged.values()
@@ -106,7 +106,7 @@ def test_a_write_that_failed_is_not_logged(caplog: pytest.LogCaptureFixture) -> 
     assert logged.values() == []
 
 
-def test_the_lag_counts_from_the_earliest_change_that_no_write_took_along() -> None:
+def test_the_lag_starts_at_the_earliest_unwritten_change() -> None:
     clock = ManualClock()
     changes = ChangeTimes(clock)
     began = clock.monotonic()

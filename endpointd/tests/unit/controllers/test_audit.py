@@ -1,4 +1,4 @@
-"""The audit goes round for ever, spends little, and survives whatever it audits."""
+"""The audit repeats forever, uses little time, and survives errors."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ def key(name: str) -> ObjectKey:
 
 
 class Part:
-    """Something to audit: each audit takes its time and finds what it is told to."""
+    """An audited component: each audit takes the given time and returns the given finding."""
 
     def __init__(self, *names: str, seconds: float = 0.0) -> None:
         self.names = list(names)
@@ -42,7 +42,7 @@ class Part:
 
 
 def audit_for(seconds: float, auditor: Auditor, *, meanwhile: Callable[[], None] | None = None) -> None:
-    """Let the auditor run for so long."""
+    """Run the auditor for this long."""
 
     async def scenario() -> None:
         async with asyncio.TaskGroup() as group:
@@ -79,7 +79,7 @@ def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
     assert statistics.last_mismatch == ""
 
 
-def test_it_works_a_hundredth_of_the_time_however_long_an_audit_takes() -> None:
+def test_audits_take_a_hundredth_of_the_time_regardless_of_their_duration() -> None:
     auditor = Auditor(clock=FakeClock(), share=0.01, min_pause_seconds=0.1)
     part = Part("a", "b", "c", seconds=0.5)
     auditor.add("part", part)
@@ -88,7 +88,7 @@ def test_it_works_a_hundredth_of_the_time_however_long_an_audit_takes() -> None:
     assert auditor.statistics().worked_seconds <= 0.011 * 1000
 
 
-def test_nothing_to_audit_is_waited_for_without_haste() -> None:
+def test_an_empty_audit_polls_slowly() -> None:
     auditor = Auditor(clock=FakeClock(), round_seconds=60.0)
     part = Part()
     auditor.add("part", part)
@@ -96,7 +96,7 @@ def test_nothing_to_audit_is_waited_for_without_haste() -> None:
     assert part.audits == [("late", 60.0)]
 
 
-def test_a_mismatch_is_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mismatch_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     auditor = Auditor(clock=FakeClock())
     part = Part("a", "b")
     part.findings["b"] = "the members"
@@ -109,7 +109,7 @@ def test_a_mismatch_is_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> 
     ]
 
 
-def test_an_audit_that_fails_ends_neither_the_round_nor_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_audit_ends_neither_the_round_nor_the_auditor(caplog: pytest.LogCaptureFixture) -> None:
     auditor = Auditor(clock=FakeClock())
     part = Part("a", "b")
     part.findings["a"] = ZeroDivisionError("mistake")
@@ -121,7 +121,7 @@ def test_an_audit_that_fails_ends_neither_the_round_nor_the_audit(caplog: pytest
     assert "audit failed: component=part key=default/a" in caplog.text
 
 
-def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_component_that_cannot_list_its_keys_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Part):
         def audited_keys(self) -> list[ObjectKey]:
             raise KeyError("mistake")
@@ -136,7 +136,7 @@ def test_a_part_that_cannot_say_what_it_has_is_passed_over(caplog: pytest.LogCap
     assert "cannot list the keys to audit" in caplog.text
 
 
-def test_a_name_is_given_once_and_a_share_is_a_part_of_the_whole() -> None:
+def test_names_are_unique_and_a_share_is_at_most_one() -> None:
     auditor = Auditor(clock=FakeClock())
     auditor.add("part", Part())
     with pytest.raises(ValueError, match="already has a component 'part'"):

@@ -1,4 +1,4 @@
-"""Which pods belong to which services (0.3, S-2, E-2), told service by service, at the cost of the pod's labels."""
+"""Which pods belong to which services (0.3, S-2, E-2), reported per service, at the cost of the pod's labels."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,7 +18,7 @@ class Objects(dict[ObjectKey, KubernetesObject]):
 
 
 class World:
-    """Services and pods that a test changes, a membership that follows, and what its listener heard."""
+    """Services and pods changed by a test, a membership that follows, and the calls of its listener."""
 
     def __init__(self) -> None:
         self.services = Objects()
@@ -79,7 +79,7 @@ def test_a_pod_belongs_to_every_service_of_its_namespace_whose_selector_it_meets
 
 
 def test_a_service_without_a_selector_or_with_an_empty_one_has_no_members() -> None:
-    """0.3: an empty selector does not come through the API; where it does it is none."""
+    """0.3: the API rejects an empty selector; if one exists it counts as missing."""
     world = World()
     world.put_service(make_service("none", selector=None))
     world.put_service(make_service("empty", selector={}))
@@ -97,7 +97,7 @@ def test_a_new_service_finds_the_pods_that_are_there() -> None:
     world.put_service(service)
     assert world.members() == {"a"}
     assert world.service_news == [(None, service)]
-    assert world.news() == []  # the service's listener looks at all its pods
+    assert world.news() == []  # the service's listener reads all its pods
 
 
 def test_a_service_with_another_selector_has_other_members() -> None:
@@ -113,7 +113,7 @@ def test_a_service_with_another_selector_has_other_members() -> None:
     assert world.membership.services_of(db) == []
 
 
-def test_a_service_that_is_gone_has_no_members_and_its_pods_no_service() -> None:
+def test_a_deleted_service_has_no_members_and_its_pods_no_service() -> None:
     world = World()
     world.put_service(service := make_service())
     world.put_pod(pod := make_pod("a"))
@@ -125,8 +125,8 @@ def test_a_service_that_is_gone_has_no_members_and_its_pods_no_service() -> None
     assert len(world.service_news) == 2
 
 
-def test_another_version_of_the_same_service_or_pod_is_no_news() -> None:
-    """0.3: a resync, or a change that no rule looks at, ends here."""
+def test_a_version_change_alone_is_not_reported() -> None:
+    """0.3: a resync or an irrelevant change ends here."""
     world = World()
     world.put_service(make_service())
     world.put_pod(make_pod("a"))
@@ -137,7 +137,7 @@ def test_another_version_of_the_same_service_or_pod_is_no_news() -> None:
     assert world.news() == []
 
 
-def test_a_service_that_changes_anything_else_is_told_of_with_the_same_members() -> None:
+def test_any_other_change_of_a_service_is_reported_with_the_same_members() -> None:
     """S-1: any change of a service counts."""
     world = World()
     world.put_service(make_service())
@@ -147,7 +147,7 @@ def test_a_service_that_changes_anything_else_is_told_of_with_the_same_members()
     assert world.members() == {"a"}
 
 
-def test_the_changes_of_a_pod_that_upstream_looks_at_are_all_told() -> None:
+def test_all_pod_changes_that_upstream_handles_are_reported() -> None:
     """0.3, the table of pod events, with the fields for which "pod changed" is true."""
     base = make_pod("a", "10.0.0.1")
     for change in (
@@ -165,7 +165,7 @@ def test_the_changes_of_a_pod_that_upstream_looks_at_are_all_told() -> None:
         assert world.news() == [("web", base, after)], change
 
 
-def test_what_upstream_overlooks_in_a_pod_is_told_too() -> None:
+def test_pod_changes_that_upstream_misses_are_reported_too() -> None:
     """0.3: phase (a not-ready pod that fails), node, ports, hostname; upstream keeps a stale endpoint for these."""
     base = make_pod("a", ready=False)
     for change in (
@@ -184,7 +184,7 @@ def test_what_upstream_overlooks_in_a_pod_is_told_too() -> None:
 
 
 def test_a_pod_whose_labels_change_leaves_and_joins_and_stays() -> None:
-    """0.3: the services that match before and after, each told what it means to it."""
+    """0.3: the services that match before and after, each with its own event."""
 
     def labels(*names: str) -> Labels:
         return dict.fromkeys(names, "yes")
@@ -203,7 +203,7 @@ def test_a_pod_whose_labels_change_leaves_and_joins_and_stays() -> None:
     assert [world.members(name) for name in ("one", "two", "three")] == [set(), {"a"}, {"a"}]
 
 
-def test_a_pod_that_is_deleted_leaves_by_its_last_labels() -> None:
+def test_a_deleted_pod_leaves_by_its_last_labels() -> None:
     world = World()
     world.put_service(make_service())
     world.put_pod(pod := make_pod("a"))
@@ -213,7 +213,7 @@ def test_a_pod_that_is_deleted_leaves_by_its_last_labels() -> None:
     assert world.news() == [("web", pod, None)]
 
 
-def test_a_start_takes_in_what_is_there_and_tells_nobody() -> None:
+def test_a_start_loads_existing_objects_without_calling_listeners() -> None:
     world = World()
     world.services[ObjectKey("default", "web")] = make_service()
     world.pods[ObjectKey("default", "a")] = make_pod("a")
@@ -244,8 +244,8 @@ def test_a_listener_finds_the_membership_already_changed() -> None:
     assert seen == [{"a"}, {"a"}, set()]
 
 
-def test_news_that_arrives_while_the_lister_is_ahead_does_no_harm() -> None:
-    """A relist is stored at once and told of object by object: a service that comes meanwhile sees what is stored."""
+def test_events_behind_the_lister_do_no_harm() -> None:
+    """A relist is stored in one step and dispatched object by object: a new service sees the stored objects."""
     world = World()
     gone, stays = make_pod("gone"), make_pod("stays")
     world.put_pod(gone)
@@ -272,7 +272,7 @@ def test_a_sound_membership_passes_its_audit() -> None:
     assert not world.membership.repair(key)
 
 
-def test_lost_and_invented_members_are_mended() -> None:
+def test_lost_and_extra_members_are_repaired() -> None:
     key = ObjectKey("default", "web")
     breakages: list[Callable[[Membership], object]] = [
         lambda membership: membership._members[key].discard("a"),
@@ -292,7 +292,7 @@ def test_lost_and_invented_members_are_mended() -> None:
         assert world.membership.audit(key) is None
 
 
-def test_members_of_a_service_that_is_gone_are_forgotten_by_the_audit() -> None:
+def test_the_audit_drops_members_of_a_deleted_service() -> None:
     world = World()
     world.put_service(service := make_service())
     world.put_pod(pod := make_pod("a"))
@@ -306,13 +306,13 @@ def test_members_of_a_service_that_is_gone_are_forgotten_by_the_audit() -> None:
 # ------------------------------------------------------------------------------------------------- index
 
 
-def test_a_service_is_filed_under_the_pair_that_the_fewest_stand_under() -> None:
-    """A pod of a namespace full of ``app=web`` services must not have to look at each of them."""
+def test_a_service_is_indexed_under_its_rarest_pair() -> None:
+    """A pod in a namespace full of ``app=web`` services must not have to check each of them."""
     index = SelectorIndex()
     for number in range(100):
         index.add(ObjectKey("default", f"s{number}"), {"app": "web", "instance": str(number)})
     assert index.matching({"app": "web", "instance": "7"}) == [ObjectKey("default", "s7")]
-    # The first was filed under the pair they share, before anything was known of it; no other is.
+    # The first was indexed under the shared pair, before any other service existed; no other is.
     assert max(len(bucket) for bucket in index._buckets.values()) == 1
     assert len(index) == 100
 

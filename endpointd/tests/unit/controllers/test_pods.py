@@ -1,4 +1,4 @@
-"""Behaviour 0.4: which pods can be published, under which addresses, ports and names."""
+"""Behaviour 0.4: which pods can be published, and with which addresses, ports and names."""
 
 import pytest
 
@@ -36,7 +36,7 @@ HTTP = NamedPort("http", "TCP", 8080)
 def test_a_pod_counts_while_it_has_an_address_and_has_not_finished(
     pod: Pod, alive: bool, dying_too: bool
 ) -> None:
-    """0.4; k/k#109414: a pod that failed is out at once, whatever its conditions still say."""
+    """0.4; k/k#109414: a failed pod is removed immediately, regardless of its conditions."""
     assert is_eligible(pod, include_terminating=False) is alive
     assert is_eligible(pod, include_terminating=True) is dying_too
 
@@ -49,7 +49,7 @@ def test_addresses_of_one_family_are_canonical_and_in_the_order_of_the_pod() -> 
     assert addresses_of_family(pod, "IPv6") == ("fd08::5678:0:0:9abc:def0", "fd00::1")
 
 
-def test_an_address_that_only_stands_in_pod_ip_is_never_used() -> None:
+def test_an_address_only_in_pod_ip_is_never_used() -> None:
     pod = PODS.decode(b'{"metadata": {"name": "a"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}')
     assert is_eligible(pod, include_terminating=False)
     assert addresses_of_family(pod, "IPv4") == ()
@@ -119,7 +119,7 @@ def test_a_reference_holds_no_version_so_that_it_changes_only_with_the_pod() -> 
     assert (reference.api_version, reference.resource_version, reference.field_path) == (None, None, None)
 
 
-def test_addresses_that_the_server_rejects_are_left_out_and_named() -> None:
+def test_addresses_that_the_server_rejects_are_omitted_and_named() -> None:
     pod = make_pod("pod", "169.254.1.1", "fe80::1", "10.0.0.1", "fd00::1")
     assert addresses_of_family(pod, "IPv4") == ("10.0.0.1",)
     assert addresses_of_family(pod, "IPv6") == ("fd00::1",)
@@ -129,7 +129,7 @@ def test_addresses_that_the_server_rejects_are_left_out_and_named() -> None:
     )
 
 
-def test_a_pod_that_is_not_published_anyway_is_not_left_out() -> None:
+def test_an_unpublished_pod_is_not_reported_as_rejected() -> None:
     assert rejection_of(make_pod("pod", "127.0.0.1", phase="Failed"), include_terminating=True) is None
     assert rejection_of(make_pod("pod", "127.0.0.1", terminating=True), include_terminating=False) is None
     assert rejection_of(make_pod("pod", "127.0.0.1", terminating=True), include_terminating=True) is not None

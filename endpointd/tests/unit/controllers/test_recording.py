@@ -1,4 +1,4 @@
-"""A controller knows its own writes, has them in its store at once, and accepts what the server made of them."""
+"""A controller recognises its own writes, stores them immediately, and accepts the server's modifications."""
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ MADE = edited(SENT, endpoints=(msgspec.structs.replace((SENT.endpoints or ())[0]
 
 
 class Recording:
-    """A store with a recorder, and a handler as a controller has one."""
+    """A store with a recorder, and a handler like a controller's."""
 
     def __init__(self, *slices: EndpointSlice, version: str = "1") -> None:
         self.store: Store[EndpointSlice] = Store("slices")
@@ -40,7 +40,7 @@ class Recording:
         return self.recorder.sent_for(stored)
 
 
-def test_a_handler_hears_of_our_write_as_ours_and_of_others_as_theirs() -> None:
+def test_a_handler_distinguishes_own_and_external_writes() -> None:
     world = Recording()
     written = make_slice(make_service(), resource_version="5")
     world.recorder.record(written, written)
@@ -54,13 +54,13 @@ def test_a_handler_hears_of_our_write_as_ours_and_of_others_as_theirs() -> None:
 
 
 class RefusingStore(Store[EndpointSlice]):
-    """Takes nothing."""
+    """Rejects every write."""
 
     def record_write(self, item: EndpointSlice) -> None:
         raise RuntimeError("no")
 
 
-def test_a_store_that_refuses_leaves_no_mark_behind() -> None:
+def test_a_store_that_raises_resets_the_own_write_mark() -> None:
     recorder = WriteRecorder(RefusingStore("slices"), slice_content)
     with pytest.raises(RuntimeError, match="no"):
         recorder.record(SENT, SENT)
@@ -83,7 +83,7 @@ def test_a_full_answer_that_differs_counts_as_what_was_sent() -> None:
 
 
 def test_other_content_at_the_version_of_our_write_is_the_answer_to_it() -> None:
-    """An answer of metadata alone repeats what was sent; the watch tells what the server made of it."""
+    """A metadata-only response repeats the sent content; the watch reports the server's modifications."""
     world = Recording()
     world.recorder.record(SENT, SENT)
     assert world.recorder.sent_for(SENT) is None
@@ -92,7 +92,7 @@ def test_other_content_at_the_version_of_our_write_is_the_answer_to_it() -> None
     assert (world.counts_as, world.answers) == (SENT, 1)
 
 
-def test_a_list_tells_the_answer_as_well_as_a_watch() -> None:
+def test_a_list_reports_the_response_as_well_as_a_watch() -> None:
     world = Recording()
     world.recorder.record(SENT, SENT)
     world.store.replace([MADE], "9")
@@ -114,14 +114,14 @@ def test_a_write_that_changes_nothing_for_the_webhook_undoes_it_counts_as_sent()
     assert world.counts_as is SENT
 
 
-def test_a_change_by_somebody_else_ends_what_we_know_of_our_write() -> None:
+def test_an_external_change_ends_the_memory_of_our_write() -> None:
     world = Recording()
     world.recorder.record(SENT, MADE)
     world.watch(edited(MADE, resource_version="6"))
     assert (world.counts_as, world.answers) == (None, 0)
 
 
-def test_of_a_deleted_object_nothing_is_remembered() -> None:
+def test_a_deleted_object_is_forgotten() -> None:
     world = Recording()
     world.recorder.record(SENT, MADE)
     world.store.apply([WatchEvent("DELETED", edited(MADE, resource_version="6"))])

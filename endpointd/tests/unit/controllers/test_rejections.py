@@ -1,4 +1,4 @@
-"""Which endpoints a refusal is about, and who is told of it."""
+"""The endpoints named by a 422 response, and their Events."""
 
 import re
 
@@ -54,7 +54,7 @@ class Events:
         self.told.append((regarding.name, reason, message))
 
 
-def test_each_is_told_once_until_its_reason_changes_and_counted_while_it_is_so() -> None:
+def test_each_rejection_is_reported_once_per_reason_and_counted_while_it_lasts() -> None:
     events = Events()
     rejections = Rejections(events)
     rejections.record(WEB, "a", None)

@@ -1,4 +1,4 @@
-"""The first repair is due at once, each further one an interval later; keys do not wait for each other."""
+"""The first repair is due immediately, each further one an interval later; keys are independent."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def paced() -> tuple[ManualClock, RepairThrottle]:
     return clock, RepairThrottle(clock, 1.0)
 
 
-def test_the_first_repair_is_due_at_once() -> None:
+def test_the_first_repair_is_due_immediately() -> None:
     _, pace = paced()
     assert pace.delay_seconds(WEB) == 0.0
 
@@ -27,7 +27,7 @@ def test_a_second_repair_waits_for_the_end_of_the_interval() -> None:
     assert pace.delay_seconds(WEB) == 0.75
 
 
-def test_whatever_happens_before_a_repair_that_waits_is_part_of_it() -> None:
+def test_edits_before_a_pending_repair_are_part_of_it() -> None:
     clock, pace = paced()
     pace.delay_seconds(WEB)
     for _ in range(3):
@@ -37,7 +37,7 @@ def test_whatever_happens_before_a_repair_that_waits_is_part_of_it() -> None:
     assert pace.delay_seconds(WEB) == 1.0
 
 
-def test_a_quarrel_costs_one_repair_an_interval() -> None:
+def test_repeated_conflicts_cost_one_repair_per_interval() -> None:
     clock, pace = paced()
     repairs: set[float] = set()
     for _ in range(1000):
@@ -48,7 +48,7 @@ def test_a_quarrel_costs_one_repair_an_interval() -> None:
     assert all(later - earlier >= 0.999 for earlier, later in itertools.pairwise(moments))
 
 
-def test_after_a_quiet_interval_a_repair_is_due_at_once_again() -> None:
+def test_after_a_quiet_interval_a_repair_is_due_immediately() -> None:
     clock, pace = paced()
     pace.delay_seconds(WEB)
     clock.now += 1.0
@@ -69,7 +69,7 @@ def test_a_repair_is_never_due_in_the_past() -> None:
     other = ObjectKey("default", "api")
     pace.delay_seconds(WEB)
     clock.now += 0.5
-    pace.delay_seconds(WEB)  # is remembered longer than what comes after it
+    pace.delay_seconds(WEB)  # is remembered longer than later keys
     clock.now += 0.1
     pace.delay_seconds(other)
     clock.now += 1.1
@@ -82,7 +82,7 @@ def test_keys_do_not_wait_for_each_other() -> None:
     assert pace.delay_seconds(ObjectKey("default", "api")) == 0.0
 
 
-def test_what_is_remembered_does_not_grow_with_the_keys_there_ever_were() -> None:
+def test_memory_does_not_grow_with_the_number_of_past_keys() -> None:
     clock, pace = paced()
     for number in range(1000):
         pace.delay_seconds(ObjectKey("default", f"svc-{number}"))

@@ -1,4 +1,4 @@
-"""How slices are written: the order, what of a failure the rest waits for, and what is told (S-70 to S-74, M-41)."""
+"""Slice writes: their order, the effect of failures, and the reported results (S-70 to S-74, M-41)."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ OWNER = "Endpoints default/web"
 
 
 class Told:
-    """Takes note of what it is told."""
+    """Records the reported results."""
 
     def __init__(self) -> None:
         self.wrote_pairs: list[tuple[EndpointSlice, EndpointSlice]] = []
@@ -88,7 +88,7 @@ async def test_creates_come_before_updates_and_those_before_deletes() -> None:
     assert bench.told.gone_items == [("b", doomed.metadata.uid)]
 
 
-async def test_what_the_server_answered_is_told_with_what_was_sent() -> None:
+async def test_the_response_is_reported_with_the_sent_slice() -> None:
     bench = Bench()
     endpoint_slice = new("10.0.0.2")
     await bench.writer.write(OWNER, create=[endpoint_slice])
@@ -98,7 +98,7 @@ async def test_what_the_server_answered_is_told_with_what_was_sent() -> None:
     assert answer.endpoints is endpoint_slice.endpoints  # kept once, not twice
 
 
-async def test_an_answer_that_differs_is_told_as_it_is() -> None:
+async def test_a_different_response_is_reported_unchanged() -> None:
     bench = Bench()
     bench.server.metadata_only = False
     bench.server.admission = lambda body: edited(body, "10.0.0.9")
@@ -107,8 +107,8 @@ async def test_an_answer_that_differs_is_told_as_it_is() -> None:
     assert answer.endpoints == (Endpoint(addresses=("10.0.0.9",)),)
 
 
-async def test_empty_lists_are_told_as_they_read_back() -> None:
-    """S-53: else the watch would tell of a difference that is none."""
+async def test_empty_lists_are_reported_as_they_are_read_back() -> None:
+    """S-53: otherwise the watch would report a spurious difference."""
     bench = Bench()
     await bench.writer.write(OWNER, create=[new()])
     ((_, answer),) = bench.told.wrote_pairs
@@ -136,7 +136,7 @@ async def test_several_writes_of_one_kind_go_out_at_once_but_kinds_do_not_mix() 
 
 
 async def test_a_refused_slice_does_not_keep_the_others_from_being_written() -> None:
-    """Upstream ends at the first failure, so that one bad port list stops all others for good."""
+    """Upstream stops at the first failure, so one bad port list blocks all others permanently."""
     bench = Bench()
     old, doomed = bench.stored("a"), bench.stored("b")
     bench.server.fail_next(status_error(422, "Invalid", "ports: Duplicate value"), verb="create")
@@ -149,7 +149,7 @@ async def test_a_refused_slice_does_not_keep_the_others_from_being_written() -> 
     assert done.failures[0].refused
 
 
-async def test_nothing_is_deleted_where_what_replaces_it_could_not_be_written() -> None:
+async def test_nothing_is_deleted_if_its_replacement_could_not_be_written() -> None:
     bench = Bench()
     doomed = bench.stored("b")
     bench.server.fail_next(status_error(422, "Invalid"), verb="create")
@@ -167,7 +167,7 @@ async def test_nothing_is_deleted_where_what_replaces_it_could_not_be_written() 
         status_error(429, "TooManyRequests", retry_after_seconds=7),
     ],
 )
-async def test_where_the_server_has_no_time_nothing_more_is_begun(error: Exception) -> None:
+async def test_no_further_write_starts_if_the_server_is_unavailable(error: Exception) -> None:
     bench = Bench()
     old = bench.stored("a")
     bench.server.fail_next(error)
@@ -179,7 +179,7 @@ async def test_where_the_server_has_no_time_nothing_more_is_begun(error: Excepti
     assert failure.retry_after_seconds == (7 if "TooMany" in type(error).__name__ else None)
 
 
-async def test_a_namespace_that_is_going_ends_it_quietly() -> None:
+async def test_a_terminating_namespace_ends_the_writes_without_a_failure() -> None:
     """S-72, M-41; k/k#38612."""
     bench = Bench()
     old = bench.stored("a")
@@ -197,8 +197,8 @@ async def test_another_refusal_of_a_create_is_a_failure() -> None:
     assert not done.abandoned
 
 
-async def test_an_update_of_what_has_changed_takes_in_what_there_is() -> None:
-    """S-74: a conflict, and a plan from what is so now."""
+async def test_an_update_of_a_changed_slice_reads_the_current_one() -> None:
+    """S-74: a conflict, and a plan from the current state."""
     bench = Bench()
     seen = bench.stored("a")
     now = bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
@@ -210,7 +210,7 @@ async def test_an_update_of_what_has_changed_takes_in_what_there_is() -> None:
     assert bench.told.gone_items == []
 
 
-async def test_an_update_of_what_has_gone_tells_that_it_has() -> None:
+async def test_an_update_of_a_deleted_slice_reports_the_deletion() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.delete_foreign(ENDPOINT_SLICES, key_of(seen))
@@ -219,7 +219,7 @@ async def test_an_update_of_what_has_gone_tells_that_it_has() -> None:
     assert bench.told.gone_items == [("a", seen.metadata.uid)]
 
 
-async def test_an_update_of_what_was_made_anew_by_somebody_else_tells_both() -> None:
+async def test_an_update_of_a_recreated_slice_reports_deletion_and_new_slice() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.delete_foreign(ENDPOINT_SLICES, key_of(seen))
@@ -230,7 +230,7 @@ async def test_an_update_of_what_was_made_anew_by_somebody_else_tells_both() -> 
     assert bench.told.found_items == [another]
 
 
-async def test_a_conflict_that_cannot_be_looked_into_is_left_to_the_watch() -> None:
+async def test_a_conflict_that_cannot_be_read_is_left_to_the_watch() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
@@ -241,7 +241,7 @@ async def test_a_conflict_that_cannot_be_looked_into_is_left_to_the_watch() -> N
 
 
 async def test_a_404_that_names_no_object_hides_what_is_there_and_is_a_failure() -> None:
-    """A server that is starting, or a proxy before it, answers so to anything."""
+    """A starting server, or a proxy in front of it, returns it for any path."""
     bench = Bench()
     seen, doomed = bench.stored("a"), bench.stored("b")
     nothing_here = status_error(404, "", "404 page not found")
@@ -254,7 +254,7 @@ async def test_a_404_that_names_no_object_hides_what_is_there_and_is_a_failure()
     assert bench.told.gone_items == []
 
 
-async def test_a_look_that_is_answered_by_nobody_says_nothing() -> None:
+async def test_a_read_with_an_unnamed_404_reports_nothing() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
@@ -264,7 +264,7 @@ async def test_a_look_that_is_answered_by_nobody_says_nothing() -> None:
     assert bench.told.gone_items == []
 
 
-async def test_what_has_gone_while_it_was_looked_for_is_told_as_gone() -> None:
+async def test_a_slice_deleted_before_its_read_is_reported_as_deleted() -> None:
     bench = Bench()
     seen = bench.stored("a")
     bench.server.update_foreign(ENDPOINT_SLICES, edited(seen, "10.0.0.9"))
@@ -300,7 +300,7 @@ async def test_another_slice_of_the_name_is_not_deleted() -> None:
     assert bench.told.found_items == [another]
 
 
-async def test_all_are_deleted_whatever_comes_of_the_others() -> None:
+async def test_all_slices_are_deleted_even_if_some_deletes_fail() -> None:
     """M-10."""
     bench = Bench()
     doomed = [bench.stored(name) for name in "abc"]
@@ -319,7 +319,7 @@ async def test_nothing_to_write_is_no_request() -> None:
     assert bench.verbs == []
 
 
-async def test_what_was_answered_before_a_cancellation_has_been_told() -> None:
+async def test_responses_before_a_cancellation_have_been_reported() -> None:
     bench = Bench()
     held = asyncio.Event()
 

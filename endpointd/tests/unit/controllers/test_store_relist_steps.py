@@ -1,4 +1,4 @@
-"""A relist is stored at once and told in steps; a plan waits until all of it has been told."""
+"""A relist is stored in one step and dispatched in several; a plan waits until the dispatch is complete."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ def filled(count: int) -> tuple[Store[Pod], Told]:
 
 
 def replay(told: Told, before: list[Pod]) -> dict[str, Pod]:
-    """Return what a handler knows, and hold that it was told of each object in order."""
+    """Replay a handler's view, and check that each object's events were in order."""
     known = {pod.metadata.name: pod for pod in before}
     for old, new in told:
         item = new or old
@@ -68,7 +68,7 @@ def test_readers_see_the_whole_list_after_the_first_step_and_handlers_a_bounded_
 
 
 @pytest.mark.parametrize("steps_before", [1, 3, 6])
-def test_our_own_writes_between_the_steps_are_told_at_once_and_in_order(steps_before: int) -> None:
+def test_own_writes_between_the_steps_are_dispatched_immediately_and_in_order(steps_before: int) -> None:
     store, told = filled(200)
     before = store.values()
     steps = store.replace_steps(pods(300, 10_000)[10:], "20000")
@@ -86,7 +86,7 @@ def test_our_own_writes_between_the_steps_are_told_at_once_and_in_order(steps_be
     assert replay(told, before) == {pod.metadata.name: pod for pod in store.values()}
 
 
-def test_a_relist_that_is_abandoned_between_its_steps_is_told_to_the_end() -> None:
+def test_a_relist_abandoned_between_its_steps_is_dispatched_completely() -> None:
     store, told = filled(200)
     before = store.values()
     steps = store.replace_steps(pods(300, 10_000)[10:], "20000")
@@ -99,7 +99,7 @@ def test_a_relist_that_is_abandoned_between_its_steps_is_told_to_the_end() -> No
 
 
 async def test_no_plan_is_made_from_half_a_relist() -> None:
-    """All pods are replaced by others: half of that would be a service with hardly any endpoints."""
+    """All pods are replaced: half of that would leave the service almost without endpoints."""
     world = SliceWorld()
     world.put(make_node(), make_service(), *make_pods(120))
     world.start()
@@ -126,7 +126,7 @@ async def test_no_plan_is_made_from_half_a_relist() -> None:
     assert world.published() == {pod.metadata.name: True for pod in others}
 
 
-async def test_an_audit_compares_nothing_while_a_relist_is_told() -> None:
+async def test_an_audit_compares_nothing_during_a_relist() -> None:
     world = SliceWorld()
     world.put(make_node(), make_service(), *make_pods(120))
     world.start()

@@ -8,7 +8,7 @@ T0, T1, T2, T3, T4, T5 = (f"2026-01-01T00:00:0{second}Z" for second in range(6))
 
 
 @pytest.mark.parametrize("pods", [(), (T0,), (T3,), (T0, T3)])
-def test_the_first_answer_is_the_services_own_time_whatever_the_pods_say(pods: tuple[str, ...]) -> None:
+def test_the_first_time_is_the_services_creation_regardless_of_pods(pods: tuple[str, ...]) -> None:
     times = TriggerTimes(T1)
     for pod in pods:
         times.pod_changed(None, pod)
@@ -36,7 +36,7 @@ def test_of_several_changed_pods_the_oldest_new_time_counts(times: TriggerTimes)
     assert times.take() == T4
 
 
-def test_a_pod_whose_time_does_not_move_on_says_nothing(times: TriggerTimes) -> None:
+def test_a_pod_with_an_unchanged_time_is_ignored(times: TriggerTimes) -> None:
     times.pod_changed(T3, T3)
     times.pod_changed(T3, T2)
     times.pod_changed(T3, None)
@@ -58,7 +58,7 @@ def test_a_change_of_the_services_spec_moves_no_time(times: TriggerTimes) -> Non
     assert times.take() is None
 
 
-def test_a_service_made_anew_under_its_name_counts_from_its_creation(times: TriggerTimes) -> None:
+def test_a_recreated_service_counts_from_its_creation(times: TriggerTimes) -> None:
     times.service_changed(T3)
     times.pod_changed(None, T4)
     assert times.take() == T3
@@ -73,7 +73,7 @@ def test_a_pod_that_flips_twice_between_two_writes_keeps_its_first_time(times: T
     assert times.take() == T1
 
 
-def test_what_a_failed_write_took_is_told_by_the_next(times: TriggerTimes) -> None:
+def test_the_next_write_publishes_the_time_of_a_failed_one(times: TriggerTimes) -> None:
     times.pod_changed(T0, T3)
     taken = times.take()
     times.pod_changed(T3, T4)

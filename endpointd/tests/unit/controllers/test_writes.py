@@ -1,4 +1,4 @@
-"""Several writes at once, and what becomes of the rest when one fails (S-71)."""
+"""Concurrent writes, and the remaining ones after a failure (S-71)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,10 +13,10 @@ from endpointd.controllers.writes import Failure, write_all
 
 
 class Writes:
-    """Writes that stand still until they are let go, and note when they begin and end."""
+    """Writes that block until released, and record their start and end."""
 
     def __init__(self, *outcomes: Failure | Exception | None) -> None:
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self.ended: list[int] = []
         self.gates = [asyncio.Event() for _ in outcomes]
         self._outcomes = outcomes
@@ -26,7 +26,7 @@ class Writes:
 
     def _write(self, number: int) -> Callable[[], Awaitable[Failure | None]]:
         async def write() -> Failure | None:
-            self.begun.append(number)
+            self.started.append(number)
             await self.gates[number].wait()
             self.ended.append(number)
             outcome = self._outcomes[number]
@@ -36,7 +36,7 @@ class Writes:
 
         return write
 
-    async def let_go(self, *numbers: int) -> None:
+    async def release(self, *numbers: int) -> None:
         for number in numbers:
             self.gates[number].set()
             await settle()
@@ -47,31 +47,31 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_no_more_go_out_at_once_than_allowed_and_all_do_in_the_end() -> None:
+async def test_concurrency_is_limited_and_all_writes_run() -> None:
     writes = Writes(None, None, None)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(write_all(writes.all(), concurrency=2))
         await settle()
-        assert writes.begun == [0, 1]
-        await writes.let_go(1)
-        assert writes.begun == [0, 1, 2]
-        await writes.let_go(2, 0)
+        assert writes.started == [0, 1]
+        await writes.release(1)
+        assert writes.started == [0, 1, 2]
+        await writes.release(2, 0)
     assert task.result() is None
     assert writes.ended == [1, 2, 0]
 
 
-async def test_after_a_failure_none_is_begun_and_those_under_way_are_finished() -> None:
-    """S-71: the first failure ends it; the outcome of each begun write is known."""
+async def test_after_a_failure_no_write_starts_and_those_in_flight_finish() -> None:
+    """S-71: the first failure stops further writes; the outcome of each started write is known."""
     first, second = Failure("first"), Failure("second")
     writes = Writes(second, first, None)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(write_all(writes.all(), concurrency=2))
         await settle()
-        await writes.let_go(1)
+        await writes.release(1)
         assert not task.done()
-        await writes.let_go(0)
+        await writes.release(0)
     assert task.result() is first
-    assert writes.begun == [0, 1]
+    assert writes.started == [0, 1]
 
 
 async def test_nothing_to_write_is_no_failure() -> None:
@@ -80,13 +80,13 @@ async def test_nothing_to_write_is_no_failure() -> None:
 
 async def test_a_single_write_returns_its_own_failure() -> None:
     writes = Writes(Failure("no"))
-    await writes.let_go(0)
+    await writes.release(0)
     assert await write_all(writes.all(), concurrency=3) == Failure("no")
 
 
-async def test_what_a_write_raises_is_raised() -> None:
+async def test_an_exception_of_a_write_is_raised() -> None:
     writes = Writes(ZeroDivisionError("mistake"), None)
-    await writes.let_go(0, 1)
+    await writes.release(0, 1)
     with pytest.raises(ExceptionGroup) as caught:
         await write_all(writes.all(), concurrency=1)
     assert caught.group_contains(ZeroDivisionError, match="mistake")

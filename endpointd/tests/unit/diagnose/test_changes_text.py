@@ -1,4 +1,4 @@
-"""What a write would change is named field by field, changed fields first, whatever it is."""
+"""The changes of a write are named field by field, updated fields first."""
 
 import msgspec
 
@@ -30,14 +30,14 @@ def test_changed_fields_come_before_what_is_added_and_removed() -> None:
     assert [line[0] for line in change_lines(update(wrong))] == ["~", "+", "+", "-", "-"]
 
 
-def test_the_line_of_shadow_mode_names_the_changed_field_of_however_long_an_endpoint() -> None:
+def test_shadow_modes_line_names_the_changed_field_of_a_long_endpoint() -> None:
     long = make_endpoint(make_pod("pod-" + "x" * 240), zone="zone-z")
     right = msgspec.structs.replace(long, zone="zone-a")
     change = update(edited(RIGHT, endpoints=(long,)), edited(RIGHT, endpoints=(right,)))
     assert summary(change).endswith(": zone zone-z -> zone-a")
 
 
-def test_a_difference_in_a_part_that_is_not_shown_is_named_by_its_path() -> None:
+def test_a_difference_in_a_hidden_field_is_named_by_its_path() -> None:
     endpoint = make_endpoint(POD)
     assert endpoint.target_ref is not None
     elsewhere = msgspec.structs.replace(endpoint.target_ref, namespace="elsewhere")

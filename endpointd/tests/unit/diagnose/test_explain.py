@@ -1,4 +1,4 @@
-"""An explanation is right where it is easy to be wrong, begins with its verdict, and fits on a screen."""
+"""Explanations are correct in hard cases, start with the verdict, and fit on a screen."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ WEB = ObjectKey("default", "web")
 
 
 def published(*documents: Json) -> Snapshot:
-    """Return the documents as a cluster at rest."""
+    """Return the documents as a settled cluster."""
     made = [manifest(one) for one in (*documents, *NODES)]
     snapshot = msgspec.structs.replace(snapshot_of(made, is_complete=False), unread=(), assumed="")
     items = planned(snapshot)
@@ -185,7 +185,7 @@ def test_the_latest_events_of_a_pod_in_trouble_are_shown(tmp_path: Path) -> None
 
 
 def test_every_pod_is_judged_twice_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for the answer, once for what the controllers would write: the cost is linear in the pods."""
+    """Once for the answer, once for the controllers' plan: the cost is linear in the pods."""
     snapshot = published(service(), *map(crash_looping, range(50)), pod())
     judged: list[str] = []
     outcome = PodTranslator.outcome

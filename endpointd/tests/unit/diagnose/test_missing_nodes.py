@@ -1,4 +1,4 @@
-"""Answers about pods of a missing Node agree with what the controller does about them (S-31.4)."""
+"""Answers about pods of a missing Node agree with the controller (S-31.4)."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def seen(cluster: SliceWorld) -> ClusterIndex:
-    """Return the cluster as a command that has just read it sees it."""
+    """Return the cluster as a command that just read it sees it."""
     return ClusterIndex(
         Snapshot(
             services=tuple(cluster.services.values()),
@@ -75,7 +75,7 @@ def test_shadow_mode_expects_pods_of_a_missing_node_to_go_after_the_grace_period
             bed.drop(make_node())
         await asyncio.sleep(55.0)
         bed.put(POD)
-        await asyncio.sleep(9.9)  # a minute of the node's grace, and five of the difference's
+        await asyncio.sleep(9.9)  # a minute of the node's grace, and five seconds of the difference's
         assert told(caplog, "difference found") == []
         await asyncio.sleep(2.0)
         assert len(told(caplog, "difference found")) == 1

@@ -1,4 +1,4 @@
-"""What manifests will have is said offline, always the same, and is what the controllers would come to."""
+"""The plan of manifests is computed offline, is deterministic, and equals the controllers' result."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def run(*arguments: str) -> str:
 
 
 def at_rest(snapshot: Snapshot, most: int = 100) -> ClusterIndex:
-    """Return the cluster with everything published that is planned."""
+    """Return the cluster with every planned object published."""
     items = planned(snapshot, Settings(max_endpoints_per_slice=most))
     slices = tuple(item for item in items if isinstance(item, EndpointSlice))
     rest = tuple(item for item in items if not isinstance(item, EndpointSlice))
@@ -39,7 +39,7 @@ def at_rest(snapshot: Snapshot, most: int = 100) -> ClusterIndex:
 
 
 def test_the_plan_of_the_example_shop_is_the_one_that_was_reviewed() -> None:
-    """Written anew with: endpointd plan -f examples/shop > endpointd/tests/unit/diagnose/golden/shop.yaml."""
+    """Regenerate with: endpointd plan -f examples/shop > endpointd/tests/unit/diagnose/golden/shop.yaml."""
     assert run("-f", str(SHOP)) == GOLDEN.read_text()
 
 
@@ -49,7 +49,7 @@ def test_the_same_manifests_give_the_same_plan_in_any_order_of_their_services() 
     assert run(*[part for file in files for part in ("-f", file)]) == forward
 
 
-def test_a_plan_holds_nothing_that_chance_or_time_made() -> None:
+def test_a_plan_is_deterministic() -> None:
     text = run("-f", str(SHOP))
     for word in ("uid", "resourceVersion", "creationTimestamp", "generateName"):
         assert word not in text
@@ -65,7 +65,7 @@ def test_services_get_the_families_that_a_cluster_would_give_them() -> None:
     assert families["basket"] == {"IPv4", "IPv6"}
     assert families["web"] == {"IPv4"}
     assert families["warehouse"] == {"IPv4"}  # mirrored from its Endpoints
-    assert "mail" not in families  # an alias
+    assert "mail" not in families  # an ExternalName service
 
 
 def test_a_pod_with_a_status_keeps_it_and_one_without_is_taken_to_be_ready() -> None:
@@ -95,7 +95,7 @@ spec: {containers: []}
 
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 5000])
 def test_a_cluster_that_is_as_planned_has_no_finding_and_no_change(count: int) -> None:
-    """A healthy cluster of 5,000 pods among them."""
+    """Includes a healthy cluster of 5,000 pods."""
     pods = tuple(
         make_pod(f"p{number}", f"10.1.{number // 250}.{number % 250 + 1}", node_name="")
         for number in range(count)
@@ -114,7 +114,7 @@ def test_a_cluster_that_is_as_planned_has_no_finding_and_no_change(count: int) -
     st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["web", "api"])), max_size=12),
     st.integers(1, 4),
 )
-def test_whatever_the_pods_are_like_a_plan_carried_out_leaves_nothing_to_do(
+def test_an_executed_plan_leaves_nothing_to_do_for_any_pods(
     states: list[tuple[bool, bool, str]], most: int
 ) -> None:
     pods = tuple(
@@ -161,15 +161,15 @@ def test_documents_are_valid_for_an_api_server_that_reads_them_back() -> None:
 
 
 @pytest.mark.parametrize("count", [3000, 5000])
-def test_every_pod_of_a_large_workload_has_a_name_and_an_endpoint_of_its_own(count: int) -> None:
-    """Generated names were drawn twice: 5,000 replicas had 4,996 endpoints."""
+def test_every_pod_of_a_large_workload_has_a_unique_name_and_endpoint(count: int) -> None:
+    """Generated names collided: 5,000 replicas had 4,996 endpoints."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
     workload = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {
             "name": "a"
-        },  # of this name's suffixes one is drawn twice among 3,000, and three among 5,000
+        },  # this name's suffixes collide once among 3,000, and three times among 5,000
         "spec": {"replicas": count, "selector": {"matchLabels": {"app": "web"}}, "template": template},
     }
     service = {
@@ -237,7 +237,7 @@ def test_kinds_that_the_embedded_server_does_not_know_are_passed_over(tmp_path: 
     assert (result.exit_code, result.output) == (0, ""), result.output
 
 
-def test_services_of_the_plan_that_would_get_no_traffic_are_warned_of_on_standard_error(
+def test_services_without_traffic_cause_a_warning_on_standard_error(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "x.yaml"

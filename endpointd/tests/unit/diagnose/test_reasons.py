@@ -1,4 +1,4 @@
-"""Why a pod is not published, as explain says it."""
+"""The reasons that explain gives for unpublished pods."""
 
 from datetime import UTC, datetime
 

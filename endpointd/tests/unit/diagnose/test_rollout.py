@@ -1,4 +1,4 @@
-"""A rolling update is counted with the controllers' own plans, within the limits a Deployment keeps to."""
+"""A rolling update is computed with the controllers' plans, within a Deployment's limits."""
 
 import json
 from pathlib import Path
@@ -44,12 +44,10 @@ def test_a_share_is_a_number_or_a_percentage_rounded_as_deployments_do(
     assert int_or_percent(text, total, up=up) == wanted
 
 
-@example(11, 0, 11)  # the last old pod is gone before the last new one is started
+@example(11, 0, 11)  # the last old pod has stopped before the last new one starts
 @settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 100), st.integers(0, 100))
-def test_no_step_goes_below_what_may_be_unavailable_and_all_pods_are_replaced(
-    count: int, surge: int, down: int
-) -> None:
+def test_no_step_exceeds_max_unavailable_and_all_pods_are_replaced(count: int, surge: int, down: int) -> None:
     may = {"surge": f"{surge}%", "unavailable": f"{down}%"}
     if (
         count
@@ -109,13 +107,13 @@ def test_the_command_prints_a_table_and_a_plot_or_json() -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--rollout", "shop/nobody"], "the manifests have no service shop/nobody"),
+        (["--rollout", "shop/xyzzy"], "the manifests have no service shop/xyzzy"),
         (["--rollout", "shop/mail"], "selects no pod"),
         (["--rollout", "shop/web", "--surge", "x"], "'x' is neither a number nor a percentage"),
         (["--rollout", "shop/web", "--surge", "0", "--unavailable", "0"], "no pod can be replaced"),
         (["-o", "text"], "-o text needs --rollout"),
     ],
 )
-def test_what_cannot_be_simulated_is_told_with_exit_code_2(flags: list[str], words: str) -> None:
+def test_an_impossible_simulation_exits_with_code_2(flags: list[str], words: str) -> None:
     result = CliRunner().invoke(cli, ["plan", "-f", str(SHOP), *flags])
     assert (result.exit_code, words in result.output) == (2, True), result.output

@@ -1,4 +1,4 @@
-"""Shadow mode looks at what changes touch, after a while, at a bounded cost, and tells what stands."""
+"""Shadow mode checks changed services after a delay at a bounded cost, and reports persistent differences."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ ALWAYS = ShadowStatistics(checks=1, services=1, disagreeing=0, differences_start
 
 
 class Bed:
-    """Stores that a test fills, and the shadow of what they hold."""
+    """Stores filled by a test, and the shadow that reads them."""
 
     def __init__(self, settings: ShadowSettings = SLICES_ALONE) -> None:
         self.services: Store[Service] = Store("services")
@@ -74,7 +74,7 @@ class Bed:
         self._store(item).apply([WatchEvent("DELETED", self._versioned(item))])
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
-        """Run the shadow, and a scenario beside it."""
+        """Run the shadow next to a scenario."""
 
         async def both() -> None:
             self.membership.start()
@@ -129,7 +129,7 @@ def told(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
     return [message for message in caplog.messages if message.startswith(what)]
 
 
-def test_where_all_agree_every_service_is_looked_at_once_and_nothing_is_told(
+def test_without_differences_every_service_is_checked_once_and_nothing_is_reported(
     bed: Bed, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -140,7 +140,7 @@ def test_where_all_agree_every_service_is_looked_at_once_and_nothing_is_told(
     assert caplog.messages == []
 
 
-def test_a_planted_difference_is_told_when_it_stands_and_when_it_is_gone(
+def test_a_planted_difference_is_reported_when_persistent_and_when_resolved(
     bed: Bed, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -167,7 +167,9 @@ def test_a_planted_difference_is_told_when_it_stands_and_when_it_is_gone(
     assert "difference resolved" in caplog.messages[1]
 
 
-def test_what_is_put_right_within_the_grace_is_not_told(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_difference_resolved_within_the_grace_period_is_not_reported(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         for _ in range(10):
             bed.put(WRONG)
@@ -199,7 +201,7 @@ def test_what_is_put_right_within_the_grace_is_not_told(bed: Bed, caplog: pytest
         "second slice",
     ],
 )
-def test_each_kind_of_change_has_its_service_looked_at(
+def test_each_kind_of_change_causes_a_check_of_its_service(
     bed: Bed, change: Callable[[Bed], None], operation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -211,7 +213,7 @@ def test_each_kind_of_change_has_its_service_looked_at(
     assert f"would={operation} kind=EndpointSlice" in caplog.text
 
 
-def test_an_endpoints_that_is_wrong_or_missing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_or_missing_endpoints_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     bed = a_bed(ShadowSettings(controllers=frozenset(["endpoints"])))
 
     async def scenario() -> None:
@@ -219,13 +221,13 @@ def test_an_endpoints_that_is_wrong_or_missing_is_told(caplog: pytest.LogCapture
         assert told(caplog, "difference found: controller=endpoints would=create kind=Endpoints")
         bed.put(Endpoints(metadata=ObjectMeta(name="web", namespace="default")))
         await asyncio.sleep(10.0)
-        assert told(caplog, "difference resolved") == []  # that is told at a lower level
+        assert told(caplog, "difference resolved") == []  # resolved differences are logged at a lower level
         assert told(caplog, "difference found: controller=endpoints would=update kind=Endpoints")
 
     bed.run(scenario)
 
 
-def test_a_slice_that_nothing_but_its_label_tells_of_is_looked_at_from_the_start(
+def test_a_slice_known_only_by_its_label_is_checked_from_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bed = Bed(ShadowSettings(controllers=frozenset(["mirroring"])))
@@ -239,7 +241,7 @@ def test_a_slice_that_nothing_but_its_label_tells_of_is_looked_at_from_the_start
     assert "controller=mirroring would=delete kind=EndpointSlice" in caplog.text
 
 
-def test_a_slice_that_is_labelled_away_has_both_services_looked_at(bed: Bed) -> None:
+def test_a_relabelled_slice_causes_a_check_of_both_services(bed: Bed) -> None:
     other = make_service("other", selector={"app": "other"})
     theirs = edited(RIGHT, labels={**(RIGHT.metadata.labels or {}), "kubernetes.io/service-name": "other"})
 
@@ -256,10 +258,10 @@ def test_a_slice_that_is_labelled_away_has_both_services_looked_at(bed: Bed) -> 
     bed.run(scenario)
 
 
-def test_while_a_watch_is_interrupted_nothing_is_told_and_the_time_does_not_count(
+def test_while_a_watch_is_down_nothing_is_reported_and_time_does_not_count(
     bed: Bed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Pods go on, slices do not come: what was published meanwhile is seen only afterwards."""
+    """Pod events continue, slice events do not: slices published during that time are observed only afterwards."""
 
     async def scenario() -> None:
         await asyncio.sleep(10.0)
@@ -279,7 +281,7 @@ def test_while_a_watch_is_interrupted_nothing_is_told_and_the_time_does_not_coun
     assert caplog.messages == []
 
 
-def test_a_hundred_changes_of_a_second_are_one_look(bed: Bed) -> None:
+def test_a_hundred_changes_within_a_second_are_one_check(bed: Bed) -> None:
     async def scenario() -> None:
         await asyncio.sleep(10.0)
         before = bed.checks
@@ -292,7 +294,7 @@ def test_a_hundred_changes_of_a_second_are_one_look(bed: Bed) -> None:
     bed.run(scenario)
 
 
-def test_services_that_no_change_touches_are_not_looked_at(bed: Bed) -> None:
+def test_unchanged_services_are_not_checked(bed: Bed) -> None:
     for number in range(50):
         bed.put(make_service(f"other-{number}", selector={"app": "other"}))
 
@@ -307,7 +309,7 @@ def test_services_that_no_change_touches_are_not_looked_at(bed: Bed) -> None:
     bed.run(scenario)
 
 
-def test_hints_by_cpu_are_looked_at_when_the_zones_change() -> None:
+def test_topology_aware_hints_are_checked_when_zones_change() -> None:
     bed = Bed()
     bed.put(
         make_node(),
@@ -326,10 +328,8 @@ def test_hints_by_cpu_are_looked_at_when_the_zones_change() -> None:
     bed.run(scenario)
 
 
-def test_a_service_that_takes_long_to_look_at_gets_its_share_and_no_more(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each look takes 2 s here, and there is a change each 0.1 s: at a share of a tenth there is one look each 20 s."""
+def test_an_expensive_service_gets_only_its_share_of_time(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check takes 2 s here, with a change every 0.1 s: a share of a tenth allows one check every 20 s."""
     snapshot = bed.shadow._snapshot
 
     def slowly(key: ObjectKey) -> Snapshot:
@@ -349,7 +349,7 @@ def test_a_service_that_takes_long_to_look_at_gets_its_share_and_no_more(
     assert 4 <= bed.checks <= 7
 
 
-def test_a_flood_of_differences_is_told_in_a_hundred_lines_and_a_number(
+def test_a_flood_of_differences_is_logged_in_a_hundred_lines_and_a_count(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bed = Bed()
@@ -369,7 +369,7 @@ def test_a_flood_of_differences_is_told_in_a_hundred_lines_and_a_number(
     assert "service=later" in caplog.messages[-1]
 
 
-def test_what_is_gone_altogether_is_no_service_any_more(bed: Bed) -> None:
+def test_a_completely_deleted_service_is_no_longer_counted(bed: Bed) -> None:
     async def scenario() -> None:
         await asyncio.sleep(10.0)
         bed.drop(RIGHT)
@@ -382,8 +382,8 @@ def test_what_is_gone_altogether_is_no_service_any_more(bed: Bed) -> None:
     bed.run(scenario)
 
 
-def test_one_service_by_itself_has_the_differences_that_it_has_among_all(bed: Bed) -> None:
-    """What is cut out of the stores for one service leads to the plan that the whole cluster leads to."""
+def test_one_service_alone_has_the_same_differences_as_in_the_whole_cluster(bed: Bed) -> None:
+    """The snapshot cut out of the stores for one service gives the same plan as the whole cluster."""
     second = make_service("second", selector={"tier": "back"}, ip_families=("IPv6", "IPv4"))
     bed.put(
         second,
@@ -415,7 +415,7 @@ def test_one_service_by_itself_has_the_differences_that_it_has_among_all(bed: Be
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-def test_the_metrics_are_there_at_zero_and_follow(bed: Bed) -> None:
+def test_the_metrics_start_at_zero_and_follow(bed: Bed) -> None:
     def values() -> dict[str, float]:
         return {
             family.name + "".join(f" {value}" for _, value in sample.labels): sample.value

@@ -1,4 +1,4 @@
-"""Nothing that a cluster says can move a cursor, colour a terminal or begin a line of its own."""
+"""No text from a cluster can move a cursor, colour a terminal or start another line."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An explanation is a page that a person reads: what is fine is short, what is not has its reasons."""
+"""An explanation is a readable page: healthy pods are summarised, problems have their reasons."""
 
 from datetime import UTC, datetime
 
@@ -57,7 +57,7 @@ def test_a_service_with_nothing_near_says_so() -> None:
 
 
 def test_a_pod_that_the_endpoints_have_no_room_for_says_so() -> None:
-    """E-40: the Endpoints of a service hold 1,000 addresses."""
+    """E-40: the Endpoints of a service hold at most 1,000 addresses."""
     snapshot = Snapshot(services=(make_service(),), nodes=(make_node(),), pods=labelled(1003))  # type: ignore[arg-type]
     items = planned(snapshot)
     slices = tuple(item for item in items if isinstance(item, EndpointSlice))
@@ -69,7 +69,7 @@ def test_a_pod_that_the_endpoints_have_no_room_for_says_so() -> None:
     assert all(pod.in_endpoints is False and pod.verdict == "ready" for pod in cut)
 
 
-def test_slices_of_others_that_name_the_service_are_told() -> None:
+def test_slices_of_other_managers_that_name_the_service_are_reported() -> None:
     foreign = EndpointSlice(
         metadata=ObjectMeta(name="mesh-1", namespace="default", labels={"kubernetes.io/service-name": "web"}),
         address_type="IPv4",

@@ -1,4 +1,4 @@
-"""Every broken set-up gets the right answer in every view: unknown collections never count as empty."""
+"""Every broken set-up gets the correct answer in every view: unknown collections never count as empty."""
 
 import functools
 import re

@@ -1,6 +1,6 @@
-"""Broken set-ups, and what explain and check must say of each: with all rights, without nodes, and from files.
+"""Broken set-ups, and the expected answers of explain and check: with all rights, without nodes, and from files.
 
-Print the table: ``make verdicts``.
+Print the table with ``make verdicts``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,20 +22,20 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 VIEWS = ("admin", "view", "export", "get all")
 """All rights; the ClusterRole ``view``, which has no nodes; files with all kinds but nodes; files as ``kubectl get all``."""
 TRAFFIC = {"NothingSelected", "NoneReady", "OnlyTerminating", "PortNotFound", "PortNotDeclared"}
-"""Findings that need no more than pods and services."""
+"""Findings that need only pods and services."""
 
 RUNNING = {"running": {"startedAt": LONG_AGO}}
 NAMED: Json = {"ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
 PUBLISHED: Json = {"publishNotReadyAddresses": True}
 GATE: Json = {"readinessGates": [{"conditionType": "lb.example.com/ready"}]}
 EXPECTED = {"missing": "ready", "left over": "out"}
-"""What is to be expected by pods and services alone, where it is not the verdict itself."""
+"""The expected state from pods and services alone, if it is not the verdict itself."""
 
 Edit = Callable[[list[Json]], object]
 
 
 class Answers(NamedTuple):
-    """What a view says: the verdict of the pod (of the service, where no pod is asked for), a reason, the findings."""
+    """The answers of a view: the verdict of the pod (or the service without a pod), a reason, the findings."""
 
     verdict: str
     code: str = ""
@@ -43,14 +43,14 @@ class Answers(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A set-up with its answers; other views are as ``admin`` unless they are named."""
+    """A set-up with its answers; views that are not named answer like ``admin``."""
 
     name: str
     objects: Sequence[Json]
     admin: Answers
     pod: str = "web-1"
     edit: Edit | None = None
-    """What is done to the published Endpoints and slices."""
+    """The edits of the published Endpoints and slices."""
     no_nodes: Answers | None = None
     get_all: Answers | None = None
 
@@ -412,7 +412,7 @@ NODES = [
 
 
 def documents_of(setup: Setup) -> list[Json]:
-    """Return the services and pods of a set-up in its namespace, and what the controllers publish of them, edited."""
+    """Return the services and pods of a set-up in its namespace, with the published objects, edited."""
     made = []
     for item in setup.objects:
         document = {key: value for key, value in item.items() if key not in ("deleted", "elsewhere")}
@@ -442,7 +442,7 @@ def manifest(document: Json) -> Manifest:
 
 
 def worlds() -> dict[str, ClusterIndex]:
-    """Return what each view sees of all set-ups together: ``kubectl get -A``."""
+    """Return each view of all set-ups together: ``kubectl get -A``."""
     documents = [document for setup in SETUPS for document in documents_of(setup)]
     everything = snapshot_of([*map(manifest, documents), *map(manifest, NODES)])
     forbidden = Unread("nodes", 'nodes is forbidden: User "viewer" cannot list resource "nodes"')
@@ -458,7 +458,7 @@ def worlds() -> dict[str, ClusterIndex]:
 
 
 def asked(world: ClusterIndex, setup: Setup, found_codes: Iterable[str]) -> Answers:
-    """Return what is said of a set-up in one view."""
+    """Return the answers for a set-up in one view."""
     key = ObjectKey(setup.namespace, "web")
     namespace, _, name = setup.pod.rpartition("/")
     pod_key = ObjectKey(namespace or setup.namespace, name) if name else None
@@ -492,7 +492,7 @@ def all_answers() -> dict[tuple[str, str], Answers]:
 
 
 def table() -> tuple[str, int]:
-    """Return the table as text, and how many answers in it are wrong."""
+    """Return the table as text, and the number of wrong answers in it."""
     answers = all_answers()
     rows = [("set-up", "view", "explain", "reason", "check", "")]
     wrong = 0

@@ -1,4 +1,4 @@
-"""The documentation names every metric there is, with its type and labels, and no other."""
+"""The documentation lists exactly the existing metrics, with their types and labels."""
 
 import random
 import re

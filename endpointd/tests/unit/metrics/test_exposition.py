@@ -1,4 +1,4 @@
-"""Figures and their text: what Prometheus reads, by its own client's parser where that is installed."""
+"""Metrics and their text format, checked with Prometheus' own parser if installed."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Where metrics are served: on loopback, and clear words where it cannot be; and what they tell of the program."""
+"""The metrics listener: loopback only, with clear errors otherwise; and the process metrics."""
 
 import subprocess
 import sys
@@ -49,7 +49,9 @@ def test_loopback_addresses_are_taken(text: str, address: BindAddress) -> None:
     ],
 )
 @pytest.mark.parametrize("allow_remote", [False, True])
-def test_what_is_no_address_is_refused_with_an_example(text: str, complaint: str, allow_remote: bool) -> None:
+def test_an_invalid_address_is_rejected_with_an_example(
+    text: str, complaint: str, allow_remote: bool
+) -> None:
     with pytest.raises(ValueError, match=complaint):
         parse_bind_address(text, allow_remote=allow_remote)
 
@@ -57,13 +59,13 @@ def test_what_is_no_address_is_refused_with_an_example(text: str, complaint: str
 @pytest.mark.parametrize(
     "text", ["0.0.0.0:8080", "192.0.2.7:8080", "[2001:db8::1]:8080", "[::]:8080", ":8080"]
 )
-def test_an_address_for_other_machines_has_to_be_allowed(text: str) -> None:
+def test_a_remote_address_must_be_allowed(text: str) -> None:
     with pytest.raises(ValueError, match=r"is reachable from other machines.*--metrics-allow-remote"):
         parse_bind_address(text, allow_remote=False)
     assert parse_bind_address(text, allow_remote=True).port == 8080
 
 
-def test_a_port_in_use_is_told_with_what_to_do() -> None:
+def test_a_port_in_use_is_reported_with_a_remedy() -> None:
     with open_listener(HERE) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -73,14 +75,14 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "nonsense"])
-def test_a_bad_address_ends_the_program_with_2_before_anything_begins(address: str) -> None:
+def test_an_invalid_address_exits_with_2_before_the_start(address: str) -> None:
     done = CliRunner().invoke(run, ["--metrics-bind-address", address, "--kubeconfig", "/nowhere"])
     assert done.exit_code == 2
     assert "--metrics-bind-address" in done.output
     assert "/nowhere" not in done.output
 
 
-def test_of_the_process_the_usual_things_are_known() -> None:
+def test_the_standard_process_metrics_are_present() -> None:
     metrics = parse_metrics(exposition(process_families()).decode())
     assert metrics["process_cpu_seconds_total"].type == "counter"
     assert metrics["process_cpu_seconds_total"].values[()] > 0
@@ -90,7 +92,7 @@ def test_of_the_process_the_usual_things_are_known() -> None:
     assert 0 < metrics["process_open_fds"].values[()] <= metrics["process_max_fds"].values[()]
 
 
-def test_all_of_it_is_one_text_with_each_name_once() -> None:
+def test_the_rendered_text_has_each_name_once() -> None:
     clock = ManualClock()
     metrics = Metrics(clock)
     auditor = Auditor(clock=SystemClock())

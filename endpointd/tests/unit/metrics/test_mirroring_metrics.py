@@ -25,7 +25,7 @@ PREFIX = "endpoint_slice_mirroring_controller_"
 
 
 class CountedWorld(World):
-    """A world whose controller is counted."""
+    """A world with metrics on its controller."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class CountedWorld(World):
         return {name.removeprefix(PREFIX): metric.values for name, metric in parse_metrics(text).items()}
 
 
-async def test_what_is_mirrored_changed_and_taken_away_is_counted() -> None:
+async def test_mirrored_changed_and_removed_endpoints_are_counted() -> None:
     world = CountedWorld()
     world.put_service(make_plain_service())
     world.start()
@@ -95,7 +95,7 @@ def test_writes_that_failed_are_not_counted() -> None:
     assert metrics.changes == {"create": 1, "update": 2, "delete": 3}
 
 
-def test_all_of_them_are_there_from_the_start() -> None:
+def test_all_metrics_exist_from_the_start() -> None:
     metrics = parse_metrics(exposition(MirroringMetrics().families()).decode())
     assert {value for metric in metrics.values() for value in metric.values.values()} == {0}
     assert metrics[f"{PREFIX}changes"].values.keys() == {

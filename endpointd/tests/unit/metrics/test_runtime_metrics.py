@@ -1,4 +1,4 @@
-"""Queues, informers and events tell of themselves; the workqueue metrics are upstream's (behaviour 0.1)."""
+"""The metrics of queues, informers and Events; the workqueue metrics are upstream's (behaviour 0.1)."""
 
 from aiokube.client.errors import ConnectionFailedError
 from aiokube.runtime.events import EventStatistics
@@ -18,7 +18,7 @@ def read(families: list[Family]) -> dict[str, Metric]:
     return parse_metrics(exposition(families).decode())
 
 
-def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
+def test_a_queue_reports_waits_work_and_keys_in_flight() -> None:
     clock, times = ManualClock(), QueueTimes()
     queue: WorkQueue[str] = WorkQueue("main", clock=clock, observer=times)
     for key in ("a", "b", "c"):
@@ -44,7 +44,7 @@ def test_a_queue_tells_of_waits_work_and_what_is_under_way() -> None:
     assert metrics["workqueue_work_duration_seconds"].counts[MAIN] == 1
 
 
-def test_a_new_queue_is_all_there_at_zero() -> None:
+def test_a_new_queues_metrics_start_at_zero() -> None:
     queue: WorkQueue[str] = WorkQueue("main", clock=ManualClock())
     metrics = read(queue_families([(queue, QueueTimes())]))
     assert {value for metric in metrics.values() for value in metric.values.values()} == {0}
@@ -72,7 +72,7 @@ def informer(*, last_contact: float | None, lists: int) -> InformerStatistics:
     )
 
 
-def test_an_informer_tells_when_it_heard_of_the_server_and_how_often_it_began_anew() -> None:
+def test_an_informer_reports_its_last_contact_and_relists() -> None:
     metrics = read(informer_families([informer(last_contact=10.0, lists=3)], now=14.5))
     pods = (("resource", "pods"),)
     assert {name: metric.values[pods] for name, metric in metrics.items()} == {
@@ -84,13 +84,13 @@ def test_an_informer_tells_when_it_heard_of_the_server_and_how_often_it_began_an
     }
 
 
-def test_an_informer_that_never_heard_of_the_server_says_no_age_and_no_relist() -> None:
+def test_an_informer_without_contact_reports_no_age_and_no_relist() -> None:
     metrics = read(informer_families([informer(last_contact=None, lists=0)], now=14.5))
     assert metrics["aiokube_watch_last_contact_seconds"].values == {}
     assert metrics["aiokube_watch_relists_total"].values == {(("resource", "pods"),): 0}
 
 
-def test_events_are_counted_by_what_became_of_them() -> None:
+def test_events_are_counted_by_outcome() -> None:
     statistics = EventStatistics(buffered=1, written=2, quiet=3, overflowed=4, refused=5, failed=6)
     metrics = read(event_families(statistics))
     assert {dict(key)["outcome"]: count for key, count in metrics["aiokube_events_total"].values.items()} == {

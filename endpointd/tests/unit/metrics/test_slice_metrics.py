@@ -25,7 +25,7 @@ SIZE = 2
 
 
 class CountedWorld(SliceWorld):
-    """A world whose controller is counted; two endpoints fit into a slice."""
+    """A world with metrics on its controller; two endpoints fit into a slice."""
 
     def __init__(self, server: MemoryServer | None = None, *, batch_period_seconds: float = 0.0) -> None:
         super().__init__(server=server)
@@ -116,7 +116,7 @@ async def test_at_a_start_what_needs_no_write_is_counted_too() -> None:
     assert second.gauges == (5, 3, 3)
 
 
-async def test_endpoints_of_ports_that_are_wanted_no_more_count_as_removed() -> None:
+async def test_endpoints_of_unwanted_ports_count_as_removed() -> None:
     world = await started(make_service(), pods=1)
     world.put(make_service(ports=(make_service_port(target_port=9090),)))
     await world.settle()
@@ -138,7 +138,7 @@ async def test_a_sync_that_fails_is_an_error_and_counts_no_change() -> None:
     assert world.metrics.slices_changed["Disabled", ""].count == written
 
 
-async def test_a_sync_for_which_the_server_knew_better_is_stale_and_followed_at_once() -> None:
+async def test_a_stale_sync_is_counted_and_repeated_immediately() -> None:
     world = await started(make_service(), pods=1)
     (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, endpoints=()))
@@ -147,7 +147,7 @@ async def test_a_sync_for_which_the_server_knew_better_is_stale_and_followed_at_
     assert world.metrics.syncs == {"success": 2, "stale": 1, "error": 0}
 
 
-async def test_a_service_that_is_gone_when_its_turn_comes_is_a_success() -> None:
+async def test_syncing_a_deleted_service_is_a_success() -> None:
     world = await started(make_service(), pods=1)
     world.put(make_pod("pod-00001", "10.9.9.9"))
     world.remove(make_service())
@@ -165,7 +165,7 @@ async def test_a_pod_that_is_kept_out_by_its_node_makes_the_sync_an_error() -> N
 
 
 @pytest.mark.parametrize("distribution", ["PreferClose", "PreferSameZone", "PreferSameNode"])
-async def test_services_are_counted_by_the_distribution_in_force(distribution: str) -> None:
+async def test_services_are_counted_by_effective_distribution(distribution: str) -> None:
     world = await started(make_service(traffic_distribution=distribution))
     assert world.metrics.distributions[distribution] == 1
     assert world.metrics.slices_changed["Disabled", distribution].sum == 3
@@ -204,7 +204,7 @@ async def test_the_lag_of_a_write_that_failed_is_that_of_the_one_that_did_not() 
 
 async def test_a_sync_that_is_cut_short_keeps_its_lag() -> None:
     world = await started(make_service(), pods=1)
-    world.server.fail_next(RuntimeError("a mistake of ours"), verb="update")
+    world.server.fail_next(RuntimeError("a bug"), verb="update")
     world.put(make_pod("pod-00001", "10.9.9.9"))
     with pytest.raises(RuntimeError):
         await world.controller.reconcile(WEB)
@@ -271,7 +271,7 @@ async def test_sums_kept_as_things_change_are_those_of_a_fresh_count(seed: int) 
     )
 
 
-def test_every_label_that_is_known_beforehand_is_there_at_zero() -> None:
+def test_every_known_label_starts_at_zero() -> None:
     samples = {
         (family.name.removeprefix("endpoint_slice_controller_"), sample.labels): sample.value
         for family in SliceMetrics(ManualClock()).families()
@@ -298,7 +298,7 @@ def test_every_label_that_is_known_beforehand_is_there_at_zero() -> None:
 
 
 def test_figures_are_exchanged_not_added() -> None:
-    # The numbers of upstream's own test of its sums (behaviour 5.6), as far as they are sums.
+    # The numbers of upstream's own test of its sums (behaviour 5.6), except those that are not sums.
     metrics = SliceMetrics(ManualClock())
     steps = [
         (make_service("a"), ServiceCounts(30, 13, 2), (2, 13, 30)),

@@ -1,4 +1,4 @@
-"""The lag is that of the earliest change that is not published yet; it is never lost."""
+"""The lag is that of the earliest unpublished change; it is never lost."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: ManualClock) -> None
     assert lag.seconds.count == 0
 
 
-def test_services_do_not_mix_and_one_that_has_gone_is_forgotten(lag: SyncLag, clock: ManualClock) -> None:
+def test_services_are_independent_and_a_deleted_one_is_forgotten(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     clock.now = 1.0
     lag.changed(API)

@@ -1,4 +1,4 @@
-"""What is served is Prometheus's own format, by the judgement of its own client."""
+"""The served text is valid Prometheus format according to Prometheus' own client."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

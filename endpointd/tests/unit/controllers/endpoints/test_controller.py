@@ -1,4 +1,4 @@
-"""The controller in a world that moves by hand: what is looked at when, how it is written, and what is told."""
+"""The Endpoints controller in a manually driven world: triggers, writes and Events."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def endpoints(
 
 
 async def running(*items: Pod, settings: EndpointsSettings | None = None) -> World:
-    """Return a world with the service and these pods, at rest and with nothing written yet to count."""
+    """Return a settled world with the service and these pods, and no recorded writes."""
     world = World(settings)
     for item in items:
         world.put(item)
@@ -60,10 +60,10 @@ async def running(*items: Pod, settings: EndpointsSettings | None = None) -> Wor
     return world
 
 
-# --------------------------------------------------------------------------------------------- changes
+# --------------------------------------------------------------------------------------------- events
 
 
-async def test_a_service_gets_its_endpoints_at_once_when_it_comes() -> None:
+async def test_a_new_service_gets_its_endpoints_immediately() -> None:
     """E-1."""
     world = World()
     world.start()
@@ -95,16 +95,16 @@ async def test_a_pod_that_leaves_the_selector_leaves_the_endpoints() -> None:
     assert world.ips() == (["10.0.0.2"], [])
 
 
-async def test_a_pod_of_another_namespace_is_not_looked_at() -> None:
+async def test_a_pod_of_another_namespace_is_ignored() -> None:
     """E-13."""
     world = await running(pod(1))
     world.put(make_pod(metadata=NarrowMeta(name="x", namespace="else", uid="ux", resource_version="1")))
     assert await world.work() == []
 
 
-async def test_what_changes_nothing_published_is_not_even_looked_at() -> None:
+async def test_an_irrelevant_change_does_not_cause_a_sync() -> None:
     world = await running(pod(1))
-    world.put(pod(1))  # another version of the same facts
+    world.put(pod(1))  # another version with the same content
     world.put(pod(1, labels={"foo": "bar", "more": "x"}))
     world.put(make_service())
     assert await world.work() == []
@@ -146,7 +146,7 @@ async def test_a_large_service_rests_after_a_write_and_a_small_one_does_not() ->
     assert len(large.ips()[1]) == 19
 
 
-async def test_what_changes_during_the_write_of_a_large_service_rests_too() -> None:
+async def test_changes_during_the_write_of_a_large_service_rest_too() -> None:
     world = await running(*(pod(number) for number in range(500)), settings=EndpointsSettings())
 
     async def flip(call: Call) -> None:
@@ -157,7 +157,7 @@ async def test_what_changes_during_the_write_of_a_large_service_rests_too() -> N
     world.put(pod(1, ready=False))
     assert await world.work() == [KEY]
     world.put(make_service(labels={"a": "b"}))
-    assert await world.work() == [KEY]  # what people change does not wait
+    assert await world.work() == [KEY]  # changes by users do not wait
 
 
 async def test_a_service_does_not_wait_for_the_batch_period() -> None:
@@ -170,7 +170,7 @@ async def test_a_service_does_not_wait_for_the_batch_period() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them() -> None:
+async def test_deleted_endpoints_are_recreated_immediately() -> None:
     """E-3."""
     world = await running(pod(1))
     world.server.delete_foreign(ENDPOINTS, KEY)
@@ -179,7 +179,7 @@ async def test_deleted_endpoints_come_back_at_once_whoever_deleted_them() -> Non
     assert world.writes() == ["create"]
 
 
-async def test_an_edit_by_somebody_else_is_repaired_at_once_where_upstream_leaves_it() -> None:
+async def test_an_external_edit_is_repaired_immediately_unlike_upstream() -> None:
     """E-3."""
     world = await running(pod(1))
     item = world.stored()
@@ -207,7 +207,7 @@ async def test_a_removed_label_is_repaired_and_a_foreign_annotation_stays() -> N
 
 
 def _admitted(body: Endpoints) -> Any:
-    """A mutating webhook: it adds a label and a host name."""
+    """A mutating webhook that adds a label and a host name."""
     subsets = tuple(
         change(
             subset, addresses=tuple(change(one, hostname="mesh") for one in subset.addresses or ()) or None
@@ -218,7 +218,7 @@ def _admitted(body: Endpoints) -> Any:
     return change(body, subsets=subsets or None, metadata=change(body.metadata, labels=labels))
 
 
-async def test_what_a_webhook_makes_of_our_endpoints_is_not_fought() -> None:
+async def test_a_mutating_webhook_is_not_fought() -> None:
     world = World()
     world.server.admission = _admitted
     for item in (pod(1), pod(2), make_service()):
@@ -240,7 +240,7 @@ async def test_what_a_webhook_makes_of_our_endpoints_is_not_fought() -> None:
     assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
 
 
-async def test_an_edit_that_leaves_things_right_is_left_alone() -> None:
+async def test_a_harmless_edit_is_kept() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
@@ -253,7 +253,7 @@ async def test_an_edit_that_leaves_things_right_is_left_alone() -> None:
 async def test_repeated_external_edits_are_repaired_once_an_interval() -> None:
     world = await running(pod(1))
     writes = []
-    for _ in range(40):  # four seconds of fighting
+    for _ in range(40):  # four seconds of conflicting edits
         item = world.stored()
         assert item is not None
         world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
@@ -266,7 +266,7 @@ async def test_repeated_external_edits_are_repaired_once_an_interval() -> None:
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_endpoints_of_a_service_without_selector_are_not_ours() -> None:
+async def test_endpoints_of_a_service_without_selector_are_not_managed() -> None:
     """E-12."""
     world = World()
     world.put(make_service(selector=None))
@@ -314,7 +314,7 @@ async def test_a_service_whose_selector_comes_back_has_missed_nothing() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-# ---------------------------------------------------------------------------- services that go, orphans
+# ---------------------------------------------------------------------------- deleted services and orphans
 
 
 async def test_a_service_that_comes_back_has_missed_nothing() -> None:
@@ -327,7 +327,7 @@ async def test_a_service_that_comes_back_has_missed_nothing() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_a_deletion_is_known_before_the_watch_tells_of_it() -> None:
+async def test_an_own_deletion_is_known_before_the_watch_reports_it() -> None:
     world = await running(pod(1))
     world.remove(make_service())
     world.clock.now += 1.0
@@ -339,7 +339,7 @@ async def test_a_deletion_is_known_before_the_watch_tells_of_it() -> None:
     assert world.server.calls == []
 
 
-async def test_the_endpoints_go_with_their_service_whoever_made_them() -> None:
+async def test_the_endpoints_are_deleted_with_their_service_whoever_created_them() -> None:
     """E-10."""
     world = await running(pod(1))
     world.put(make_service(selector=None))
@@ -351,7 +351,7 @@ async def test_the_endpoints_go_with_their_service_whoever_made_them() -> None:
     assert world.stored() is None
 
 
-async def test_what_the_api_server_deletes_with_the_service_costs_no_request() -> None:
+async def test_endpoints_deleted_by_the_api_server_cost_no_request() -> None:
     """E-10."""
     world = await running(pod(1))
     world.remove(make_service())
@@ -452,7 +452,7 @@ async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_o
 
 
 async def test_already_exists_overrides_what_the_store_believes_deleted() -> None:
-    """E-22: Whatever made us believe in the deletion: the read after AlreadyExists proves that the object is there."""
+    """E-22: regardless of the earlier deletion report, the read after AlreadyExists proves that the object exists."""
     world = await running(pod(1), pod(2))
     item = world.stored()
     assert item is not None
@@ -464,8 +464,8 @@ async def test_already_exists_overrides_what_the_store_believes_deleted() -> Non
     assert world.errors == []
 
 
-async def test_an_orphan_that_changes_while_it_is_deleted_is_looked_at_again() -> None:
-    """Somebody may have begun to elect a leader with it."""
+async def test_an_orphan_that_changes_during_its_deletion_is_checked_again() -> None:
+    """Another client may have started to use it for leader election."""
     world = World()
     created = world.server.create_foreign(ENDPOINTS, endpoints())
     world.start()
@@ -477,12 +477,12 @@ async def test_an_orphan_that_changes_while_it_is_deleted_is_looked_at_again() -
     assert world.errors == []
 
 
-async def test_a_service_made_anew_keeps_its_endpoints_and_gets_them_right() -> None:
+async def test_a_recreated_service_keeps_and_updates_its_endpoints() -> None:
     """TestMultipleServiceChanges; k/k#141592, k/k#47711."""
     world = await running(pod(1))
     world.remove(make_service())
     world.put(make_service(metadata=NarrowMeta("svc", "ns", "s1", "1"), labels={"new": "one"}))
-    world.server.delete_foreign(ENDPOINTS, KEY)  # by the API server, told late
+    world.server.delete_foreign(ENDPOINTS, KEY)  # by the API server, reported late
     await world.work()
     world.watch()
     await world.settle()
@@ -492,15 +492,15 @@ async def test_a_service_made_anew_keeps_its_endpoints_and_gets_them_right() -> 
     assert world.ips() == (["10.0.0.1"], [])
 
 
-# ------------------------------------------------------------------------------------ a watch that lags
+# ------------------------------------------------------------------------------------ a lagging watch
 
 
-async def test_flips_faster_than_the_watch_end_right_and_write_from_what_was_written() -> None:
+async def test_flips_faster_than_the_watch_build_on_the_last_write() -> None:
     """E-50: TestMultiplePodChanges; k/k#125638: upstream compared with an old cache and was stuck."""
     world = await running(pod(1))
     for ready in (False, True, False, True):
         world.put(pod(1, ready=ready))
-        await world.work()  # the watch of endpoints tells nothing meanwhile
+        await world.work()  # the watch of endpoints delivers nothing during this time
     assert world.writes() == ["update"] * 4
     assert world.ips() == (["10.0.0.1"], [])
     assert world.errors == []
@@ -521,7 +521,7 @@ async def test_a_second_sync_before_the_watch_does_not_create_again() -> None:
     assert world.events == []
 
 
-async def test_a_watch_that_tells_of_a_write_before_its_answer_costs_no_sync() -> None:
+async def test_a_watch_faster_than_the_response_costs_no_sync() -> None:
     world = await running(pod(1))
 
     async def tell(call: Call) -> None:
@@ -533,7 +533,7 @@ async def test_a_watch_that_tells_of_a_write_before_its_answer_costs_no_sync() -
     assert world.writes() == ["update"]
 
 
-async def test_what_we_wrote_is_known_to_be_in_order_and_is_never_repacked(
+async def test_own_writes_are_known_to_be_canonical_and_never_repacked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = await running(pod(1))
@@ -564,7 +564,7 @@ async def test_a_change_during_a_write_is_written_after_it() -> None:
 # ---------------------------------------------------------------------------------------------- failures
 
 
-async def test_a_conflict_is_planned_again_at_once_from_what_the_server_has() -> None:
+async def test_a_conflict_is_planned_again_immediately_from_the_servers_object() -> None:
     """E-22."""
     world = await running(pod(1))
     item = world.stored()
@@ -581,7 +581,7 @@ async def test_a_conflict_is_planned_again_at_once_from_what_the_server_has() ->
     assert (item.metadata.annotations or {})["theirs"] == "x"
 
 
-async def test_an_update_of_what_was_deleted_becomes_a_create_at_once() -> None:
+async def test_an_update_of_a_deleted_object_becomes_a_create_immediately() -> None:
     world = await running(pod(1))
     world.server.delete_foreign(ENDPOINTS, KEY)
     world.put(pod(1, ready=False))
@@ -592,7 +592,7 @@ async def test_an_update_of_what_was_deleted_becomes_a_create_at_once() -> None:
     assert await world.work() == []
 
 
-async def test_a_create_of_what_is_there_already_becomes_an_update_at_once() -> None:
+async def test_a_create_of_an_existing_object_becomes_an_update_immediately() -> None:
     world = World()
     world.start()
     world.server.create_foreign(ENDPOINTS, endpoints())
@@ -604,7 +604,7 @@ async def test_a_create_of_what_is_there_already_becomes_an_update_at_once() -> 
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_create_that_fails_is_told_and_tried_again() -> None:
+async def test_a_failed_create_is_reported_and_retried() -> None:
     """E-22."""
     world = World()
     world.start()
@@ -615,31 +615,31 @@ async def test_a_create_that_fails_is_told_and_tried_again() -> None:
     assert world.errors == [message]
     (event,) = world.events
     assert (event.type, event.reason, event.message) == ("Warning", "FailedToCreateEndpoint", message)
-    # Upstream's object has no namespace yet, so that the Event stands in "default".
+    # Upstream's object has no namespace yet, so the Event is created in "default".
     assert event.regarding == ObjectReference(kind="Endpoints", api_version="v1", name="svc")
     world.clock.now += 0.005
     await world.work()
     assert world.stored() is not None
 
 
-async def test_an_update_that_fails_is_told_on_the_endpoints() -> None:
+async def test_a_failed_update_is_reported_on_the_endpoints() -> None:
     """E-22."""
     world = await running(pod(1))
-    world.server.fail_next(ConnectionFailedError("nobody listens at localhost:1"), verb="update")
+    world.server.fail_next(ConnectionFailedError("connection to localhost:1 refused"), verb="update")
     world.put(pod(1, ready=False))
     await world.work()
     item = world.stored()
     assert item is not None
     (event,) = world.events
     assert event.reason == "FailedToUpdateEndpoint"
-    assert event.message == "Failed to update endpoint ns/svc: nobody listens at localhost:1"
+    assert event.message == "Failed to update endpoint ns/svc: connection to localhost:1 refused"
     assert event.regarding.namespace == "ns"
     assert event.regarding.uid == item.metadata.uid
     await world.settle()
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_a_conflict_that_will_not_end_is_told_like_any_failure() -> None:
+async def test_a_persistent_conflict_is_reported_like_any_failure() -> None:
     """E-22."""
     world = await running(pod(1))
     world.server.fail_next(
@@ -675,7 +675,7 @@ async def test_a_pod_with_an_address_that_the_server_rejects_does_not_block_the_
     assert len(world.controller.rejections) == 0
 
 
-async def test_an_address_that_the_server_rejects_by_a_rule_of_its_own_is_isolated() -> None:
+async def test_an_address_rejected_by_an_unknown_server_rule_is_isolated() -> None:
     world = World()
     world.server.rejected_range = lambda address: "forbidden" if address == "10.0.0.2" else None
     for item in (pod(1, ready=False), pod(2, ready=False), pod(3), pod(4), make_service()):
@@ -699,7 +699,7 @@ async def test_an_address_that_the_server_rejects_by_a_rule_of_its_own_is_isolat
     assert len(world.controller.rejections) == 0
 
 
-async def test_nothing_is_owed_to_a_namespace_that_is_going() -> None:
+async def test_a_terminating_namespace_gets_no_endpoints() -> None:
     """E-22."""
     world = World()
     world.start()
@@ -711,7 +711,7 @@ async def test_nothing_is_owed_to_a_namespace_that_is_going() -> None:
     assert world.queue.statistics().delayed == 0
 
 
-async def test_a_write_whose_answer_was_lost_is_found_done() -> None:
+async def test_a_write_with_a_lost_response_is_recognised() -> None:
     world = World()
     world.start()
     world.server.fail_next(ConnectionFailedError("hung up", may_have_acted=True), verb="create", acts=True)
@@ -724,7 +724,7 @@ async def test_a_write_whose_answer_was_lost_is_found_done() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_a_service_is_never_given_up_and_waits_a_minute_at_most() -> None:
+async def test_a_failing_service_is_retried_at_least_every_minute() -> None:
     world = World()
     world.start()
     refused = api_error(Status(code=422, reason="Invalid", message="no"))
@@ -749,7 +749,7 @@ async def test_a_failed_write_keeps_the_time_of_the_trigger_for_the_next_0_6() -
     assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T00:00:00Z"
 
 
-async def test_a_ready_time_that_changed_nothing_published_is_not_told_by_a_later_write_0_6() -> None:
+async def test_a_later_write_omits_an_unpublished_ready_time_0_6() -> None:
     world = await running(pod(1), pod(2))
     service = make_service(publish_not_ready_addresses=True)
     world.put(service)
@@ -763,7 +763,7 @@ async def test_a_ready_time_that_changed_nothing_published_is_not_told_by_a_late
     assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T05:00:00Z"
 
 
-async def test_an_address_that_comes_later_than_its_pod_does_not_tell_the_pods_time_0_6() -> None:
+async def test_a_late_address_does_not_carry_the_pods_ready_time_0_6() -> None:
     world = await running(pod(1))
     for pod_ips in ((), ("10.0.0.2",)):
         late = change(pod(2, ready=False, ready_since="2026-02-02T00:10:00Z"), pod_ips=pod_ips)
@@ -775,7 +775,7 @@ async def test_an_address_that_comes_later_than_its_pod_does_not_tell_the_pods_t
     assert LAST_CHANGE_TRIGGER_TIME_ANNOTATION not in (item.metadata.annotations or {})
 
 
-async def test_a_server_that_asks_to_wait_is_listened_to() -> None:
+async def test_retry_after_is_honoured() -> None:
     world = World()
     world.start()
     busy = api_error(Status(code=429, reason="TooManyRequests", message="busy"), retry_after_seconds=7.0)
@@ -788,10 +788,10 @@ async def test_a_server_that_asks_to_wait_is_listened_to() -> None:
     assert caught.value.retry_after_seconds == 7.0  # type: ignore[attr-defined]
 
 
-# ------------------------------------------------------------------------------------------ at the start
+# ------------------------------------------------------------------------------------------ start-up
 
 
-async def test_what_is_right_already_is_not_written_at_the_start() -> None:
+async def test_correct_endpoints_are_not_written_at_the_start() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
@@ -816,7 +816,7 @@ async def test_pods_that_change_before_the_first_sync_are_seen_by_it() -> None:
     assert world.ips() == (["10.0.0.2"], ["10.0.0.1"])
 
 
-async def test_more_pods_than_fit_are_cut_and_the_ones_left_out_cost_no_write() -> None:
+async def test_pods_beyond_the_limit_are_truncated_and_cost_no_write() -> None:
     """E-40, E-42: TestEndpointTruncate."""
     world = await running(*(pod(number) for number in range(1001)))
     item = world.stored()
@@ -841,7 +841,7 @@ async def test_more_pods_than_fit_are_cut_and_the_ones_left_out_cost_no_write() 
 # ------------------------------------------------------------------------------------------------ audit
 
 
-async def test_an_audit_of_what_is_right_finds_nothing() -> None:
+async def test_an_audit_of_correct_state_finds_nothing() -> None:
     world = await running(pod(1))
     assert world.controller.audited_keys() == [KEY]
     assert world.controller.audit(KEY) is None
@@ -851,18 +851,18 @@ async def test_an_audit_of_what_is_right_finds_nothing() -> None:
 async def test_an_audit_finds_and_repairs_a_state_that_went_wrong() -> None:
     world = await running(pod(1), pod(2))
     state = world.controller._states[KEY]
-    state.desired.set("p2", None)  # as if a change had been missed
+    state.desired.set("p2", None)  # as if an event had been lost
     assert world.controller.audit(KEY) == "its endpoints, its endpoints in order"
     assert await world.work() == [KEY]
-    assert world.writes() == []  # what was published was right
+    assert world.writes() == []  # the published endpoints were correct
     assert world.controller.audit(KEY) is None
 
 
-async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
+async def test_an_audit_finds_a_store_change_without_an_event() -> None:
     world = await running(pod(1))
     item = world.stored()
     assert item is not None
-    with world.controller._writes._own_write():  # so that the handler looks away
+    with world.controller._writes._own_write():  # so that the handler ignores the event
         world.server.update_foreign(ENDPOINTS, change(item, subsets=FOREIGN))
         world.watch()
     assert world.controller.audit(KEY) == "the stored object"
@@ -870,7 +870,7 @@ async def test_an_audit_finds_what_the_store_has_and_nobody_told_of() -> None:
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_state_put_in_place_by_an_audit_still_knows_the_times_not_told_0_6() -> None:
+async def test_a_state_rebuilt_by_an_audit_keeps_unpublished_times_0_6() -> None:
     world = await running(pod(1))
     state = world.controller._states[KEY]
     state.trigger_times.pod_changed(None, "2026-02-02T00:00:00Z")
@@ -880,7 +880,7 @@ async def test_a_state_put_in_place_by_an_audit_still_knows_the_times_not_told_0
     assert world.controller._states[KEY].trigger_times.take() == "2026-02-02T00:00:00Z"
 
 
-async def test_an_audit_passes_over_what_failed_and_waits_for_another_try() -> None:
+async def test_an_audit_skips_a_key_in_backoff() -> None:
     world = await running(pod(1))
     world.server.fail_next(api_error(Status(code=500, message="no")), verb="update")
     world.put(pod(1, ready=False))
@@ -891,7 +891,7 @@ async def test_an_audit_passes_over_what_failed_and_waits_for_another_try() -> N
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_an_audit_passes_over_what_is_due_anyway_and_what_is_gone() -> None:
+async def test_an_audit_skips_queued_and_deleted_keys() -> None:
     world = await running(pod(1))
     world.put(pod(1, ready=False))
     assert world.controller.audit(KEY) is None
@@ -936,7 +936,7 @@ async def test_an_audit_finds_an_address_that_was_lost_from_the_sorted_list() ->
     assert world.ips() == (["10.0.0.1", "10.0.0.2", "10.0.0.3"], [])
 
 
-async def test_a_change_that_raised_half_way_is_repaired_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partially_applied_change_is_repaired_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     world = await running(pod(1), pod(2))
     change_pod = ServiceState.pod_changed
 

@@ -1,4 +1,4 @@
-"""What one pod contributes (E-15, 0.4): phases, families, ports, names."""
+"""The entry of one pod (E-15, 0.4): phases, IP families, ports, names."""
 
 import pytest
 from tests.unit.controllers.endpoints.builders import make_pod, make_service
@@ -33,7 +33,7 @@ READY, NOT_READY, ABSENT = True, False, None
 @pytest.mark.parametrize("terminating", [False, True])
 @pytest.mark.parametrize("ready", [False, True])
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", "Succeeded", "Failed", None])
-def test_phase_readiness_and_termination_decide_where_a_pod_stands(
+def test_phase_readiness_and_termination_decide_the_list_of_a_pod(
     phase: str | None, ready: bool, terminating: bool, publish_not_ready: bool
 ) -> None:
     """TestSyncServiceAddresses, all combinations."""
@@ -99,7 +99,7 @@ def test_a_pod_without_any_address_contributes_nothing() -> None:
     assert entry_of(make_service(), make_pod(pod_ip=None, pod_ips=())) is None
 
 
-def test_an_address_that_stands_in_pod_ip_alone_is_not_used() -> None:
+def test_an_address_only_in_pod_ip_is_not_used() -> None:
     assert entry_of(make_service(), make_pod(pod_ip="1.2.3.4", pod_ips=())) is None
 
 
@@ -139,7 +139,7 @@ NAMED = make_service(
 )
 
 
-def test_a_port_that_the_pod_does_not_name_is_left_out_and_the_others_stay() -> None:
+def test_a_port_that_the_pod_lacks_is_omitted_and_the_others_stay() -> None:
     """E-15."""
     entry = entry_of(NAMED, make_pod(named_ports=(NamedPort("http", "TCP", 8081),)))
     assert entry is not None
@@ -166,7 +166,7 @@ def test_a_pod_that_names_none_of_the_ports_contributes_nothing() -> None:
     assert entry_of(NAMED, make_pod()) is None
 
 
-def test_ports_stand_in_canonical_order_udp_before_tcp_here() -> None:
+def test_ports_are_in_canonical_order_udp_before_tcp_here() -> None:
     """E-31."""
     service = make_service(ports=(ServicePort("", "TCP", 80, 8080), ServicePort("", "UDP", 80, 8080)))
     entry = entry_of(service, make_pod())

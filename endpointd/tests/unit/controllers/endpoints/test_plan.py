@@ -1,4 +1,4 @@
-"""One plan for one service: when a write is due, and what it says (E-10 to E-24, E-40 to E-43)."""
+"""The plan for one service: when a write is due, and its content (E-10 to E-24, E-40 to E-43)."""
 
 import msgspec
 import pytest
@@ -108,7 +108,7 @@ def test_no_pods_and_no_subsets_are_right_as_they_are(subsets: tuple[EndpointSub
     assert plan(make_service(), [], stored(subsets)) is NOTHING
 
 
-def test_what_is_stored_as_wanted_is_not_written_again() -> None:
+def test_a_correct_object_is_not_written_again() -> None:
     """E-19."""
     pods = make_pods(2, 1)
     assert plan(make_service(), pods, stored(desired_subsets(make_service(), pods))) is NOTHING
@@ -162,7 +162,7 @@ def test_the_headless_label_and_ours_are_as_they_should_be() -> None:
 
 
 def test_a_service_that_carries_our_labels_itself_is_not_written_at_every_sync() -> None:
-    """E-19b: Upstream compares the labels of such a service never equal and writes each time, to no effect."""
+    """E-19b: upstream never considers the labels of such a service equal and writes each time without effect."""
     service = make_service(labels={HEADLESS_LABEL: "x", MANAGED_BY_LABEL: "me", "a": "b"})
     assert plan(service, [], stored(None, labels={**MANAGED, "a": "b"})) is NOTHING
 
@@ -199,7 +199,7 @@ def test_a_create_names_no_namespace_in_its_body_and_carries_labels_and_time() -
     assert "namespace" not in msgspec.json.decode(msgspec.json.encode(body))["metadata"]
 
 
-def test_an_update_replaces_subsets_and_labels_and_keeps_what_others_put_there() -> None:
+def test_an_update_replaces_subsets_and_labels_and_keeps_other_annotations() -> None:
     """E-20."""
     service = make_service(labels={"baz": "blah"})
     observed = stored(FOREIGN, labels={"foo": "bar"}, annotations={"theirs": "stays"})
@@ -279,7 +279,7 @@ def test_pods_that_finished_leave_and_their_subset_with_them() -> None:
         ("invalid", 1001, 1001, 0, (1000, 0), "truncated"),
     ],
 )
-def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it(
+def test_truncation_is_marked_and_the_mark_is_removed_with_it(
     mark: str | None,
     ready_stored: int,
     ready: int,
@@ -304,7 +304,7 @@ def test_what_does_not_fit_is_cut_and_marked_and_the_mark_goes_with_it(
 
 
 def test_over_capacity_a_change_beyond_the_cut_is_not_written() -> None:
-    """E-42: Upstream writes at every sync while it is over capacity."""
+    """E-42: Upstream writes at every sync beyond the capacity."""
     pods = make_pods(1200)
     service = make_service()
     state = ServiceState(service, pods)
@@ -321,10 +321,10 @@ def test_over_capacity_a_change_beyond_the_cut_is_not_written() -> None:
     assert isinstance(state.plan(observed, None), Update)
 
 
-# ------------------------------------------------------------------------------- the service is gone
+# ------------------------------------------------------------------------------- the service is deleted
 
 
-def test_the_endpoints_of_a_service_that_is_gone_are_deleted_as_they_were_seen() -> None:
+def test_endpoints_of_a_deleted_service_are_deleted_at_the_observed_version() -> None:
     """E-10."""
     assert plan_without_service(stored(FOREIGN, labels={})) == Delete(KEY, "e0", "7")
     assert plan_without_service(None) is NOTHING
@@ -335,7 +335,7 @@ def test_an_election_record_is_never_deleted() -> None:
     assert plan_without_service(stored(None, annotations={LEADER_ANNOTATION: ""})) is NOTHING
 
 
-def test_what_is_being_deleted_is_not_deleted_again() -> None:
+def test_terminating_endpoints_are_not_deleted_again() -> None:
     observed = stored(None)
     dying = msgspec.structs.replace(
         observed,

@@ -126,7 +126,7 @@ CASES: dict[str, tuple[tuple[EndpointSubset, ...], tuple[EndpointSubset, ...]]] 
 @pytest.mark.parametrize("name", CASES)
 def test_subsets_repack_to_the_fewest(name: str) -> None:
     given, expected = CASES[name]
-    # What several subsets are ordered by is a hash, pinned in the tests of the canonical order.
+    # Several subsets are ordered by a hash, which the tests of the canonical order pin.
     assert sorted(map(repr, repack(given))) == sorted(map(repr, expected))
 
 

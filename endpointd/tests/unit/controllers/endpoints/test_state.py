@@ -1,4 +1,4 @@
-"""The state of one service as its pods come, change and go."""
+"""The state of one service as its pods are created, changed and deleted."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ def test_the_last_pod_takes_its_subset_with_it() -> None:
     assert subsets(state) == ()
 
 
-def test_a_change_that_touches_nothing_published_is_none() -> None:
+def test_an_irrelevant_change_is_no_change() -> None:
     pod = pod_named("p", "10.0.0.1")
     state = ServiceState(make_service(), [pod])
     assert not state.pod_changed(pod, msgspec.structs.replace(pod, labels={"foo": "bar", "more": "x"}))
@@ -59,7 +59,7 @@ def test_a_change_that_touches_nothing_published_is_none() -> None:
 
 
 def test_a_pod_that_fails_without_a_flip_of_readiness_leaves() -> None:
-    """Upstream does not look at the phase and keeps it until something else happens (0.3; k/k#109414)."""
+    """Upstream ignores the phase and keeps it until another event (0.3; k/k#109414)."""
     pod = pod_named("p", "10.0.0.1", ready=False)
     state = ServiceState(make_service(), [pod])
     assert state.pod_changed(pod, msgspec.structs.replace(pod, phase="Failed"))
@@ -95,7 +95,7 @@ def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_t
     }
 
 
-def test_pods_that_share_a_port_stand_together_in_order_whatever_else_they_have() -> None:
+def test_pods_that_share_a_port_are_sorted_together() -> None:
     """E-31."""
     pods = [
         pod_named(f"p{number}", f"10.0.0.{number}", named_ports=(NamedPort("web", "TCP", 8080 + number % 2),))
@@ -144,7 +144,7 @@ def test_ports_added_to_and_taken_from_a_service_divide_and_join_its_subsets() -
         {"cluster_ip": "None", "ports": ()},
     ],
 )
-def test_a_changed_service_wants_what_one_built_anew_wants(changes: dict[str, object]) -> None:
+def test_a_changed_service_equals_a_rebuilt_one(changes: dict[str, object]) -> None:
     pods = [
         make_pod(pod_ips=("10.0.0.1", "fd00::1")),
         pod_named("p2", "10.0.0.2", ready=False),
@@ -157,7 +157,7 @@ def test_a_changed_service_wants_what_one_built_anew_wants(changes: dict[str, ob
     assert state.snapshot() == ServiceState(after, members).snapshot()
 
 
-def test_other_labels_of_a_service_do_not_look_at_its_pods() -> None:
+def test_other_labels_of_a_service_do_not_read_its_pods() -> None:
     def refuse() -> list[Pod]:
         raise AssertionError("looked at")
 
@@ -168,7 +168,7 @@ def test_other_labels_of_a_service_do_not_look_at_its_pods() -> None:
     assert len(state.desired) == 1
 
 
-def test_the_first_sync_tells_the_creation_of_the_service_and_later_ones_the_oldest_news_0_6() -> None:
+def test_the_first_sync_carries_the_creation_time_and_later_ones_the_oldest_change_0_6() -> None:
     service = make_service(creation_timestamp="2020-01-01T00:00:00Z")
     early = pod_named("early", "10.0.0.1", ready_since="2019-01-01T00:00:00Z")
     state = ServiceState(service, [early])

@@ -35,7 +35,7 @@ def addresses(count: int, network: int = 0) -> tuple[EndpointAddress, ...]:
     return tuple(EndpointAddress(f"10.{network}.{number // 256}.{number % 256}") for number in range(count))
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_subsets_within_the_limit_are_unchanged() -> None:
     """E-40."""
     subsets = (EndpointSubset(addresses(999), addresses(1, 1), (PORT,)),)
     assert truncate(subsets) == (subsets, False)
@@ -50,13 +50,13 @@ def test_the_first_addresses_in_order_are_kept() -> None:
     assert truncate(mixed) == ((EndpointSubset(addresses(997), addresses(4, 1)[:3], (PORT,)),), True)
 
 
-def test_a_list_of_which_nothing_is_left_is_absent() -> None:
+def test_an_emptied_list_is_absent() -> None:
     """E-40."""
     subsets = (EndpointSubset(addresses(1000), addresses(10, 1), (PORT,)),)
     assert truncate(subsets) == ((EndpointSubset(addresses(1000), None, (PORT,)),), True)
 
 
-def test_a_subset_of_which_nothing_is_left_is_left_out_so_that_the_rest_can_be_written() -> None:
+def test_an_emptied_subset_is_dropped_so_that_the_rest_can_be_written() -> None:
     """E-41."""
     subsets = (
         EndpointSubset(addresses(1000), None, (PORT,)),

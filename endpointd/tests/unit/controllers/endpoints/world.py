@@ -1,4 +1,4 @@
-"""An Endpoints controller with everything around it in memory, moved by hand: nothing happens unless told to."""
+"""An Endpoints controller with everything around it in memory, driven manually by the test."""
 
 import random
 from typing import Any
@@ -28,7 +28,7 @@ class RecordedEvent(msgspec.Struct, frozen=True):
 
 
 class World:
-    """The stores are fed by :meth:`put` and :meth:`remove`, the endpoints' by :meth:`watch` from the server."""
+    """:meth:`put` and :meth:`remove` feed the stores; :meth:`watch` feeds the store of Endpoints from the server."""
 
     def __init__(self, settings: EndpointsSettings | None = None) -> None:
         self.clock = ManualClock()
@@ -58,7 +58,7 @@ class World:
         self.events.append(RecordedEvent(regarding, type, reason, message))
 
     def start(self) -> None:
-        """Begin as after the first lists."""
+        """Start as after the first lists."""
         self.watch()
         self.membership.start()
         self.services.subscribe(self.membership.service_changed)
@@ -66,22 +66,22 @@ class World:
         self.controller.start()
 
     def put(self, item: Service | Pod) -> None:
-        """Have a watch tell that a service or pod came or changed."""
+        """Deliver a watch event for a created or changed service or pod."""
         item = self._at_new_version(item)
         store: Store[Any] = self.services if isinstance(item, Service) else self.pods
         store.apply([WatchEvent("MODIFIED", item)])
 
     def remove(self, item: Service | Pod) -> None:
-        """Have a watch tell that a service or pod went."""
+        """Deliver a watch event for a deleted service or pod."""
         store: Store[Any] = self.services if isinstance(item, Service) else self.pods
         store.apply([WatchEvent("DELETED", self._at_new_version(item))])
 
     def watch(self) -> None:
-        """Have the watch of endpoints catch up with the server."""
+        """Let the watch of endpoints catch up with the server."""
         self.server.feed(ENDPOINTS, self.endpoints)
 
     async def work(self) -> list[ObjectKey]:
-        """Reconcile what is due now, as a controller's worker does, until nothing is; return what was."""
+        """Reconcile due keys like a worker until none is left; return them."""
         done: list[ObjectKey] = []
         while (key := self.queue.get_nowait()) is not None:
             done.append(key)
@@ -96,7 +96,7 @@ class World:
         return done
 
     async def settle(self) -> None:
-        """Work, watch, and let time pass, until nothing is left to do."""
+        """Work, watch and advance time until nothing is left to do."""
         for _ in range(50):
             self.watch()
             worked = await self.work()
@@ -104,14 +104,14 @@ class World:
             left = self.queue.statistics()
             if not (worked or left.delayed or left.depth or self.server.pending_events(ENDPOINTS)):
                 return
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the world does not settle")
 
     def stored(self, name: str = "svc") -> Endpoints | None:
-        """Return what the server has."""
+        """Return the server's Endpoints."""
         return self.server.objects(ENDPOINTS).get(ObjectKey("ns", name))
 
     def ips(self, name: str = "svc") -> tuple[list[str], list[str]]:
-        """Return the addresses that the server has, ready and not."""
+        """Return the server's addresses, ready and not ready."""
         item = self.stored(name)
         assert item is not None
         subsets = item.subsets or ()

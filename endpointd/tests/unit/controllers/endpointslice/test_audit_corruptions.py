@@ -1,4 +1,4 @@
-"""The audit repairs every corruption that can be planted: in the queue, in a state, in an index, in the table of zones."""
+"""The audit repairs every planted corruption: in the queue, in a state, in an index, in the zone table."""
 
 import asyncio
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def lose_wake_ups(world: SliceWorld) -> None:
 
 
 def one_round(world: SliceWorld) -> list[str]:
-    """Audit everything once, in the order in which the program does, and return what was found."""
+    """Audit everything once in the program's order, and return the findings."""
     found = [world.membership.audit(key) for key in world.membership.audited_keys()]
     found += [world.controller.audit(key) for key in world.controller.audited_keys()]
     return [each for each in found if each is not None]
@@ -125,7 +125,7 @@ async def test_one_round_finds_the_corruption_and_the_slices_become_right(
     assert world.take_writes() == []
 
 
-async def test_an_emptied_table_of_zones_is_found_and_filled_again() -> None:
+async def test_an_emptied_zone_table_is_found_and_rebuilt() -> None:
     world = await world_at_rest()
     ratios = world.controller.states.zones.ratios
     assert ratios is not None
@@ -140,7 +140,7 @@ async def test_an_emptied_table_of_zones_is_found_and_filled_again() -> None:
     assert world.controller.audit(ZONES) is None
 
 
-async def test_a_topology_aware_service_that_fell_out_of_the_index_is_found() -> None:
+async def test_a_topology_aware_service_missing_from_the_index_is_found() -> None:
     world = await world_at_rest()
     world.put(make_service(topology_mode="Auto"))
     await settle(world)
@@ -151,10 +151,10 @@ async def test_a_topology_aware_service_that_fell_out_of_the_index_is_found() ->
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_handler_that_raises_half_way_leaves_nothing_half_done(
+async def test_a_handler_that_raises_leaves_no_partial_change(
     monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """The state is built again at once: nobody has to wait for the audit."""
+    """The state is rebuilt immediately, without waiting for the audit."""
     world = await world_at_rest()
     apply_to_family = AddressTypeState.set_desired
 
@@ -219,7 +219,7 @@ async def test_changes_between_the_steps_of_an_audit_are_no_corruption() -> None
     assert run_at_once(world.controller.audit_steps(WEB)) is None
 
 
-async def test_a_service_that_changes_during_its_audit_or_its_sync_is_built_from_what_it_is_now() -> None:
+async def test_a_service_changed_during_its_audit_or_sync_is_rebuilt_from_its_current_version() -> None:
     world = SliceWorld()
     world.put(make_node(), make_service(), *make_pods(400))
     world.start()

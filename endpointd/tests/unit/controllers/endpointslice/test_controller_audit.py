@@ -1,4 +1,4 @@
-"""The slice controller's audit finds what went wrong by itself, mends it, and cries wolf at nothing."""
+"""The slice controller's audit finds and repairs corrupted state, and has no false positives."""
 
 import pytest
 from tests.support.slice_world import SliceWorld
@@ -27,19 +27,19 @@ async def test_a_sound_service_passes(pods: int) -> None:
     world = await world_at_rest(pods)
     assert list(world.controller.audited_keys()) == [ZONES, WEB]
     assert world.controller.audit(WEB) is None
-    world.put(make_service())  # another version of the same
+    world.put(make_service())  # another version with the same content
     world.put(*make_pods(pods))
     assert world.controller.audit(WEB) is None
     assert len(world.queue) == 0
 
 
-async def test_a_service_that_waits_for_its_sync_is_passed_over() -> None:
+async def test_a_queued_service_is_skipped() -> None:
     world = await world_at_rest()
     world.put(make_pod("new", "10.9.9.9"))
     assert world.controller.audit(WEB) is None
 
 
-async def test_a_key_that_is_gone_or_selects_nothing_is_no_finding() -> None:
+async def test_a_deleted_or_selectorless_key_is_no_finding() -> None:
     world = await world_at_rest()
     world.remove(make_service())
     assert world.controller.audit(WEB) is None
@@ -74,7 +74,7 @@ async def test_a_service_without_a_state_and_a_state_without_a_service_are_found
     assert world.controller.audit(WEB) is None
 
 
-async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_found() -> None:
+async def test_a_clean_state_that_a_rebuild_would_rewrite_is_found() -> None:
     world = await world_at_rest()
     stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
     world.watch()
@@ -86,7 +86,7 @@ async def test_a_state_that_thinks_all_is_right_though_a_rebuild_would_write_is_
     assert stray.metadata.key not in world.server.objects(ENDPOINT_SLICES)
 
 
-async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
+async def test_a_wrong_slice_that_is_not_dirty_is_found() -> None:
     world = await world_at_rest()
     (endpoint_slice,) = world.slices_of()
     world.server.update_foreign(
@@ -109,7 +109,7 @@ async def test_a_slice_that_is_wrong_and_not_touched_is_found() -> None:
     assert world.controller.audit(WEB) == "the plan"
 
 
-async def test_what_the_service_has_told_is_kept_when_its_state_is_replaced() -> None:
+async def test_published_data_is_kept_when_a_state_is_replaced() -> None:
     world = await world_at_rest()
     times = world.controller.states.by_key[WEB].trigger_times
     world.controller.states.by_key[WEB].set_pod("pod-00001", None)

@@ -1,4 +1,4 @@
-"""What one pod's change costs does not grow with the service: counted in calls, so that no machine is too slow."""
+"""The cost of one pod's change does not grow with the service: counted in calls, independent of the machine."""
 
 import sys
 from collections import Counter
@@ -18,7 +18,7 @@ SMALL, LARGE = 100, 5_000
 
 
 async def world_of(pods: int, *, spare: int = 0) -> SliceWorld:
-    """Return a world at rest whose slices are full, but for ``spare`` endpoints in the last."""
+    """Return a settled world whose slices are full, except for ``spare`` endpoints in the last."""
     world = SliceWorld()
     world.put(make_node(), make_service(), *make_pods(pods - spare))
     world.start()
@@ -27,7 +27,7 @@ async def world_of(pods: int, *, spare: int = 0) -> SliceWorld:
 
 
 class Calls:
-    """Counts every call of ours, by name, and every call of a builtin, while it is entered."""
+    """Counts every call of our functions, by name, and of builtins, while it is entered."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -92,7 +92,7 @@ async def test_a_pods_change_costs_the_same_in_a_service_of_any_size(
 
 
 async def test_a_hundred_changes_at_once_cost_no_more_than_their_slices() -> None:
-    """A burst over the whole service looks at each slice once, not once a pod."""
+    """A burst over the whole service reads each slice once, not once per pod."""
     world = await world_of(LARGE)
     world.take_writes()
     pods: list[Pod] = [
@@ -106,7 +106,7 @@ async def test_a_hundred_changes_at_once_cost_no_more_than_their_slices() -> Non
     assert calls.counts["plan_address_type"] == 1
 
 
-async def test_a_change_in_one_service_looks_at_no_other() -> None:
+async def test_a_change_in_one_service_reads_no_other() -> None:
     counted: list[Counter[str]] = []
     for services in (2, 200):
         world = SliceWorld()
@@ -131,8 +131,8 @@ async def test_a_change_in_one_service_looks_at_no_other() -> None:
     assert {name: count for name, count in large.items() if count > small[name]} == {}
 
 
-async def test_a_node_that_keeps_its_zone_looks_at_no_pod() -> None:
-    """S-5: nodes tell of themselves all the time."""
+async def test_a_node_that_keeps_its_zone_reads_no_pod() -> None:
+    """S-5: nodes send status updates all the time."""
     world = await world_of(SMALL)
     with Calls() as calls:
         world.put(make_node(ready=False, allocatable_cpu_milli=7))

@@ -1,4 +1,4 @@
-"""What of a pod stands in a slice, and what a slice carries (behaviour 2.4, 2.5, 2.8)."""
+"""The published endpoint of a pod and the metadata of slices (behaviour 2.4, 2.5, 2.8)."""
 
 import itertools
 
@@ -42,7 +42,7 @@ OURS = "endpointslice-controller.k8s.io"
 
 
 def endpoints_of(service: Service, pod: Pod) -> tuple[Endpoint | None, ...]:
-    """Return what a pod should have, by address type."""
+    """Return the desired endpoints of a pod, by address type."""
     outcome = PodTranslator(service, ZONES.get).outcome(pod)
     return tuple(wanted.endpoint if wanted is not None else None for wanted in outcome.endpoints)
 
@@ -79,7 +79,7 @@ def ports_of(service: Service, pod: Pod) -> list[EndpointPort]:
         (("IPv4", "IPv4"), "10.0.0.1", ("IPv4",)),
     ],
 )
-def test_families_say_the_address_types_else_the_cluster_ip_and_headless_services_want_both(
+def test_address_types_follow_families_then_cluster_ip_and_headless_wants_both(
     families: tuple[str, ...], cluster_ip: str, expected: tuple[str, ...]
 ) -> None:
     """S-20."""
@@ -111,7 +111,7 @@ def test_conditions_tell_ready_serving_and_terminating_apart_and_are_all_there(
     assert (conditions.ready, conditions.serving, conditions.terminating) == expected
 
 
-def test_an_endpoint_says_where_its_pod_runs_and_which_pod_it_is() -> None:
+def test_an_endpoint_names_its_node_and_pod() -> None:
     """S-32."""
     endpoint = endpoint_of(make_service(), make_pod("a"))
     assert endpoint == Endpoint(
@@ -142,7 +142,7 @@ def test_a_pod_has_its_addresses_of_each_family_canonical_and_in_order() -> None
     assert endpoints_of(make_service(ip_families=("IPv6",)), make_pod()) == (None,)
 
 
-def test_a_hostname_is_told_where_the_pod_is_of_this_subdomain() -> None:
+def test_a_hostname_is_set_if_the_pods_subdomain_is_the_service() -> None:
     """S-32, 0.4."""
     pod = make_pod(hostname="a", subdomain="web")
     assert endpoint_of(make_service(), pod).hostname == "a"
@@ -156,8 +156,8 @@ def test_a_pod_that_has_finished_wants_neither_endpoints_nor_ports(phase: str) -
 
 
 @pytest.mark.parametrize("node", ["gone", ""])
-def test_a_pod_whose_node_is_not_known_is_kept_out_and_its_ports_are_wanted_all_the_same(node: str) -> None:
-    """S-31.3, S-31.4: an empty name is looked up, too."""
+def test_a_pod_on_an_unknown_node_is_kept_out_but_its_ports_are_wanted(node: str) -> None:
+    """S-31.3, S-31.4: the lookup includes an empty name."""
     outcome = PodTranslator(make_service(), ZONES.get).outcome(make_pod(node_name=node))
     assert outcome.endpoints == (None,)
     assert outcome.missing_node == node
@@ -165,7 +165,7 @@ def test_a_pod_whose_node_is_not_known_is_kept_out_and_its_ports_are_wanted_all_
     assert outcome.ports.key != NO_PORTS.key
 
 
-def test_where_not_ready_addresses_are_published_an_unknown_node_only_costs_the_zone() -> None:
+def test_with_not_ready_addresses_an_unknown_node_only_removes_the_zone() -> None:
     """S-31.4."""
     service = make_service(publish_not_ready_addresses=True)
     outcome = PodTranslator(service, ZONES.get).outcome(make_pod(node_name="gone"))
@@ -178,7 +178,7 @@ def test_where_not_ready_addresses_are_published_an_unknown_node_only_costs_the_
 # ------------------------------------------------------------------------------------------------ ports
 
 
-def test_ports_stand_in_the_order_of_their_hashes() -> None:
+def test_ports_are_in_the_order_of_their_hashes() -> None:
     """S-31.2."""
     service = make_service(
         ports=(
@@ -195,13 +195,13 @@ def test_ports_stand_in_the_order_of_their_hashes() -> None:
 
 
 def test_a_port_carries_name_number_protocol_and_application_protocol() -> None:
-    """S-31.2: the name is there even where it is empty."""
+    """S-31.2: the name is set even if empty."""
     service = make_service(ports=(make_service_port(80, 8080, app_protocol="h2c"),))
     (port,) = ports_of(service, make_pod())
     assert msgspec.to_builtins(port) == {"name": "", "protocol": "TCP", "port": 8080, "appProtocol": "h2c"}
 
 
-def test_a_port_that_does_not_resolve_is_left_out_and_a_pod_without_ports_is_published() -> None:
+def test_an_unresolved_port_is_omitted_and_a_pod_without_ports_is_published() -> None:
     """S-31.1."""
     service = make_service(
         ports=(make_service_port(80, "http", name="a"), make_service_port(81, 81, name="b"))
@@ -295,10 +295,10 @@ def test_an_endpoint_is_known_by_its_addresses_hostname_and_pod(observed: Endpoi
         (with_target(WANTED, api_version="v1"), False),
     ],
 )
-def test_an_endpoint_needs_no_rewrite_while_its_place_pod_and_conditions_stand(
+def test_an_endpoint_needs_no_rewrite_while_node_pod_and_conditions_are_equal(
     observed: Endpoint, expected: bool
 ) -> None:
-    """S-33: hints are another matter."""
+    """S-33: hints are compared separately."""
     assert same_content(observed, WANTED) is expected
 
 
@@ -397,7 +397,7 @@ def test_a_slice_belongs_to_the_service_whose_uid_it_names(change: dict[str, obj
         ({}, None),
     ],
 )
-def test_a_slice_stands_for_the_service_it_names_where_it_is_ours(
+def test_a_managed_slice_belongs_to_the_service_it_names(
     labels: dict[str, str], expected: ObjectKey | None
 ) -> None:
     """S-3, S-112, TestServiceControllerKey."""

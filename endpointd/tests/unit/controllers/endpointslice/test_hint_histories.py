@@ -1,4 +1,4 @@
-"""Hints after any history are those of a second reading of the rules (S-93 to S-96), and every slice is written once."""
+"""Hints after any history match an independent reading of the rules (S-93 to S-96), and every slice is written once."""
 
 import random
 from collections import Counter
@@ -15,8 +15,8 @@ from tests.differential.hint_rules import broken_hint_rules
 from tests.differential.normalise import Snapshot
 
 
-class Life:
-    """A service with topology-aware hints; plans are carried out at once."""
+class HintedService:
+    """A service with topology-aware hints; plans are executed immediately."""
 
     def __init__(self, nodes: list[Node], max_endpoints: int = 100) -> None:
         self.service = make_service(topology_mode="Auto")
@@ -64,7 +64,7 @@ class Life:
                 self.state.observe(endpoint_slice.metadata.name, None)
             if family.hint_allocation is not None:
                 told = {zone: count for zone, count in family.hint_allocation.hinted.items() if count}
-                assert told == self.hints, "what is told of hints is not what is published"
+                assert told == self.hints, "the reported hints differ from the published ones"
         return plan
 
     @property
@@ -83,7 +83,7 @@ class Life:
 
 def test_a_slice_that_is_filled_up_is_counted_once() -> None:
     shares = {"a": 10_000, "b": 4_000, "c": 4_000}
-    life = Life(
+    life = HintedService(
         [make_node(f"node-{z}", zone=f"zone-{z}", allocatable_cpu_milli=cpu) for z, cpu in shares.items()]
     )
     for zone in "abbc":
@@ -105,7 +105,7 @@ def test_hints_after_any_history_are_within_the_rules(seed: int, max_endpoints: 
         make_node(f"node-{zone}", zone=f"zone-{zone}", allocatable_cpu_milli=milli)
         for zone, milli in zip(zones, cpu, strict=True)
     ]
-    life = Life(nodes, max_endpoints)
+    life = HintedService(nodes, max_endpoints)
     for _ in range(40):
         if chance.random() < 0.1:
             life.give_cpu(chance.choice(nodes).metadata.name, chance.choice((1_000, 4_000, 16_000)))
@@ -119,7 +119,7 @@ def test_hints_after_any_history_are_within_the_rules(seed: int, max_endpoints: 
             pod = life.pods[name]
             life.set(name, msgspec.structs.replace(pod, ready=not pod.ready) if what < 0.8 else None)
         plan = life.sync()
-        # One slice that was written is all slices written: then the numbers are determined.
+        # If one slice was written, all were, which determines the counts.
         rewritten = max_endpoints == 100 and not plan.is_empty
         assert not life.broken_rules(rewritten=rewritten)
         assert life.sync().is_empty

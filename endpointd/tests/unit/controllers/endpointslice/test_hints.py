@@ -1,4 +1,4 @@
-"""Who is sent where: traffic distribution and topology-aware hints (behaviour S-80 to S-99)."""
+"""Traffic distribution and topology-aware hints (behaviour S-80 to S-99)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from endpointd.controllers.endpointslice.topology import ZoneTable
 
 
 class Cluster:
-    """A service with its pods, nodes and slices; plans are carried out at once."""
+    """A service with its pods, nodes and slices; plans are executed immediately."""
 
     def __init__(self, service: Service, nodes: Iterable[Node], max_endpoints: int = 100) -> None:
         self.service = service
@@ -155,7 +155,7 @@ def test_prefer_same_node_hints_at_the_node_alone_where_there_is_no_zone() -> No
     assert cluster.endpoints()[0].hints == EndpointHints(for_nodes=(ForNode("node-x"),))
 
 
-def test_without_a_zone_there_is_nothing_to_hint_at() -> None:
+def test_without_a_zone_there_are_no_hints() -> None:
     """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), [make_node("node-x", zone="")])
     cluster.add_pods(1, "node-x")
@@ -293,7 +293,9 @@ def test_endpoints_that_are_not_ready_neither_count_nor_get_hints() -> None:
         ),
     ],
 )
-def test_a_refusal_is_told_and_takes_all_hints(nodes: list[Node], pods: dict[str, int], message: str) -> None:
+def test_a_refusal_is_reported_and_removes_all_hints(
+    nodes: list[Node], pods: dict[str, int], message: str
+) -> None:
     """S-93, S-95."""
     cluster = Cluster(make_service(topology_mode="Auto"), nodes)
     for node_name, count in pods.items():
@@ -313,7 +315,7 @@ def test_nothing_ready_is_refused_for_too_few_endpoints() -> None:
     ]
 
 
-def test_hints_go_from_untouched_slices_too_when_there_are_too_few_endpoints() -> None:
+def test_too_few_endpoints_remove_hints_from_clean_slices_too() -> None:
     """S-93."""
     cluster = auto(max_endpoints=2)
     for zone in "abc":
@@ -360,7 +362,7 @@ def test_a_slice_whose_hints_are_too_many_for_a_zone_is_written() -> None:
     assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-d": 3}
 
 
-def test_hints_that_somebody_took_away_come_back() -> None:
+def test_externally_removed_hints_are_restored() -> None:
     """S-94."""
     cluster = auto()
     for zone in "abc":
@@ -374,7 +376,7 @@ def test_hints_that_somebody_took_away_come_back() -> None:
     assert cluster.hinted_zones() == {"zone-a": 1, "zone-b": 1, "zone-c": 1}
 
 
-def test_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
+def test_external_hints_after_a_refusal_are_removed() -> None:
     """S-93."""
     cluster = auto()
     cluster.add_pods(2, "node-a")
@@ -390,7 +392,7 @@ def test_hints_that_somebody_gave_after_a_refusal_go_again() -> None:
     assert cluster.hinted_zones() == {}
 
 
-def test_switching_the_annotation_off_is_told_once_and_takes_the_hints() -> None:
+def test_removing_the_annotation_is_reported_once_and_removes_hints() -> None:
     """S-82."""
     cluster = auto()
     for zone in "abc":
@@ -406,7 +408,7 @@ def test_switching_the_annotation_off_is_told_once_and_takes_the_hints() -> None
     ]
 
 
-def test_enabled_is_told_again_only_after_a_refusal() -> None:
+def test_enabled_is_reported_again_only_after_a_refusal() -> None:
     """S-97."""
     cluster = auto()
     for zone in "abc":
@@ -428,7 +430,7 @@ def test_enabled_is_told_again_only_after_a_refusal() -> None:
     ]
 
 
-def test_after_a_restart_right_hints_are_left_as_they_are() -> None:
+def test_correct_hints_are_kept_after_a_restart() -> None:
     cluster = auto()
     cluster.add_pods(5, "node-a")
     cluster.add_pods(2, "node-b")

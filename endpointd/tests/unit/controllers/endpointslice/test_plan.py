@@ -1,4 +1,4 @@
-"""Which slices are created, updated and deleted (behaviour 2.6 to 2.9)."""
+"""The planned creates, updates and deletes of slices (behaviour 2.6 to 2.9)."""
 
 import msgspec
 import pytest
@@ -55,7 +55,7 @@ def plan(
     limit: int = 100,
     time: str | None = None,
 ) -> AddressTypePlan:
-    """Plan a service of one address type with everything touched."""
+    """Plan a service of one address type with every slice dirty."""
     families = plan_service(pods, slices, service=service, limit=limit, time=time).address_type_plans
     return families[0][1] if families else AddressTypePlan()
 
@@ -63,7 +63,7 @@ def plan(
 def filled(
     name: str, pods: list[Pod], *, service: Service = SERVICE, ports: tuple[EndpointPort, ...] = (HTTP,)
 ) -> EndpointSlice:
-    """Return a slice that holds these pods just as they should be."""
+    """Return a slice that contains these pods correctly."""
     return make_slice(service, name, [make_endpoint(pod) for pod in pods], ports=ports)
 
 
@@ -178,7 +178,7 @@ def test_a_target_port_that_changes_rewrites_every_slice_in_place() -> None:
 # ----------------------------------------------------------------------------------- step by step
 
 
-def test_what_is_right_is_not_written() -> None:
+def test_a_correct_slice_is_not_written() -> None:
     """S-40."""
     pods = make_pods(3)
     made = plan(pods, [filled("web-a", pods[:2]), filled("web-b", pods[2:])])
@@ -197,7 +197,7 @@ def test_kept_endpoints_keep_their_order_and_new_ones_are_appended() -> None:
     assert (made.added, made.removed) == (2, 1)
 
 
-def test_an_endpoint_that_stands_twice_is_kept_once() -> None:
+def test_a_duplicate_endpoint_is_kept_once() -> None:
     """S-40: in one slice, or in two."""
     pods = make_pods(3)
     made = plan(pods, [filled("web-a", [pods[0], pods[0], pods[1]]), filled("web-b", [pods[1], pods[2]])])
@@ -208,7 +208,7 @@ def test_an_endpoint_that_stands_twice_is_kept_once() -> None:
     assert (made.added, made.removed) == (0, 2)
 
 
-def test_a_slice_of_which_nothing_is_left_is_deleted() -> None:
+def test_an_emptied_slice_is_deleted() -> None:
     """S-40."""
     pods = make_pods(2)
     made = plan(pods, [filled("web-a", pods), filled("web-b", [make_pod("gone", "10.9.9.9")])])
@@ -216,7 +216,7 @@ def test_a_slice_of_which_nothing_is_left_is_deleted() -> None:
     assert names(made.delete) == ["web-b"]
 
 
-def test_an_endpoint_of_no_pod_or_of_another_namespace_is_nobodys() -> None:
+def test_an_endpoint_without_a_pod_or_of_another_namespace_is_dropped() -> None:
     """S-33, S-40."""
     (pod,) = make_pods(1)
     elsewhere = make_pod("pod-00001", pod.pod_ips[0], namespace="other")
@@ -230,8 +230,8 @@ def test_an_endpoint_of_no_pod_or_of_another_namespace_is_nobodys() -> None:
     assert made.removed == 2
 
 
-def test_a_changed_endpoint_is_computed_anew_in_its_place() -> None:
-    """S-40: and hints that nobody asked for go with it."""
+def test_a_changed_endpoint_is_replaced_in_place() -> None:
+    """S-40: and unrequested hints are removed with it."""
     pods = make_pods(3)
     hinted = msgspec.structs.replace(
         make_endpoint(pods[0]), hints=EndpointHints(for_zones=(ForZone("zone-x"),))
@@ -243,8 +243,8 @@ def test_a_changed_endpoint_is_computed_anew_in_its_place() -> None:
     assert (made.added, made.removed) == (0, 0)
 
 
-def test_what_takes_traffic_away_is_written_first() -> None:
-    """A batch that has both ends what goes to nobody before it adds to what works."""
+def test_traffic_removals_are_written_first() -> None:
+    """A batch with both first stops traffic to removed endpoints, then adds new ones."""
     pods = make_pods(6)
     ready_again = make_slice(SERVICE, "web-a", [make_endpoint(pods[0], ready=False, serving=False)])
     one_gone = filled("web-b", [pods[1], make_pod("gone")])
@@ -305,7 +305,7 @@ def test_an_empty_slice_of_a_wanted_port_set_stays_and_is_filled() -> None:
     assert plan([pod], [edited(held, ports=None)], service=service).is_empty
 
 
-def test_exactly_the_limit_is_no_reason_to_look_for_room() -> None:
+def test_exactly_the_limit_needs_no_existing_capacity() -> None:
     """S-43: strictly fewer than the limit."""
     pods = make_pods(4)
     made = plan(pods, [make_slice(SERVICE, "web-a")], limit=4)
@@ -314,7 +314,7 @@ def test_exactly_the_limit_is_no_reason_to_look_for_room() -> None:
     assert (made.create, sizes(made.update)) == ((), [3])
 
 
-def test_of_equal_rooms_the_first_by_name_is_taken_and_a_full_one_never() -> None:
+def test_equal_capacity_prefers_the_first_name_and_full_slices_are_skipped() -> None:
     pods = make_pods(6)
     slices = [filled("web-c", pods[:1]), filled("web-b", pods[1:2]), filled("web-a", pods[2:5])]
     made = plan(pods, slices, limit=3)
@@ -343,7 +343,7 @@ def test_two_pods_of_one_address_are_two_endpoints() -> None:
     assert sizes(made.create) == [2]
 
 
-def test_slices_of_an_unwanted_port_set_go_and_their_names_are_used_again() -> None:
+def test_slices_of_an_unwanted_port_set_are_deleted_and_their_names_recycled() -> None:
     """S-46, S-70."""
     pods = make_pods(1)
     other = EndpointPort(name="", protocol="TCP", port=9)
@@ -364,7 +364,7 @@ def test_a_service_without_endpoints_has_one_empty_slice() -> None:
 
 @pytest.mark.parametrize("emptiness", [None, ()])
 def test_a_placeholder_that_is_there_is_kept(emptiness: tuple[()] | None) -> None:
-    """S-50: nothing but namespace, labels, type, ports and endpoints is looked at."""
+    """S-50: only namespace, labels, type, ports and endpoints matter."""
     placeholder = edited(
         make_slice(SERVICE, "odd-name", annotations={"a": "b"}, generation=7),
         ports=emptiness,
@@ -396,7 +396,7 @@ def test_of_several_slices_to_go_the_first_becomes_the_placeholder() -> None:
 
 
 def test_of_several_placeholders_one_is_kept_unwritten() -> None:
-    """S-50 writes the first of them anew; here it is as good as it is."""
+    """S-50 rewrites the first of them; here it is kept unchanged."""
     placeholders = [make_slice(SERVICE, name, ports=()) for name in ("web-b", "web-a")]
     made = plan([], [*placeholders, edited(make_slice(SERVICE, "web-0"), owner_references=None)])
     assert (made.create, made.update, names(made.delete), made.unchanged) == (
@@ -415,13 +415,13 @@ def test_a_placeholder_makes_room_under_its_name() -> None:
 
 
 def test_a_placeholder_of_an_earlier_service_is_not_taken_for_ours() -> None:
-    """S-51: upstream keeps it, and has none once it is collected."""
+    """S-51: upstream keeps it, and lacks a placeholder once it is collected."""
     theirs = make_slice(SERVICE, "web-a", ports=(), owner=make_owner(make_service(uid="earlier")))
     made = plan([], [theirs])
     assert (sizes(made.create), made.update, names(made.delete)) == ([0], (), ["web-a"])
 
 
-def test_no_placeholder_stands_beside_a_slice_that_stays() -> None:
+def test_no_placeholder_is_kept_next_to_another_slice() -> None:
     pods = make_pods(1)
     made = plan(pods, [filled("web-a", pods), make_slice(SERVICE, "web-b", ports=())])
     assert (made.create, made.update, names(made.delete)) == ((), (), ["web-b"])
@@ -454,7 +454,7 @@ def annotations(endpoint_slice: EndpointSlice) -> dict[str, str]:
     return dict(endpoint_slice.metadata.annotations or {})
 
 
-def test_every_slice_that_is_written_tells_the_time_and_loses_an_old_one() -> None:
+def test_every_written_slice_carries_the_trigger_time_and_drops_an_old_one() -> None:
     """S-62."""
     pods = make_pods(3)
     stale = {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "old", "mine": "kept"}
@@ -467,13 +467,13 @@ def test_every_slice_that_is_written_tells_the_time_and_loses_an_old_one() -> No
     assert {
         annotations(endpoint_slice)[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] for endpoint_slice in written
     } == {TIME}
-    assert "web-a" not in names(tuple(written))  # what is right is not touched for it
+    assert "web-a" not in names(tuple(written))  # correct slices are not rewritten for it
     without = plan(pods, slices, limit=3)
     assert [annotations(endpoint_slice) for endpoint_slice in without.update] == [{"mine": "kept"}]
     assert [annotations(endpoint_slice) for endpoint_slice in plan(pods, []).create] == [{}]
 
 
-def test_an_update_keeps_what_others_put_on_a_slice_and_its_version() -> None:
+def test_an_update_keeps_other_clients_metadata_and_the_version() -> None:
     """S-40, S-63, S-74."""
     pods = make_pods(2)
     stored = edited(
@@ -544,7 +544,7 @@ def test_slices_of_types_that_are_not_wanted_are_deleted_and_never_recycled() ->
 
 
 def test_plans_are_the_same_whatever_the_order_of_pods_and_slices() -> None:
-    """Upstream is random here (S-45); a plan that can be replayed can be tested."""
+    """Upstream is random here (S-45); a deterministic plan can be tested."""
     pods = make_pods(30)
     slices = [filled(f"web-{number}", pods[number * 5 : number * 5 + 3]) for number in range(4)]
     one = plan(pods, slices, limit=7, time=TIME)

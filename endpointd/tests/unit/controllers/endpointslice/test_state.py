@@ -1,4 +1,4 @@
-"""What a service's state knows after each change, and what it says is to be looked at."""
+"""A service's state after each change, and the slices that it marks as dirty."""
 
 from aiokube.api.core import NamedPort, Pod, Service
 from aiokube.api.discovery import EndpointPort, EndpointSlice
@@ -31,7 +31,7 @@ def holding(name: str, pods: list[Pod]) -> EndpointSlice:
 
 
 def written(plan: ServicePlan) -> dict[str, list[str]]:
-    """Return what a plan writes: verb and name to the pods that are then in it."""
+    """Return the writes of a plan: verb and name to the resulting pods."""
     found = {}
     for _, family in plan.address_type_plans:
         for verb, endpoint_slices in (
@@ -47,12 +47,12 @@ def written(plan: ServicePlan) -> dict[str, list[str]]:
     return found
 
 
-def test_a_service_that_is_right_needs_no_plan() -> None:
+def test_a_correct_service_needs_no_plan() -> None:
     pods = make_pods(3)
     assert not state_of(pods, [holding("web-a", pods[:2]), holding("web-b", pods[2:])]).needs_plan
 
 
-def test_a_pod_that_comes_waits_for_a_place_and_one_that_goes_touches_its_slice() -> None:
+def test_a_new_pod_is_unplaced_and_a_deleted_one_dirties_its_slice() -> None:
     pods = make_pods(3)
     state = state_of(pods[:2], [holding("web-a", pods[:2])])
     state.set_pod("pod-00003", pods[2])
@@ -110,8 +110,8 @@ def test_the_second_slice_that_holds_a_pod_is_the_one_that_is_written() -> None:
     assert written(state.plan(100, None)) == {"update web-a": ["pod-00001", "pod-00002"]}
 
 
-def test_a_placeholder_that_was_found_right_is_looked_at_again_when_pods_come() -> None:
-    """S-52: it was found right once, and then stayed beside what came."""
+def test_an_accepted_placeholder_is_rechecked_when_pods_are_added() -> None:
+    """S-52: it was accepted once, and then stayed next to new slices."""
     state = state_of([], [make_slice(SERVICE, "web-a", ports=())])
     assert state.plan(100, None).is_empty
     assert not state.needs_plan
@@ -119,14 +119,14 @@ def test_a_placeholder_that_was_found_right_is_looked_at_again_when_pods_come() 
     assert written(state.plan(100, None)) == {"update web-a": ["pod-00001"]}
 
 
-def test_a_placeholder_that_was_found_right_is_looked_at_again_when_another_slice_comes() -> None:
+def test_an_accepted_placeholder_is_rechecked_when_another_slice_appears() -> None:
     state = state_of([], [make_slice(SERVICE, "web-b", ports=())])
     assert state.plan(100, None).is_empty
     state.observe("web-a", make_slice(SERVICE, "web-a", ports=()))
     assert written(state.plan(100, None)) == {"delete web-b": []}
 
 
-def test_an_empty_slice_goes_when_its_ports_are_nobodys_any_more() -> None:
+def test_an_empty_slice_is_deleted_when_no_pod_has_its_ports() -> None:
     """S-46."""
     service = make_service(ports=(make_service_port(80, "http"),))
     one = make_pod("a", named_ports=(NamedPort("http", "TCP", 8080),))
@@ -144,8 +144,8 @@ def test_an_empty_slice_goes_when_its_ports_are_nobodys_any_more() -> None:
     assert written(state.plan(100, None)) == {"delete web-a": ["a"], "delete web-b": []}
 
 
-def test_a_slice_that_changes_its_address_type_is_looked_at_in_its_new_place() -> None:
-    """S-22: no server lets it; what is made anew under its name may be of another."""
+def test_a_slice_that_changes_its_address_type_is_moved() -> None:
+    """S-22: no server allows it, but a recreated slice may have another type."""
     pods = make_pods(1)
     state = state_of(pods, [holding("web-a", pods)])
     state.observe("web-a", edited(holding("web-a", pods), address_type="FQDN"))
@@ -157,7 +157,7 @@ def test_a_slice_that_changes_its_address_type_is_looked_at_in_its_new_place() -
     assert not state.needs_plan
 
 
-def test_missing_nodes_are_told_until_the_pod_or_the_node_is_there_or_gone() -> None:
+def test_missing_nodes_are_reported_until_the_node_exists_or_the_pod_is_deleted() -> None:
     lost = make_pod("lost", node_name="gone")
     state = state_of([lost], [])
     assert state.missing_nodes == {"lost": "gone"}
@@ -176,7 +176,7 @@ def test_a_snapshot_does_not_depend_on_the_version_of_the_service() -> None:
 
 
 def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
-    """A game server names a port of its own on each pod; with Jobs and rolling updates these come and go for ever."""
+    """A game server names a different port on each pod; Jobs and rolling updates keep creating and deleting these."""
     service = make_service(ports=(make_service_port(80, "game"),))
     state = state_of([], [], service=service)
     for number in range(1000):
@@ -191,7 +191,7 @@ def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
 
 
 def test_a_placeholder_that_is_all_there_should_be_needs_no_plan() -> None:
-    """S-50: written by us as the last of two slices, it waited for a plan that nobody had queued."""
+    """S-50: written by us as the last of two slices, it waited for a plan that was never queued."""
     pods = make_pods(2)
     state = state_of(pods, [holding("web-a", pods[:1]), holding("web-b", pods[1:])])
     for pod in pods:

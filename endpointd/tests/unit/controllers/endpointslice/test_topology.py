@@ -146,7 +146,7 @@ def test_hints_move_from_the_fullest_zone_to_the_emptiest(
         ((1000, 1000, 0), {"a": 5, "b": 4}, False),
         ((1000, 1000, 0), {"a": 6, "b": 4}, True),
         ((2000, 1000, 100), {"a": 20, "b": 10, "c": 1}, False),
-        # Upstream looks at these again, and S-94 leaves them: no zone has too many.
+        # Upstream checks these again, and S-94 keeps them: no zone has too many.
         ((2000, 1000, 100), {"a": 20, "b": 10, "c": 0}, False),
         ((1000, 1000, 1000), {"a": 5, "b": 5}, True),
     ],

@@ -1,4 +1,4 @@
-"""What wakes mirroring, what a sync does, and what is told of it (behaviour 3.2, 3.3, 3.6, 3.7)."""
+"""The triggers, syncs, Events and metrics of mirroring (behaviour 3.2, 3.3, 3.6, 3.7)."""
 
 import msgspec
 import pytest
@@ -78,7 +78,7 @@ async def test_an_endpoints_of_a_service_without_a_selector_is_mirrored() -> Non
     ],
     ids=["no addresses", "skipped", "a leader's lock"],
 )
-async def test_what_has_nothing_to_mirror_costs_no_request(item: Endpoints) -> None:
+async def test_an_endpoints_without_mirrorable_addresses_costs_no_request(item: Endpoints) -> None:
     """M-1, M-30."""
     world = World()
     world.put_service(make_plain_service())
@@ -124,11 +124,11 @@ async def test_slices_of_other_managers_services_and_namespaces_are_left_alone()
     world.put(make_endpoints())
     await world.rest()
     left = {key.name for key in world.server.objects(ENDPOINT_SLICES)}
-    # The one of the other namespace says that it mirrors an Endpoints there, which there is none of.
+    # The slice in the other namespace claims to mirror an Endpoints that does not exist there.
     assert left == {"other-manager", "no-manager", "no-service"}
 
 
-# ------------------------------------------------------------------------------------- what wakes it
+# ------------------------------------------------------------------------------------- triggers
 
 
 async def test_a_service_that_comes_goes_or_changes_its_mind_is_looked_at_and_no_other_edit() -> None:
@@ -180,7 +180,7 @@ async def test_an_endpoints_is_looked_at_where_it_is_mirrorable_or_was() -> None
     assert await world.work() == []
 
 
-async def test_slices_of_others_wake_nobody() -> None:
+async def test_slices_of_other_managers_cause_no_sync() -> None:
     """M-4."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
@@ -205,7 +205,7 @@ async def test_a_change_of_a_slice_waits_for_the_batch_period_and_that_of_an_end
     assert world.writes() == ["update"]
 
 
-async def test_our_writes_wake_nobody_when_the_watch_tells_of_them() -> None:
+async def test_own_writes_cause_no_sync_when_the_watch_reports_them() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -241,7 +241,7 @@ async def test_a_restart_writes_nothing_where_all_is_right() -> None:
 
 
 @pytest.mark.parametrize("reason", ["skipped", "leader", "selector", "no service", "no endpoints"])
-async def test_the_slices_of_what_is_not_mirrored_any_more_are_deleted(reason: str) -> None:
+async def test_slices_of_an_endpoints_that_is_no_longer_mirrored_are_deleted(reason: str) -> None:
     """M-10; k/k#105987, #103576: left behind when a selector came, with old addresses in them."""
     world = await mirrored_world(ONE, subset("10.0.0.2", ports=(ADMIN,)))
     match reason:
@@ -283,7 +283,7 @@ async def test_slices_that_garbage_collection_took_first_are_no_failure() -> Non
     assert world.slices_of() == []
 
 
-async def test_a_clean_up_that_fails_tells_how_many_and_why_and_is_tried_again() -> None:
+async def test_a_failed_clean_up_reports_count_and_cause_and_is_retried() -> None:
     """M-10."""
     world = await mirrored_world(ONE, subset("10.0.0.2", ports=(ADMIN,)))
     world.server.fail_next(refusal(500, "InternalError", "etcd is busy"), verb="delete")
@@ -299,7 +299,7 @@ async def test_a_clean_up_that_fails_tells_how_many_and_why_and_is_tried_again()
 
 
 async def test_a_slice_that_a_finalizer_holds_is_deleted_once_and_not_waited_for() -> None:
-    """M-11, M-42: upstream holds the key to be stale for as long as it stands there; k/k#108267."""
+    """M-11, M-42: upstream treats the key as stale as long as the slice exists; k/k#108267."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     world.put(change(endpoint_slice, finalizers=("example.com/hold",)))
@@ -316,13 +316,13 @@ async def test_a_slice_that_a_finalizer_holds_is_deleted_once_and_not_waited_for
     assert world.failures == []
 
 
-async def test_before_slices_go_for_want_of_an_endpoints_the_server_is_asked_whether_there_is_none() -> None:
-    """A cache of Endpoints behind that of slices, after a change of leaders: their slices must not blink."""
+async def test_slices_are_deleted_only_after_the_server_confirms_the_missing_endpoints() -> None:
+    """A cache of Endpoints may be behind that of slices after a leader change: slices must not disappear briefly."""
     world = await mirrored_world(ONE)
     again = World(server=world.server)
     again.services.replace(world.server.services.values(), "1")
     again.slices.replace(world.server.objects(ENDPOINT_SLICES).values(), "99999999")
-    again.controller.start()  # no Endpoints has been seen yet
+    again.controller.start()  # no Endpoints has been observed yet
     await again.settle()
     assert again.writes() == []
     assert len(again.slices_of()) == 1
@@ -330,10 +330,10 @@ async def test_before_slices_go_for_want_of_an_endpoints_the_server_is_asked_whe
     assert again.endpoints.get(WEB) is not None
 
 
-async def test_before_slices_go_for_want_of_a_service_the_server_is_asked_whether_there_is_none() -> None:
+async def test_slices_are_deleted_only_after_the_server_confirms_the_missing_service() -> None:
     world = await mirrored_world(ONE)
     again = World(server=world.server)
-    again.start()  # no service has been seen yet
+    again.start()  # no service has been observed yet
     await again.settle()
     assert again.writes() == []
     assert again.failures == []
@@ -349,7 +349,7 @@ async def test_a_service_with_a_selector_that_was_not_seen_yet_does_not_keep_sli
     assert again.slices_of() == []
 
 
-async def test_slices_stay_while_the_server_does_not_say_whether_their_endpoints_is_gone() -> None:
+async def test_slices_stay_until_the_server_confirms_the_missing_endpoints() -> None:
     world = await mirrored_world(ONE)
     world.server.fail_next(
         refusal(503, "ServiceUnavailable", "try later", retry_after_seconds=30), verb="get"
@@ -364,7 +364,7 @@ async def test_slices_stay_while_the_server_does_not_say_whether_their_endpoints
     assert world.slices_of() == []
 
 
-async def test_a_404_that_names_nothing_is_no_proof_that_an_endpoints_is_gone() -> None:
+async def test_a_404_without_a_name_does_not_confirm_a_deletion() -> None:
     world = await mirrored_world(ONE)
     world.server.fail_next(refusal(404, "", "404 page not found"), verb="get")
     world.remove(make_endpoints())
@@ -373,8 +373,8 @@ async def test_a_404_that_names_nothing_is_no_proof_that_an_endpoints_is_gone() 
     assert "cannot confirm its deletion: 404 page not found" in world.failures[0]
 
 
-async def test_a_cache_that_never_learns_of_an_endpoints_makes_no_storm() -> None:
-    """The store drops what the watch has passed without telling of it: then there is a backoff."""
+async def test_a_cache_that_never_receives_an_endpoints_causes_no_request_storm() -> None:
+    """The store drops objects older than the watch without an event: retries fall back to backoff."""
     world = await mirrored_world(ONE)
     world.endpoints.replace([], "99999999")
     await world.settle()
@@ -388,7 +388,7 @@ async def test_a_cache_that_never_learns_of_an_endpoints_makes_no_storm() -> Non
 # ------------------------------------------------------------------------------------- failures
 
 
-async def test_a_failure_names_the_endpoints_and_why_and_no_event_tells_of_it() -> None:
+async def test_a_failure_names_the_endpoints_and_the_cause_without_an_event() -> None:
     """M-12, M-41."""
     world = World()
     world.put_service(make_plain_service())
@@ -402,7 +402,7 @@ async def test_a_failure_names_the_endpoints_and_why_and_no_event_tells_of_it() 
     assert len(world.slices_of()) == 1
 
 
-async def test_a_key_is_never_given_up() -> None:
+async def test_a_key_is_retried_forever() -> None:
     """Upstream drops it after 16 attempts; here it waits at most a minute."""
     world = World()
     world.put_service(make_plain_service())
@@ -427,8 +427,8 @@ async def test_what_the_server_asks_to_wait_is_handed_on() -> None:
     assert caught.value.retry_after_seconds == 17
 
 
-async def test_a_conflict_is_planned_anew_at_once_and_quietly() -> None:
-    """k/k#92928: conflicts told after every rollout."""
+async def test_a_conflict_is_planned_again_immediately_without_an_event() -> None:
+    """k/k#92928: conflicts reported after every rollout."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     world.put(change(endpoint_slice, labels={**labels_of(endpoint_slice), "a": "b"}), seen=False)
@@ -468,7 +468,7 @@ async def test_one_bad_list_of_ports_does_not_keep_the_rest_from_being_mirrored(
     assert "Duplicate value" in world.failures[0]
 
 
-async def test_a_namespace_that_is_going_is_given_up_quietly() -> None:
+async def test_a_terminating_namespace_is_abandoned_without_an_event() -> None:
     """M-41; k/k#38612."""
     world = World()
     world.put_service(make_plain_service())
@@ -494,13 +494,13 @@ async def test_cancelled_in_the_middle_the_key_stays_due() -> None:
     world.server.before_each = cancel
     with pytest.raises(TimeoutError):
         await world.controller.reconcile(WEB)
-    assert world.controller.audit(WEB) is None  # it is no surprise that there is something to do
+    assert world.controller.audit(WEB) is None  # pending work is no finding
 
 
-# ------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------------- Events
 
 
-async def test_what_is_not_mirrored_is_told_on_the_endpoints_once() -> None:
+async def test_unmirrored_addresses_are_reported_once_on_the_endpoints() -> None:
     """M-25; upstream tells it again at every sync."""
     world = World()
     world.put_service(make_plain_service())
@@ -522,7 +522,7 @@ async def test_what_is_not_mirrored_is_told_on_the_endpoints_once() -> None:
     assert world.writes() == ["create", "update"]
 
 
-async def test_what_is_not_mirrored_is_told_again_when_it_changes_or_comes_back() -> None:
+async def test_unmirrored_addresses_are_reported_again_after_a_change() -> None:
     """M-25."""
     world = World()
     world.put_service(make_plain_service())
@@ -560,10 +560,10 @@ async def test_another_endpoints_of_the_name_is_told_of_for_itself() -> None:
     assert first.regarding.uid != second.regarding.uid
 
 
-# ------------------------------------------------------------------------------------- what is counted
+# ------------------------------------------------------------------------------------- metrics
 
 
-async def test_each_plan_write_and_sync_is_told_to_whoever_counts() -> None:
+async def test_each_plan_write_and_sync_is_reported_to_the_observer() -> None:
     """3.7."""
     world = World()
     world.put_service(make_plain_service())
@@ -599,7 +599,7 @@ async def test_deletions_of_a_clean_up_are_not_counted_as_changes() -> None:
     assert world.counted.writes == [SliceWrites(created=1), SliceWrites(deleted=1)]
 
 
-async def test_the_time_of_a_sync_is_told_whatever_came_of_it() -> None:
+async def test_the_duration_of_a_sync_is_reported_after_any_outcome() -> None:
     """M-13."""
     world = World()
     world.put_service(make_plain_service())
@@ -618,7 +618,7 @@ async def test_the_time_of_a_sync_is_told_whatever_came_of_it() -> None:
 # ------------------------------------------------------------------------------------- audits
 
 
-async def test_an_audit_finds_nothing_where_all_is_right() -> None:
+async def test_an_audit_of_correct_slices_finds_nothing() -> None:
     world = await mirrored_world(ONE)
     world.put_service(make_plain_service("bare"))
     world.put_service(make_service("selected"))
@@ -628,10 +628,10 @@ async def test_an_audit_finds_nothing_where_all_is_right() -> None:
     assert await world.work() == []
 
 
-async def test_an_audit_finds_what_nobody_was_told_of() -> None:
+async def test_an_audit_finds_a_change_without_an_event() -> None:
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
-    world.controller._writes.under_way = True  # as if a change had been taken for our own
+    world.controller._writes.under_way = True  # as if an external change had been taken for our own
     world.put(change(endpoint_slice, endpoints=None))
     world.controller._writes.under_way = False
     assert world.controller.audit(WEB) == "the slices"
@@ -642,7 +642,7 @@ async def test_an_audit_finds_what_nobody_was_told_of() -> None:
 async def test_an_audit_finds_slices_of_what_is_not_mirrored() -> None:
     world = await mirrored_world(ONE)
     world.put_service(make_service())
-    key = world.queue.get_nowait()  # what it was woken for is lost
+    key = world.queue.get_nowait()  # the pending sync is lost
     assert key == WEB
     world.queue.done(key)
     world.controller._due.clear()
@@ -683,14 +683,14 @@ async def test_an_audit_looks_again_at_what_a_namespace_that_is_going_kept_from_
     world.endpoints.replace([change(make_endpoints(), resource_version="2000")], "2000")
     await world.settle()
     world.endpoints.replace([change(make_endpoints(ONE), resource_version="2001")], "2001")
-    key = world.queue.get_nowait()  # what it was woken for is lost
+    key = world.queue.get_nowait()  # the pending sync is lost
     assert key == WEB
     world.queue.done(key)
     world.controller._due.clear()
     assert world.controller.audit(WEB) == "the slices"
 
 
-async def test_an_audit_passes_over_what_waits_for_a_sync_or_is_in_one() -> None:
+async def test_an_audit_skips_queued_and_syncing_keys() -> None:
     world = await mirrored_world(ONE)
     world.put(make_endpoints(subset("10.0.0.2")))
     findings: list[str | None] = [world.controller.audit(WEB)]

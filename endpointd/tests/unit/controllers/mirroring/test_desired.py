@@ -1,4 +1,4 @@
-"""What of an Endpoints is mirrored, and what its slices should hold (behaviour 3.1, 3.4, 3.5)."""
+"""The mirrored part of an Endpoints and the content of its slices (behaviour 3.1, 3.4, 3.5)."""
 
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ def ports_of(group: Group) -> list[int | None]:
     return [port.port for port in group.ports]
 
 
-# ------------------------------------------------------------------------------------- what is mirrored
+# ------------------------------------------------------------------------------------- mirrorable Endpoints
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_addresses_are_read_leniently_and_printed_canonically(
     assert (group.key.address_type, ips(group)) == (address_type, [canonical])
 
 
-def test_what_is_the_same_once_it_is_read_is_one_endpoint() -> None:
+def test_equal_parsed_addresses_are_one_endpoint() -> None:
     """M-24: duplicates collapse, and the last one counts."""
     same_pod = ObjectReference(kind="Pod", namespace="default", name="pod-1", uid="u-2")
     item = make_endpoints(
@@ -300,14 +300,14 @@ def test_a_thousand_addresses_of_a_subset_are_mirrored(count: int, taken: int) -
     assert mirrored.skipped == count - taken
 
 
-def test_what_is_no_address_is_skipped_counted_and_takes_no_room() -> None:
+def test_invalid_addresses_are_skipped_and_counted_and_use_no_capacity() -> None:
     """M-22."""
     mirrored = mirror(make_endpoints(subset("1.no.address", "10.0.0.1", not_ready=["1.nor", "10.0.0.2"])), 2)
     assert [ips(group) for group in mirrored.groups] == [["10.0.0.1", "10.0.0.2"]]
     assert (mirrored.skipped, mirrored.invalid) == (2, 2)
 
 
-def test_what_comes_after_the_last_that_fits_is_not_looked_at() -> None:
+def test_addresses_beyond_the_limit_are_not_parsed() -> None:
     """M-25: invalid ones among them do not count as invalid."""
     mirrored = mirror(make_endpoints(subset("10.0.0.1", "zzz")), 1)
     assert (mirrored.skipped, mirrored.invalid) == (1, 0)
@@ -324,7 +324,7 @@ def test_all_invalid_addresses_make_no_group() -> None:
 
 
 def test_the_version_of_a_target_makes_no_difference_and_all_else_does() -> None:
-    """M-24, S-33; unlike upstream hints count, as there should be none."""
+    """M-24, S-33; unlike upstream, hints count, because mirrored endpoints should not have any."""
     one = Endpoint(addresses=("10.0.0.1",), conditions=EndpointConditions(ready=True), target_ref=POD)
     replace = msgspec.structs.replace
     assert is_same_endpoint(replace(one, target_ref=replace(POD, resource_version="8")), one)

@@ -1,4 +1,4 @@
-"""Which slices of an Endpoints are written, and which are not (behaviour 3.5, 3.6)."""
+"""The planned writes of an Endpoints' slices (behaviour 3.5, 3.6)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -38,7 +38,7 @@ TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 def stored(
     endpoint_slice: EndpointSlice, name: str, *, created: str = "2026-01-01T00:00:00Z"
 ) -> EndpointSlice:
-    """Return a slice as the server would have it."""
+    """Return a slice as the server would store it."""
     return change(
         endpoint_slice,
         name=name,
@@ -51,7 +51,7 @@ def stored(
 
 
 def slices_for(item: Endpoints) -> list[EndpointSlice]:
-    """Return what the server has once an Endpoints is mirrored."""
+    """Return the server's slices of a mirrored Endpoints."""
     groups = mirror(item, 1000).groups
     return [stored(new_slice(item, group), f"web-{number}") for number, group in enumerate(groups)]
 
@@ -69,7 +69,7 @@ def ips(endpoint_slice: EndpointSlice) -> list[str]:
 
 
 def after(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
-    """Return the slices once a plan has been carried out."""
+    """Return the slices after a plan has been executed."""
     gone = {endpoint_slice.metadata.name for endpoint_slice in made.delete}
     anew = {
         endpoint_slice.metadata.name: stored(endpoint_slice, endpoint_slice.metadata.name)
@@ -85,7 +85,7 @@ def after(made: MirrorPlan, slices: list[EndpointSlice]) -> list[EndpointSlice]:
     ]
 
 
-# ------------------------------------------------------------------------------------- one slice a group
+# ------------------------------------------------------------------------------------- one slice per group
 
 TWO = (
     subset("10.0.0.1", "10.0.0.2", ports=(HTTP,)),
@@ -194,7 +194,7 @@ def test_ports_that_are_not_wanted_any_more_lose_their_slice() -> None:
 
 
 def test_the_oldest_of_several_slices_of_a_group_stays() -> None:
-    """M-31: upstream leaves it to chance."""
+    """M-31: upstream picks randomly."""
     item = make_endpoints(subset("10.0.0.1"))
     (endpoint_slice,) = slices_for(item)
     slices = [
@@ -299,7 +299,7 @@ MEDDLING: dict[str, Meddle] = {
 
 
 @pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
-def test_what_somebody_changed_in_a_slice_is_put_right_in_one_write(meddle: Meddle) -> None:
+def test_an_external_edit_of_a_slice_is_repaired_in_one_write(meddle: Meddle) -> None:
     """M-32, M-33; upstream leaves hints and owners as they are."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"), labels={"app": "db"})
     (endpoint_slice,) = slices_for(item)
@@ -310,7 +310,7 @@ def test_what_somebody_changed_in_a_slice_is_put_right_in_one_write(meddle: Medd
 
 
 def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finalizers() -> None:
-    """M-33; upstream writes over whatever there is, and takes finalizers off."""
+    """M-33; upstream overwrites any object and removes finalizers."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
     (endpoint_slice,) = slices_for(make_endpoints(subset("10.0.0.1")))
     endpoint_slice = change(
@@ -328,7 +328,7 @@ def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finali
 
 
 def test_a_slice_that_is_being_deleted_is_left_to_it_and_replaced() -> None:
-    """M-11 goes on writing to it, and its key is held to be stale if it is to be deleted; k/k#108267."""
+    """M-11 keeps writing to it, and its key counts as stale if it must be deleted; k/k#108267."""
     item = make_endpoints(*TWO)
     slices = [
         change(p, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("x/y",)) for p in slices_for(item)
@@ -401,7 +401,7 @@ def test_a_recycled_slice_is_taken_off_the_creates_and_no_other() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_of_several_slices_the_one_with_the_same_addresses_is_recycled() -> None:
+def test_the_slice_with_the_most_common_addresses_is_recycled() -> None:
     """7c, I3: where ports are swapped, no address is missing between two of the writes."""
     before = make_endpoints(subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.2", ports=(ADMIN,)))
     others = [msgspec.structs.replace(HTTP, port=number) for number in (1, 2)]
@@ -436,11 +436,11 @@ def test_for_a_terminating_endpoints_nothing_is_created_and_all_else_is_done() -
     assert made.counts.slices_actual == 1
 
 
-# ------------------------------------------------------------------------------------- the server's last word
+# ------------------------------------------------------------------------------------- changes by the server
 
 
-def test_what_the_server_made_of_a_slice_is_not_written_over_and_over() -> None:
-    """A webhook that adds a label, say: then the slice counts as what was sent."""
+def test_a_slice_modified_by_the_server_is_not_rewritten_repeatedly() -> None:
+    """For example a webhook that adds a label: the slice then counts as sent."""
     item = make_endpoints(subset("10.0.0.1"))
     (sent,) = plan(item).create
     answer = stored(change(sent, labels={**labels_of(sent), "webhook": "was-here"}), "web-0")
@@ -464,10 +464,10 @@ def test_ports_that_the_server_has_filled_in_do_not_make_it_another_group() -> N
     assert not plan_mirror(item, mirror(item, 1000), [answer]).is_empty
 
 
-# ------------------------------------------------------------------------------------- what is told, and clean-up
+# ------------------------------------------------------------------------------------- Events and clean-up
 
 
-def test_people_are_told_of_what_is_not_mirrored() -> None:
+def test_unmirrored_addresses_are_reported() -> None:
     """M-25."""
 
     def told(item: Endpoints, most: int = 1000) -> list[tuple[str, str]]:
@@ -496,14 +496,14 @@ def test_people_are_told_of_what_is_not_mirrored() -> None:
     ]
 
 
-def test_a_clean_up_takes_all_slices_whosever_they_are() -> None:
+def test_a_clean_up_deletes_all_slices_regardless_of_owner() -> None:
     """M-10."""
     slices = slices_for(make_endpoints(*TWO, uid="another"))
     assert list(plan_clean_up(slices)) == slices
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 1000])
-def test_a_plan_carried_out_leaves_nothing_to_do(limit: int) -> None:
+def test_an_executed_plan_leaves_nothing_to_do(limit: int) -> None:
     item = make_endpoints(*TWO, subset("fd00::1", "fd00::2", not_ready=["10.0.0.9"]))
     jumble = slices_for(make_endpoints(subset("10.0.0.1", "10.7.7.7"), subset("fd00::3", ports=(ADMIN,))))
     made = plan(item, jumble, max=limit)

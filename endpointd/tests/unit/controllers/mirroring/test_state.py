@@ -1,4 +1,4 @@
-"""What is remembered of one Endpoints: names, and what was told (behaviour 3.3, M-25)."""
+"""The memory of one Endpoints: rejections and reported problems (behaviour 3.3, M-25)."""
 
 from endpointd.controllers.mirroring.plan import Problem
 from endpointd.controllers.mirroring.state import MirrorState
@@ -6,7 +6,7 @@ from endpointd.controllers.mirroring.state import MirrorState
 ONE, TWO = Problem("One", "one"), Problem("Two", "two")
 
 
-def test_news_is_what_was_not_so_the_last_time() -> None:
+def test_new_problems_are_those_not_reported_last_time() -> None:
     state = MirrorState()
     assert state.new_problems("e-1", (ONE,)) == [ONE]
     assert state.new_problems("e-1", (ONE, TWO)) == [TWO]

@@ -1,4 +1,4 @@
-"""A mirroring controller on real stores and a real queue, before a server in memory, moved by hand."""
+"""A mirroring controller with real stores and a real queue in front of an in-memory server, driven manually."""
 
 import random
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def subset(
     not_ready: Iterable[str | EndpointAddress] = (),
     ports: tuple[EndpointPort, ...] = (HTTP,),
 ) -> EndpointSubset:
-    """Return a subset on port http, unless another is said."""
+    """Return a subset on port http, unless given otherwise."""
     return EndpointSubset(
         addresses=tuple(map(_as_address, ready)) or None,
         not_ready_addresses=tuple(map(_as_address, not_ready)) or None,
@@ -100,7 +100,7 @@ def make_plain_service(name: str = "web", **fields: Any) -> Service:
 
 
 def change(item: T, **fields: object) -> T:
-    """Return an object with fields changed; those of the metadata are meant where it has them."""
+    """Return an object with fields changed; metadata fields are set on the metadata."""
     any_item: Any = item
     meant = {name: value for name, value in fields.items() if name in any_item.metadata.__struct_fields__}
     rest = {name: value for name, value in fields.items() if name not in meant}
@@ -117,7 +117,7 @@ def refusal(
     retry_after_seconds: float | None = None,
     name: str | None = None,
 ) -> ApiError:
-    """Return what the client raises; ``name`` is the object's that the answer is about, where it says so."""
+    """Return the client's error; ``name`` is the object named in the response, if any."""
     return api_error(
         Status(status="Failure", code=code, reason=reason, message=message, details=StatusDetails(name=name)),
         retry_after_seconds=retry_after_seconds,
@@ -125,7 +125,7 @@ def refusal(
 
 
 class ServerWithServices(MemoryServer):
-    """Knows services, too, as far as they are read."""
+    """Also serves reads of services."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(1))
@@ -145,7 +145,7 @@ class ServerWithServices(MemoryServer):
 
 
 class Counted:
-    """An observer that keeps what it is told."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.plans: list[tuple[ObjectKey, MirrorCounts]] = []
@@ -167,9 +167,9 @@ class Counted:
 
 
 class World:
-    """Everything happens on the server; the stores hear of it in :meth:`watch`. Time passes in ``clock.now += ...``.
+    """Everything happens on the server; :meth:`watch` feeds the stores. Time advances with ``clock.now += ...``.
 
-    A service that is put is known to its store at once, unless ``seen`` is False.
+    A service that is put enters its store immediately, unless ``seen`` is False.
     """
 
     def __init__(
@@ -208,20 +208,20 @@ class World:
         self.events.append(RecordedEvent(regarding, type, reason, message))
 
     def start(self) -> None:
-        """Begin, as the program does once its caches are filled."""
+        """Start as the program does after its caches have synced."""
         self.endpoints.replace(self.server.objects(ENDPOINTS).values(), self.server.resource_version)
         self.slices.replace(self.server.objects(ENDPOINT_SLICES).values(), self.server.resource_version)
         self.controller.start()
 
     def restarted(self) -> "World":
-        """Return the same cluster with another process on it, started: what was remembered is gone."""
+        """Return the same cluster with a new, started process without memory."""
         world = World(self._settings, server=self.server, clock=self.clock)
         world._version = self._version
         world.services.replace(self.server.services.values(), str(self._version))
         world.start()
         return world
 
-    # ------------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------------ actions
 
     def put_service(self, service: Service, *, seen: bool = True) -> None:
         self._version += 1
@@ -236,7 +236,7 @@ class World:
         self.services.apply([WatchEvent("DELETED", change(service, resource_version=str(self._version)))])
 
     def put(self, item: Endpoints | EndpointSlice, *, seen: bool = True) -> Any:
-        """Create or replace an object as somebody else; return it as stored."""
+        """Create or replace an object as another client; return it as stored."""
         resource: Resource[Any] = ENDPOINTS if isinstance(item, Endpoints) else ENDPOINT_SLICES
         if key_of(item) in self.server.objects(resource):
             stored = self.server.update_foreign(resource, change(item, uid=""))
@@ -247,21 +247,21 @@ class World:
         return stored
 
     def remove(self, item: Endpoints | EndpointSlice, *, seen: bool = True) -> None:
-        """Delete an object as somebody else."""
+        """Delete an object as another client."""
         resource: Resource[Any] = ENDPOINTS if isinstance(item, Endpoints) else ENDPOINT_SLICES
         self.server.delete_foreign(resource, key_of(item))
         if seen:
             self.watch()
 
     def watch(self) -> int:
-        """Have both watches catch up with the server; return of how many changes they told."""
+        """Let both watches catch up with the server; return the number of events."""
         return self.server.feed(ENDPOINTS, self.endpoints) + self.server.feed(ENDPOINT_SLICES, self.slices)
 
     def watch_slices(self) -> None:
         self.server.feed(ENDPOINT_SLICES, self.slices)
 
     async def work(self) -> list[ObjectKey]:
-        """Reconcile what is due now, as a controller's worker does, until nothing is; return what was."""
+        """Reconcile due keys like a worker until none is left; return them."""
         done: list[ObjectKey] = []
         while (key := self.queue.get_nowait()) is not None:
             assert len(done) < 100, f"{key} is due again and again"
@@ -278,24 +278,24 @@ class World:
         return done
 
     async def settle(self) -> None:
-        """Watch and work until nothing more happens, with time standing still."""
+        """Alternate watch events and work until nothing happens, without advancing time."""
         while self.watch() + len(await self.work()):
             pass
 
     async def rest(self) -> None:
-        """Watch, work and let time pass until nothing is left to do."""
+        """Watch, work and advance time until nothing is left to do."""
         for _ in range(100):
             await self.settle()
             left = self.queue.statistics()
             if not (left.delayed or left.depth):
                 return
             self.clock.now += 60.0
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the world does not settle")
 
-    # -------------------------------------------------------------------------------------- what is seen
+    # -------------------------------------------------------------------------------------- observations
 
     def slices_of(self, name: str = "web") -> list[EndpointSlice]:
-        """Return the slices on the server that mirror an Endpoints, by address type and port."""
+        """Return the server's slices that mirror an Endpoints, by address type and port."""
         found = self.server.objects(ENDPOINT_SLICES).values()
         return sorted(
             (
@@ -311,7 +311,7 @@ class World:
         )
 
     def published(self, name: str = "web") -> dict[str, bool | None]:
-        """Return the addresses in the slices of an Endpoints, and whether they are ready."""
+        """Return the addresses in the slices of an Endpoints, with their readiness."""
         return {
             endpoint.addresses[0]: endpoint.conditions.ready
             for endpoint_slice in self.slices_of(name)
@@ -334,7 +334,7 @@ def members(endpoint_slice: EndpointSlice) -> tuple[Endpoint, ...]:
 
 
 async def mirrored_world(*subsets: EndpointSubset, settings: MirroringSettings | None = None) -> World:
-    """Return a world at rest: service web without a selector, its Endpoints with these subsets, mirrored."""
+    """Return a settled world: service web without a selector, and its mirrored Endpoints with these subsets."""
     world = World(settings)
     world.put_service(make_plain_service())
     world.start()
