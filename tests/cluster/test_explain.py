@@ -69,7 +69,7 @@ CASES = (
         [service(), pod(labels={"app": "Web"})],
         "out",
         "LabelDiffers",
-        "only upper and lower case differ",
+        "differs only in case",
     ),
     Case(
         "label-missing",
@@ -258,7 +258,7 @@ CASES = (
         ],
         "not ready",
         "InitContainer",
-        "init container migrate still runs",
+        "init container migrate is still running",
     ),
     Case(
         "gate-unset",
@@ -341,7 +341,7 @@ CASES = (
         [service(**NAMED), pod(containers=[container(port="")])],
         "unreachable",
         "PortNotFound",
-        "no container names a port",
+        "no container port has a name",
     ),
     Case("node-missing", [service(), pod(node="gone")], "out", "NodeMissing", "Node gone does not exist"),
     Case(
