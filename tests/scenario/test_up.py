@@ -235,7 +235,7 @@ def test_what_does_not_settle_is_named_with_exit_code_1(tmp_path: Path) -> None:
     )
     done = run(tmp_path, "up", "--once", "--timeout=1s", "--speed=200", "-f", "x.yaml")
     assert done.returncode == 1, done.stderr
-    assert "deployments default/never: 0 of 1 are ready" in done.stderr
+    assert "deployments default/never: 0 of 1 ready" in done.stderr
     assert "Traceback" not in done.stderr
 
 
