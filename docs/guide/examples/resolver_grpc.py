@@ -21,7 +21,7 @@ GRACE_SECONDS = 30.0
 class EndpointChannels:
     """One channel for each usable endpoint; use it with ``async with``.
 
-    An endpoint that leaves gets no new calls at once. Its calls in flight have ``grace_seconds`` to end.
+    A removed endpoint immediately stops receiving new calls. Its calls in flight have ``grace_seconds`` to end.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ ByCluster = dict[str, tuple[EndpointView, ...]]
 
 
 def usable(views: Mapping[str, LivePods]) -> ByCluster:
-    """Return the usable endpoints of each cluster; a cluster without contact for too long has none."""
+    """Return the usable endpoints of each cluster; the result is empty for a cluster with a stale view."""
     return {name: () if live.is_stale else live.current.usable for name, live in views.items()}
 
 
