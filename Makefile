@@ -40,7 +40,7 @@ up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this ma
 	@$(BIN)/endpointd up -f examples/shop --speed 10
 
 # The folders that the prose check covers; the others still contain phrases of scripts/prose.toml.
-PROSE := aiokube docs scripts $(wildcard *.md */README.md)
+PROSE := aiokube benchmarks docs endpointd scripts $(wildcard *.md) tinykube/README.md
 
 check: $(STAMP) ## format, lint, types, import contracts and prose
 	$(BIN)/ruff format --check .
