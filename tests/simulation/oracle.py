@@ -19,7 +19,7 @@ Published = tuple[str, str, bool, bool, bool, str, str]
 def expected_endpoints(
     service: Service, family: str, pods: Iterable[Pod], nodes: Mapping[str, Node]
 ) -> set[Published]:
-    """Return the endpoints that a service should publish in one address family (S-30 to S-36)."""
+    """Return the endpoints that a service should publish in one address family (S-30 to S-33)."""
     found: set[Published] = set()
     selector = service.selector or {}
     for pod in pods:
