@@ -234,7 +234,7 @@ CASES = (
         ],
         "not ready",
         "ReadinessProbe",
-        "container proxy runs",
+        "container proxy is running",
     ),
     Case(
         "init-container",
