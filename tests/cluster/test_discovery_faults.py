@@ -23,7 +23,7 @@ REQUESTS_OF_A_RECOVERY = 6
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of our own: its store is replaced."""
+    """A separate control plane: its store is replaced."""
     with ControlPlane() as plane:
         api = AdminApi(plane.url, plane.certificate_authority, plane.admin_token)
         api.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})

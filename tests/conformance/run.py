@@ -1,8 +1,8 @@
 """Run Kubernetes' conformance specs on the embedded server: ``make test-conformance``.
 
-Each worker has a cluster of its own (``endpointd up``: the server, simulated nodes and pods, the three controllers), and
-runs one spec after another, each with a time limit. Exit code 1 if a spec fails that specs.py does not
-list as a known failure.
+Each worker has a separate cluster (``endpointd up``: the server, simulated nodes and pods, the three controllers), and
+runs one spec after another, each with a time limit. Exit code 1 if a spec fails that specs.py does not list as a known
+failure.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _START_SECONDS = 60.0
 
 
 def main() -> int:
-    """Run what was asked for, print the table, and return the exit code."""
+    """Run the selected specs, print the table, and return the exit code."""
     arguments = _arguments()
     listing = subprocess.run([arguments.program, "-list-tests"], capture_output=True, text=True, check=True)
     specs = [

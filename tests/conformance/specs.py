@@ -1,4 +1,4 @@
-"""Kubernetes' conformance specs: which of them apply to tinykube, why the others do not, and what a run printed."""
+"""Kubernetes' conformance specs: those that apply to tinykube, the reasons for the others, and parsing of a run's output."""
 
 import re
 from collections.abc import Iterable
@@ -93,11 +93,11 @@ _KNOWN_FAILURES: tuple[tuple[str, str], ...] = (
     (r"lifecycle of a csinode|VolumeAttachment", "no CSINode and no VolumeAttachment"),
     (r"pv/pvc status", "the status of a PersistentVolumeClaim differs"),
 )
-"""Of the specs that are run, those that do not pass, and why."""
+"""Specs that are run but do not pass, with the reason."""
 
 
 class Result(NamedTuple):
-    """What became of one spec."""
+    """Result of one spec."""
 
     spec: str
     outcome: Outcome
@@ -111,24 +111,24 @@ def conformance_specs(listing: str) -> list[str]:
 
 
 def reason_left_out(spec: str) -> str:
-    """Return why a spec is not run, ``""`` if it is run."""
+    """Return the reason why a spec is not run; ``""`` if it is run."""
     return next((reason for pattern, reason in _RULES if re.search(pattern, spec)), "")
 
 
 def known_failure(spec: str) -> str:
-    """Return why a spec that is run does not pass, ``""`` if it is to pass."""
+    """Return the reason why a spec is known to fail; ``""`` if it must pass."""
     return next((reason for pattern, reason in _KNOWN_FAILURES if re.search(pattern, spec)), "")
 
 
 def is_new_failure(result: Result) -> bool:
-    """Return whether a spec failed that is to pass."""
+    """Return whether a spec failed that must pass."""
     return result.outcome in ("failed", "timed out") and not known_failure(result.spec)
 
 
 def outcome_of(log: str, exit_code: int | None) -> tuple[Outcome, str]:
-    """Return the outcome of one spec from what the program printed, and the first line of its failure.
+    """Return the outcome of one spec and the first line of its failure, parsed from the program's output.
 
-    ``exit_code`` None: it was stopped after its time limit.
+    ``exit_code`` None: it was stopped at its time limit.
     """
     failure = _failure(log)
     if exit_code is None or "A suite timeout occurred" in log:
@@ -141,7 +141,7 @@ def outcome_of(log: str, exit_code: int | None) -> tuple[Outcome, str]:
 
 
 def table(results: Iterable[Result], left_out: Iterable[tuple[str, str]]) -> str:
-    """Return the report: counts, each spec that did not pass, and how many were left out for each reason."""
+    """Return the report: counts, each spec that did not pass, and the number of specs left out per reason."""
     results, reasons = list(results), [reason for _, reason in left_out]
     passed = sum(result.outcome == "passed" for result in results)
     lines = [

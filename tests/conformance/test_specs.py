@@ -1,4 +1,4 @@
-"""Which conformance specs are run, and what is read from the program's output."""
+"""The selection of conformance specs, and the parsing of the program's output."""
 
 from tests.conformance.specs import (
     CONTAINER,

@@ -33,7 +33,7 @@ def state(port: int, *ips: str) -> ServiceEndpoints:
 
 
 class Pods:
-    """HTTP servers on addresses of their own and one port; they answer with their address and the Host header."""
+    """HTTP servers on separate addresses and one port; they respond with their address and the Host header."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -127,7 +127,7 @@ class Echo(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 @asynccontextmanager
 async def grpc_servers(*ips: str) -> AsyncIterator[tuple[int, dict[str, Echo]]]:
-    """Run gRPC servers on addresses of their own and one port."""
+    """Run gRPC servers on separate addresses and one port."""
     port, handlers, servers = 0, {}, []
     for ip in ips:
         handlers[ip] = Echo(ip.encode())

@@ -49,9 +49,9 @@ from tinykube.testing.simulated_server import LaggingApiServer, SimulatedApiServ
 ELECTION = ElectionSettings(15.0, 10.0, 2.0, name="endpointd", namespace="kube-system")
 MISSING_NODE_GRACE_SECONDS = 5.0
 CONVERGENCE_SECONDS = 240.0
-"""After the last fault: a lease (15 s), a retry (at most a minute apart), a stalled watch (42 s) and a relist, one after another."""
+"""Upper bound after the last fault: a lease (15 s), a retry (at most a minute), a stalled watch (42 s) and a relist in sequence."""
 SETTLED_SECONDS = 10.0
-"""So long one leader has written nothing before the state is judged: it may just have begun to lead."""
+"""The state is judged after a leader has written nothing for this long: it may just have been elected."""
 MAX_CALLBACKS = 1_500_000
 
 _UID = re.compile(r"\$\(uid:([^)]*)\)")
@@ -60,7 +60,7 @@ _READ: tuple[Resource[Any], ...] = (SERVICES, PODS, NODES, ENDPOINTS, ENDPOINT_S
 
 @dataclass(slots=True)
 class Violation:
-    """An invariant that did not hold."""
+    """A violated invariant."""
 
     invariant: str
     what: str
@@ -72,7 +72,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one simulation."""
+    """Result of one simulation."""
 
     violations: list[Violation]
     story: list[str]
@@ -83,15 +83,15 @@ class Outcome:
     requests: int
     digest: str
     published: dict[str, list[str]]
-    """For each service, what its slices hold in the end."""
+    """For each service, the final content of its slices."""
     deliveries: dict[str, int]
-    """For each replica, how many pieces of watches it was sent."""
+    """For each replica, the number of chunks delivered by watches."""
     fenced_writes: dict[str, int]
-    """For each replica, how many writes it sent, leases and Events not counted."""
+    """For each replica, the number of writes except leases and Events."""
 
 
 class Replica:
-    """One replica of endpointd: started, paused, killed and started again, as a kubelet does."""
+    """One replica of endpointd: started, paused, killed and restarted, as a kubelet does."""
 
     def __init__(self, cluster: "Cluster", name: str, clock_rate: float, clock_offset: float) -> None:
         self.name = name
@@ -133,14 +133,14 @@ class Replica:
         self._cluster.later(downtime_seconds, self.start)
 
     def stop(self, downtime_seconds: float) -> None:
-        """Stop the process with SIGTERM, and start another one when it has ended."""
+        """Stop the process with SIGTERM, and start another one after it has ended."""
         if self._stop is not None and not self.host.is_dead:
             self._cluster.tell(self.name, "is asked to stop")
             self._stop.set()
-        del downtime_seconds  # it starts again a second after it has ended
+        del downtime_seconds  # it restarts one second after its end
 
     def kill_at_write(self, event: Event) -> None:
-        """Kill it as one of its next writes leaves."""
+        """Kill the process as one of its next writes leaves."""
         self._kill_at, self._writes_left = event, event.count
 
     def _sent(self, verb: str, resource: str, target: str, body: bytes) -> None:
@@ -154,7 +154,7 @@ class Replica:
         self._writes_left -= 1
         if self._writes_left == 0:
             event, self._kill_at = self._kill_at, None
-            # With the request on its way: one that was killed before it left has sent nothing.
+            # The request is under way: a process killed before that has sent nothing.
             delay = 0.03 if event.acted else 0.0
             self._cluster.later(delay, lambda: self.kill(event.seconds))
 
@@ -165,7 +165,7 @@ class Replica:
             if not isinstance(error.__cause__, LeaseLostError):
                 self._cluster.report("no-crash", f"{self.identity} ends with {error}")
             self._cluster.tell(self.name, f"ends: {error.__cause__}")
-        except Exception as error:  # noqa: BLE001 - whatever ends a replica is a finding
+        except Exception as error:  # noqa: BLE001 - any exception that ends a replica is a finding
             self._cluster.report("no-crash", f"{self.identity} ends with {error!r}")
         else:
             self._cluster.tell(self.name, "has stopped")
@@ -210,7 +210,7 @@ class Replica:
 
 
 class _ErrorLog(logging.Handler):
-    """Takes errors with a traceback: each one is a bug that somebody caught."""
+    """Collects log records with a traceback: each is a bug that some code caught."""
 
     def __init__(self, cluster: "Cluster") -> None:
         super().__init__(logging.ERROR)
@@ -271,23 +271,23 @@ class Cluster:
         return link
 
     def tell(self, who: str, what: str) -> None:
-        """Record a line of the story."""
+        """Append a line to the story."""
         self.story.append((self.loop.now, who, what))
 
     def report(self, invariant: str, what: str) -> None:
-        """Record that an invariant does not hold."""
+        """Record a violated invariant."""
         if len(self.violations) < 5:
             self.violations.append(Violation(invariant, what, self.loop.now))
             self.tell("VIOLATION", f"{invariant}: {what}")
 
     def later(self, seconds: float, action: Any) -> None:
-        """Act later, on no host."""
+        """Schedule an action that belongs to no host."""
         self.replicas[REPLICAS[0]].link.call_later(seconds, action)
 
     # ------------------------------------------------------------------------------------------------- running
 
     async def run(self) -> None:
-        """Run the script to its end, then see to it that everything becomes right and stays so."""
+        """Run the script to its end, then verify that everything becomes correct and stays so."""
         self.server.start()
         await self.server.wait_ready()
         for namespace in NAMESPACES:
@@ -383,7 +383,7 @@ class Cluster:
                 self.loop.resume(replica.host)
 
     async def _operate(self, operation: Operation) -> None:
-        """Carry out an operation of somebody else at once; one that is refused does nothing."""
+        """Apply an external operation immediately; a rejected one has no effect."""
         if self.server.host.is_dead or not self.server._ready.done():
             self._restart_server()
             await self.server.wait_ready()
@@ -445,7 +445,7 @@ class Cluster:
         return names[target.index % len(names)] if names else None
 
     def _planned(self) -> list[str]:
-        """Return what a controller that starts now would write."""
+        """Return the writes that a newly started controller would send."""
         snapshot = Snapshot(
             services=tuple(self._objects(SERVICES)),
             pods=tuple(self._objects(PODS)),
@@ -459,7 +459,7 @@ class Cluster:
         found = []
         for change in changes_of_all(index, settings):
             if self.script.has_webhook and change.operation == "update":
-                continue  # a new controller sends each object that a webhook changed once more (guarantee 2)
+                continue  # a new controller rewrites each object that a webhook changed (guarantee 2)
             if change.kind == "Endpoints":
                 # Endpoints without a service are collected once per start, not when they appear (E-5); a manual edit of
                 # Endpoints stays until the service or a pod changes (E-3).
@@ -471,7 +471,7 @@ class Cluster:
         return found
 
     def _last_write(self) -> int:
-        """Return the last revision that a replica wrote, leases and Events not counted."""
+        """Return the last revision written by a replica, except leases and Events."""
         for written in reversed(self.server.disk.history):
             if written.row.plural not in ("leases", "events") and written.author.startswith("replica"):
                 return written.row.revision
@@ -523,7 +523,7 @@ class Cluster:
         )
 
     def _judge_views(self) -> None:
-        """Compare caches and consumers with the state, and ask the audit."""
+        """Compare caches and consumers with the state, and run the audit."""
         stored = {
             resource.full_name: {
                 item.metadata.key: item.metadata.resource_version for item in self._objects(resource)
@@ -575,7 +575,7 @@ class Cluster:
 
 
 def _annotate(request: Request) -> None:
-    """Be a mutating webhook: annotate every slice that is created or updated."""
+    """Act as a mutating webhook: annotate every created or updated slice."""
     if request.method in ("POST", "PUT") and "/endpointslices" in request.path:
         document = msgspec.json.decode(request.body)
         document["metadata"].setdefault("annotations", {})["example.com/injected"] = "yes"
@@ -590,14 +590,14 @@ def _difference(mine: dict[Any, str], theirs: dict[Any, str]) -> str:
 
 @contextlib.contextmanager
 def _isolated(cluster: Cluster) -> Iterator[None]:
-    """Keep logs, the garbage collector and real time out of a simulation."""
+    """Isolate a simulation from logs, the garbage collector and real time."""
     root = logging.getLogger()
     handler = _ErrorLog(cluster)
     level, handlers = root.level, root.handlers[:]
     root.handlers[:] = [handler]
     root.setLevel(logging.ERROR)
     was_enabled = gc.isenabled()
-    gc.disable()  # finalizers would run at another moment each time
+    gc.disable()  # finalizers would run at unpredictable moments
     try:
         with forbid_real_time(), mock.patch.object(gc, "freeze"):
             yield
@@ -609,7 +609,7 @@ def _isolated(cluster: Cluster) -> Iterator[None]:
 
 
 def simulate(script: Script, choices: Mapping[int, int] | None = None) -> Outcome:
-    """Run one simulation; with recorded choices its callbacks run in that order, and in asyncio's otherwise."""
+    """Run one simulation; with recorded choices its callbacks run in that order, otherwise in asyncio's."""
     schedule = (
         Schedule(script.seed, disorder=script.disorder or 1e-12)
         if choices is None
@@ -620,7 +620,7 @@ def simulate(script: Script, choices: Mapping[int, int] | None = None) -> Outcom
     with _isolated(cluster):
         try:
             loop.run_until_complete(cluster.run())
-        except Exception as error:  # noqa: BLE001 - whatever ends a simulation is a finding
+        except Exception as error:  # noqa: BLE001 - any exception that ends a simulation is a finding
             cluster.report("no-crash", f"the simulation ends with {type(error).__name__}: {error}")
         finally:
             story = [f"{at:9.4f}  {who:12} {what}" for at, who, what in cluster.story]

@@ -1,4 +1,4 @@
-"""What holds at every moment of a simulation: checked as each revision becomes durable and as each write leaves a host."""
+"""Invariants at every moment of a simulation, checked as revisions become durable and as writes leave a host."""
 
 import ipaddress
 import random
@@ -30,18 +30,18 @@ MIRRORED_ENDPOINTS_PER_SLICE = 100
 _UNFENCED = frozenset({"leases", "events"})
 
 Report = Callable[[str, str], None]
-"""Takes the name of an invariant and what broke it."""
+"""Receives the name of an invariant and a description of its violation."""
 
 
 class HistoryInvariants:
-    """Follows the durable history of the API server, and judges each revision that a replica wrote.
+    """Follows the durable history of the API server, and checks each revision that a replica wrote.
 
     * one-writer: a replica sends a write only while the Lease names it.
     * existing-endpoints: every endpoint of a slice belongs to a pod (or an Endpoints) that had this address at some revision.
     * slice-limits: no slice that a controller writes has more endpoints than the limit.
-    * no-withdrawal: an endpoint that was published as ready stays published while its pod, service, and node do not change
-      and nobody else edits the service's slices.
-    * no-overwrite: nothing of another manager is written.
+    * no-withdrawal: an endpoint published as ready stays published while its pod, service, and node do not change and no
+    other client edits the service's slices.
+    * no-overwrite: objects of other managers are never written.
     """
 
     def __init__(self, disk: Disk, report: Report, *, max_endpoints: int) -> None:
@@ -64,14 +64,14 @@ class HistoryInvariants:
         disk.observers.append(self.observe)
 
     def sent(self, identity: str, verb: str, resource: str, target: str) -> None:
-        """Judge a write as its bytes leave a replica."""
+        """Check a write as its bytes leave a replica."""
         if resource not in _UNFENCED and identity != self.holder:
             self._report(
                 "one-writer", f"{identity} sends {verb} {target} while {self.holder or 'nobody'} leads"
             )
 
     def observe(self, written: Written) -> None:
-        """Take in one durable revision."""
+        """Process one durable revision."""
         row = written.row
         match row.plural:
             case "leases" if row.name == "endpointd":
@@ -93,7 +93,7 @@ class HistoryInvariants:
                     self._publish_not_ready.add(key)
 
     def last_editor(self, endpoints: ObjectKey) -> str:
-        """Return who wrote an Endpoints last."""
+        """Return the last writer of an Endpoints."""
         return self._editors.get(endpoints, "")
 
     def _observe_pod(self, row: Row) -> None:
@@ -200,7 +200,7 @@ class HistoryInvariants:
                 and (one.metadata.labels or {}).get(SERVICE_NAME_LABEL) == service.name
                 and one.metadata.namespace == service.namespace
             ):
-                continue  # it stands in another slice
+                continue  # it is in another slice
             since = self._published.pop(known, 0)
             reference = endpoint.target_ref
             assert reference is not None
@@ -213,9 +213,9 @@ class HistoryInvariants:
                 )
 
     def _is_steady(self, uid: str, pod: ObjectKey, service: ObjectKey, node: str, since: int) -> bool:
-        """Return whether a pod has not changed since it became ready, and nothing else that its endpoint depends on has.
+        """Return whether neither a pod since it became ready nor anything else that its endpoint depends on has changed.
 
-        What changes back and forth does not count: a cache that is behind may rightly show the state in between.
+        Changes that were reverted count as changes: a stale cache may correctly show the intermediate state.
         """
         current = self._pods.get(pod)
         return (
@@ -230,7 +230,7 @@ class HistoryInvariants:
 
 
 def _matters(pod: Pod) -> tuple[Any, ...]:
-    """Return what an endpoint of a pod depends on."""
+    """Return the properties of a pod that its endpoint depends on."""
     return (
         pod.ready,
         pod.labels,
@@ -262,7 +262,7 @@ def _name(endpoint: Endpoint) -> str:
 
 
 class StoreInvariants:
-    """A handler for one cache: the versions of an object never decrease, and changes fit the object before."""
+    """A handler for one cache: versions of an object never decrease, and changes match the previous object."""
 
     def __init__(self, where: str, report: Report) -> None:
         self._where = where
@@ -270,7 +270,7 @@ class StoreInvariants:
         self._versions: dict[ObjectKey, int] = {}
 
     def __call__(self, old: Any, new: Any) -> None:
-        """Judge one change as the store dispatches it."""
+        """Check one change as the store dispatches it."""
         item = new if new is not None else old
         key = item.metadata.key
         version = int(item.metadata.resource_version or 0)
@@ -297,7 +297,7 @@ class WatchChecker:
         self.events = 0
 
     async def run(self, sleep: Callable[[float], Any]) -> None:
-        """List, then watch, for as long as it is not killed."""
+        """List, then watch until killed."""
         version = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""``python -m tests.simulation.mutation_score``: how many mutations the simulation finds, and after how many seeds."""
+"""``python -m tests.simulation.mutation_score``: the share of mutations that the simulation finds, and the seeds it needs."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def copy_tree(folder: Path) -> None:
 
 
 def find(mutation: Mutation, folder: Path, seeds: int) -> str:
-    """Return the first seed that finds a mutation in a copy of the tree, and what it found; ``""`` for none."""
+    """Return the first seed that finds a mutation in a copy of the tree, with its violation; ``""`` for none."""
     changed = folder / mutation.file
     original = changed.read_text()
     if original.count(mutation.old) != 1:
@@ -51,7 +51,7 @@ def find(mutation: Mutation, folder: Path, seeds: int) -> str:
 
 
 def first_failure(folder: Path, seeds: int) -> str:
-    """Return the first seed that fails in a copy of the tree, and what it found; ``""`` for none."""
+    """Return the first failing seed in a copy of the tree, with its violation; ``""`` for none."""
     paths = [str(folder / package / "src") for package in _PACKAGES]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((*paths, str(folder)))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,7 +1,7 @@
-"""One-place mutations of the product, as data: bugs that the simulation has to find.
+"""One-place mutations of the product, as data: bugs that the simulation must find.
 
-``issue`` names the bug of kube-controller-manager or client-go that a mutation brings back, where there is one.
-``test_mutations.py`` checks that each old text still stands in its file, once.
+``issue`` names the bug of kube-controller-manager or client-go that a mutation reintroduces, if any.
+``test_mutations.py`` checks that each old text occurs exactly once in its file.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    # ------------------------------------------------------------------------------ what goes into slices
+    # ------------------------------------------------------------------------------------- slice contents
     Mutation(
         "stale pods are kept",
         f"{_SLICES}/plan.py",
@@ -36,7 +36,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            or wanted.ports.key != port_key\n",
         "",
     ),
-    Mutation("an endpoint stands in two slices", f"{_SLICES}/plan.py", "            or pod in claimed\n", ""),
+    Mutation("an endpoint is in two slices", f"{_SLICES}/plan.py", "            or pod in claimed\n", ""),
     Mutation(
         "another holder is not respected",
         f"{_SLICES}/plan.py",
@@ -110,7 +110,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "    return",
     ),
     Mutation(
-        "placeholders are replaced for ever",
+        "placeholders are replaced forever",
         f"{_SLICES}/plan.py",
         "        not endpoint_slice.endpoints\n",
         "        bool(endpoint_slice.endpoints)\n",
@@ -172,7 +172,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            pass\n",
     ),
     Mutation(
-        "changes of nodes are not looked at",
+        "node changes are ignored",
         f"{_SLICES}/controller.py",
         "            self._look_at_pods_on(node.metadata.name)\n",
         "            pass\n",
@@ -225,20 +225,20 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     # ------------------------------------------------------------------------------------ how slices are written
     Mutation(
-        "a slice is written over what was not seen",
+        "a slice overwrites an unseen version",
         f"{_CONTROLLERS}/slice_writes.py",
         "            return await self._conflict(text, error, key, endpoint_slice)\n        except ClientError as error:\n            gone",
         "            return None\n        except ClientError as error:\n            gone",
     ),
     Mutation(
-        "created slices are not told of",
+        "created slices are not recorded",
         f"{_CONTROLLERS}/slice_writes.py",
         "        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))\n        return None\n\n    async def _update",
         "        return None\n\n    async def _update",
         issue="k/k#93374",
     ),
     Mutation(
-        "deleted slices are not told of",
+        "deleted slices are not recorded",
         f"{_CONTROLLERS}/slice_writes.py",
         "        self._told.gone(key, endpoint_slice.metadata.uid)\n        return None\n\n    async def _conflict",
         "        return None\n\n    async def _conflict",
@@ -250,7 +250,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            (partial(self._delete, owner), delete),\n            (partial(self._create, owner), create),\n            (partial(self._update, owner), update),\n",
     ),
     Mutation(
-        "any 404 means that a slice is gone",
+        "any 404 means that a slice was deleted",
         f"{_CONTROLLERS}/slice_writes.py",
         "            if not is_gone(\n                error, ENDPOINT_SLICES, key\n            ):",
         "            if False:",
@@ -307,7 +307,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     # -------------------------------------------------------------------------------------------- caches and queue
     Mutation(
-        "a watch overwrites newer writes of ours",
+        "a watch overwrites our newer writes",
         f"{_RUNTIME}/store.py",
         "            if version and version <= stored_version and not is_other:",
         "            if False:",
@@ -344,7 +344,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "",
     ),
     Mutation(
-        "deleted objects come back",
+        "deleted objects reappear",
         f"{_RUNTIME}/store.py",
         "            if self._tombstones and not self._tombstones.may_store(item):",
         "            if False:",
@@ -368,7 +368,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "        if True:",
     ),
     Mutation(
-        "an expired watch goes on without a list",
+        "an expired watch continues without a list",
         f"{_RUNTIME}/watch_machine.py",
         "            return _take_state(context, context.seen, rules)\n        case FaultKind.TOO_LARGE:",
         "            return _reconnect(context, Watching(context), fault)\n        case FaultKind.TOO_LARGE:",
@@ -454,7 +454,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "            pass\n",
     ),
     Mutation(
-        "an overrun watch goes on",
+        "an overrun watch continues",
         f"{_SERVER}/storage/watch.py",
         "        if batch is None:\n            self._overrun = self._closed = True\n            return None\n",
         "        if batch is None:\n            batch = _NO_CHANGES\n",

@@ -1,4 +1,4 @@
-"""What services should publish, worked out from pods, services and nodes without any code of the plans."""
+"""The expected endpoints of services, computed from pods, services and nodes without any code of the plans."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,7 @@ Published = tuple[str, str, bool, bool, bool, str, str]
 def expected_endpoints(
     service: Service, family: str, pods: Iterable[Pod], nodes: Mapping[str, Node]
 ) -> set[Published]:
-    """Return the endpoints that a service should publish in one address family (S-30 to S-33)."""
+    """Return the endpoints that a service should publish in one address family (S-31, S-32)."""
     found: set[Published] = set()
     selector = service.selector or {}
     for pod in pods:
@@ -41,7 +41,7 @@ def expected_endpoints(
 
 
 def published_endpoints(service: Service, family: str, slices: Iterable[EndpointSlice]) -> list[Published]:
-    """Return what the slices of a service hold, doubles included."""
+    """Return the endpoints in the slices of a service, including duplicates."""
     found: list[Published] = []
     for item in slices:
         labels = item.metadata.labels or {}
@@ -73,12 +73,12 @@ def published_endpoints(service: Service, family: str, slices: Iterable[Endpoint
 def judge(
     services: Iterable[Service], pods: list[Pod], nodes: Iterable[Node], slices: list[EndpointSlice]
 ) -> list[str]:
-    """Return, one line each, which services publish something else than they should."""
+    """Return the services whose published endpoints differ from the expected ones, one line each."""
     by_name = {node.metadata.name: node for node in nodes}
     wrong: list[str] = []
     for service in services:
         if not service.selector or service.is_external_name or service.terminating:
-            continue  # what there is stays (S-11, S-12)
+            continue  # existing objects stay (S-11, S-12)
         key = ObjectKey(service.metadata.namespace, service.metadata.name)
         for family in service.ip_families:
             expected = expected_endpoints(service, family, pods, by_name)
@@ -97,7 +97,7 @@ def _wrong_labels(service: Service, slices: Iterable[EndpointSlice]) -> list[str
     wanted = {
         key: value
         for key, value in service.labels.items()
-        if "kubernetes.io/" not in key  # those that controllers keep for themselves
+        if "kubernetes.io/" not in key  # reserved for the controllers
     }
     return [
         f"{item.metadata.key} lacks labels of its service"

@@ -1,4 +1,4 @@
-"""What happens in one simulation, made up from its seed: frozen events, so that a script can be printed and shrunk."""
+"""The events of one simulation, generated from its seed: frozen values, so that a script can be printed and shrunk."""
 
 import random
 from collections.abc import Sequence
@@ -41,13 +41,13 @@ _VERBS = ("", "create", "update", "update", "delete", "list", "get")
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One thing that happens at a moment of virtual time. What does not apply when it is due does nothing.
+    """One event at a moment of virtual time. An event that does not apply at that moment has no effect.
 
-    ``kind`` is one of: operation (of somebody else, on the API), fault (of the next matching request of ``host``), cut (the
-    link of ``host`` for ``seconds``), pause, kill (``host``, which starts again after ``seconds``), kill-at-write (as its
-    ``count``-th write from now leaves; with ``acted``, once the server has carried it out), stop (in an orderly way),
-    server-kill (``acted``: what it was writing was synced), withhold (the
-    ``count``-th delivery of a watch of ``host``, for ``seconds``), freeze (the second API server's watch cache, for ``seconds``).
+    ``kind`` is one of: operation (an external write to the API), fault (of the next matching request of ``host``), cut (the
+    link of ``host`` for ``seconds``), pause, kill (``host``, which restarts after ``seconds``), kill-at-write (as its
+    ``count``-th write from now leaves; with ``acted``, after the server has processed it), stop (with SIGTERM),
+    server-kill (``acted``: its last write was synced), withhold (the ``count``-th watch delivery of ``host``, for
+    ``seconds``), freeze (the second API server's watch cache, for ``seconds``).
     """
 
     at: float
@@ -72,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a simulation but the order of callbacks: hosts, their clocks and links, and the events."""
+    """A simulation except the order of callbacks: hosts, their clocks and links, and the events."""
 
     seed: int
     events: tuple[Event, ...]
@@ -146,7 +146,7 @@ def _operations(rng: random.Random, ends_at: float) -> list[Event]:
 
 
 def rollout(rng: random.Random, size: int = 0) -> list[Operation]:
-    """Return a rolling update: each pod of a service is replaced by a new one, which is ready first."""
+    """Return a rolling update: each pod of a service is replaced by a new one that becomes ready first."""
     namespace, size = NAMESPACES[0], size or rng.randint(3, 8)
     found: list[Operation] = [
         _create("nodes", "", "node-0", {"kind": "Node", "apiVersion": "v1"}),
@@ -194,7 +194,7 @@ def _pod_status(namespace: str, name: str, address: str, *, is_ready: bool) -> O
 
 
 def _disturbances(rng: random.Random, ends_at: float) -> list[Event]:
-    """Return faults: of a few kinds in each script, so that each kind also happens alone."""
+    """Return faults: a few kinds per script, so that each kind also occurs alone."""
     kinds = rng.sample(
         ("fault", "cut", "pause", "kill", "kill-at-write", "stop", "server-kill", "freeze"),
         k=rng.randint(1, 4),

@@ -1,4 +1,4 @@
-"""Many seeds in several processes."""
+"""Run many seeds in several processes."""
 
 import multiprocessing
 import time
@@ -11,7 +11,7 @@ from tests.simulation.script import make_script
 
 
 class SeedResult(NamedTuple):
-    """What came of one seed; ``found`` is its first violation, ``""`` where everything held."""
+    """Result of one seed; ``found`` is its first violation, or ``""``."""
 
     seed: int
     found: str
@@ -28,7 +28,7 @@ def run_seed(seed: int) -> SeedResult:
 
 
 def run_seeds(seeds: Sequence[int], jobs: int) -> Iterator[SeedResult]:
-    """Simulate all seeds, in no order; results come as they are there."""
+    """Simulate all seeds; yield results as they become available, in any order."""
     if jobs == 1:
         yield from map(run_seed, seeds)
         return

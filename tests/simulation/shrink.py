@@ -1,4 +1,4 @@
-"""Makes a failing simulation small: first its events, then the order of its callbacks."""
+"""Shrink a failing simulation: first its events, then the order of its callbacks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from tests.simulation.script import Event, Script, with_events
 
 @dataclass(slots=True)
 class Shrunk:
-    """The smallest simulation that was found to break the same invariant, and what came of it."""
+    """The smallest simulation found that violates the same invariant, and its outcome."""
 
     script: Script
     choices: Mapping[int, int] | None
     outcome: Outcome
 
     def text(self) -> str:
-        """Return the story: the events that are left, and what happened from the first of them on."""
+        """Return the story: the remaining events, and everything from the first of them on."""
         events = "\n".join(f"  {event}" for event in self.script.events)
         order = (
             "asyncio's own" if self.choices == {} else f"{len(self.outcome.choices)} callbacks out of turn"
@@ -34,7 +34,7 @@ def _is_noise(line: str) -> bool:
 
 
 def shrink(script: Script, invariant: str, *, max_runs: int = 300) -> Shrunk:
-    """Return a smaller simulation that breaks the same invariant."""
+    """Return a smaller simulation that violates the same invariant."""
 
     def broken(candidate: Script, choices: Mapping[int, int] | None = None) -> bool:
         found = simulate(candidate, choices).violations

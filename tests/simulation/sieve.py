@@ -1,7 +1,7 @@
-"""``python -m tests.simulation.sieve``: one scenario, disturbed at every single place, compared with the undisturbed run.
+"""``python -m tests.simulation.sieve``: disturb one scenario at every single place, and compare with the undisturbed run.
 
-After Sieve (Sun et al., OSDI 2022): the leader crashes before and after every write that it sends, every delivery of a
-watch is withheld for a while, and every state of the API server is the one that a restarted replica's watches start from.
+After Sieve (Sun et al., OSDI 2022): the leader crashes before and after each of its writes, each watch delivery is
+withheld for a while, and the watches of a restarted replica start from each state of the API server.
 """
 
 import random
@@ -19,7 +19,7 @@ _SPACING_SECONDS = 0.7
 
 
 def scenario() -> Script:
-    """Return a rolling update of three pods, one operation after the other, with no fault."""
+    """Return a rolling update of three pods, one operation after the other, without faults."""
     operations = rollout(random.Random(3), size=3)
     events = [
         Event(at=1.0 + number * _SPACING_SECONDS, kind="operation", operation=operation)
@@ -44,7 +44,7 @@ def scenario() -> Script:
 
 
 def disturbances(script: Script, writes: int, deliveries: int) -> Iterator[tuple[str, Sequence[Event]]]:
-    """Return every disturbance of a scenario, with the name of its kind."""
+    """Yield every disturbance of a scenario, with the name of its kind."""
     leader = REPLICAS[0]
     for number in range(1, writes + 1):
         for acted in (False, True):
@@ -70,7 +70,7 @@ def disturbances(script: Script, writes: int, deliveries: int) -> Iterator[tuple
 
 
 def run_sieve(step: int = 1, offset: int = 0) -> dict[str, tuple[int, list[str]]]:
-    """Return for each kind of disturbance how many runs there were, and what differed; every ``step``-th of them."""
+    """Run every ``step``-th disturbance; return for each kind the number of runs and the differences."""
     script = scenario()
     reference = simulate(script)
     if reference.violations:

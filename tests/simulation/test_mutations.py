@@ -1,4 +1,4 @@
-"""The table of mutations fits the sources, so that it cannot rot."""
+"""The table of mutations matches the sources."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whole clusters, each simulated from one seed: endpointd's replicas, the API servers, and everything that goes wrong."""
+"""Whole clusters, each simulated from one seed: endpointd's replicas, the API servers, and all faults."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ def test_a_script_is_the_same_every_time_and_seeds_differ() -> None:
 
 
 def test_a_failure_is_shrunk_to_a_short_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that forgets to publish anything breaks liveness; a service and its pod are enough to show it."""
+    """A plan that publishes nothing violates liveness; a service and its pod are enough to show it."""
     from endpointd.controllers.endpointslice import apply
 
     async def write_nothing(*arguments: object, **named: object) -> object:

@@ -165,7 +165,7 @@ def simulated(
     """Run a test of a controller once for each seed, with faults of these names (:data:`FAULTS`).
 
     Each seed gives up to five faults and an order of callbacks; the first run of a seed is reproduced by
-    ``seeds=1, first_seed=…``. With several ``replicas``, all of them work at once: leader election is not simulated.
+    ``seeds=1, first_seed=…``. With several ``replicas``, all of them are active: leader election is not simulated.
     Raises ``AssertionError`` with the shrunk story of the first seed whose test raises.
     """
     unknown = sorted(set(faults) - set(FAULTS))
@@ -216,7 +216,7 @@ def _run(
         with forbid_real_time(), mock.patch.object(gc, "freeze"):
             try:
                 loop.run_until_complete(cluster.run(test))
-            except Exception as error:  # noqa: BLE001 - what the test raises
+            except Exception as error:  # noqa: BLE001 - the test may raise any exception
                 return error, list(cluster.story)
             finally:
                 story = list(cluster.story)

@@ -25,7 +25,7 @@ async def racing(ctx: Context, key: ObjectKey) -> None:
 
 @controller(NAMESPACES, workers=2)
 async def careful(ctx: Context, key: ObjectKey) -> None:
-    """Register each namespace in an object of its own."""
+    """Register each namespace in a separate object."""
     register = ConfigMap(
         ObjectMeta(namespace="default", name=f"register-{key.name}"), data={key.name: "registered"}
     )

@@ -37,7 +37,7 @@ class AnswerBudget:
 
 
 class Reservation:
-    """A part of a budget, given back when nothing refers to it any more."""
+    """A part of a budget, released when the last reference to it is dropped."""
 
     def __init__(self, budget: AnswerBudget, size: int) -> None:
         self._budget = budget
@@ -51,8 +51,8 @@ class Reservation:
 class LargeAnswer(web.StreamResponse):
     """A large body, written piece by piece as its client reads.
 
-    Written at once it would be copied three times over on its way through TLS, all of it, and nobody else be served
-    meanwhile. Pieces are made when they are written, so that a client that does not read holds one of them.
+    In one write, the whole body would be copied three times on its way through TLS while no other client is served.
+    Pieces are encoded when they are written, so a client that does not read holds only one of them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ def _slices(body: bytes) -> Iterator[bytes | memoryview]:
 
 
 def in_slices(texts: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Return texts as pieces of the size that is written at once."""
+    """Join texts into pieces of one write's size."""
     waiting: list[bytes] = []
     size = 0
     for text in texts:

@@ -200,7 +200,7 @@ class Subscription(Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be more to take at once: it must be taken before :meth:`arm`."""
+        """Whether :meth:`take` may have more to return: call it before :meth:`arm`."""
         ...
 
     def arm(self, woken: Callable[[], None]) -> None:

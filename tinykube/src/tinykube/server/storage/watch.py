@@ -15,7 +15,7 @@ _FRAMED_CHANGES = 256
 _LARGEST_FRAME_BYTES = 64 * 1024
 """Larger frames are made for each watcher again: copying is cheap, and 256 kept ones could hold hundreds of megabytes."""
 _BATCH_BYTES = 256 * 1024
-"""A reader that is far behind gets its changes in batches of about so many bytes: no more is in flight to one client."""
+"""A reader that is far behind gets its changes in batches of about this size, which bounds the bytes in flight per client."""
 
 _REVISION = attrgetter("revision")
 
@@ -175,7 +175,7 @@ class History:
     def since(self, number: int, namespace: str) -> SharedChanges | None:
         """Return the next batch of changes (of a namespace) from a number on, ``None`` if one of them was dropped.
 
-        A batch has up to about 256 KiB, and at least one change if there is one.
+        A batch has up to about 256 KiB, and at least one change if any is pending.
         """
         if number < self._first:
             if self._last_dropped.get(namespace, -1) >= number:
@@ -259,7 +259,7 @@ class HistorySubscription:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be something to take at once."""
+        """Whether :meth:`take` may have changes to return."""
         return self._closed or self._number < self._history.end
 
     def arm(self, woken: Callable[[], None]) -> None:

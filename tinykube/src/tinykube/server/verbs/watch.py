@@ -148,7 +148,7 @@ class Watch:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be something to take at once: then it must not be armed."""
+        """Whether :meth:`take` may have events to return: then the watch must not be armed."""
         return self._initial is not None or self._subscription.has_more
 
     def arm(self, woken: Callable[[], None]) -> None:

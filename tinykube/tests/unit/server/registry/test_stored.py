@@ -1,4 +1,4 @@
-"""Kinds that are stored and have no effect, where they have a rule all the same."""
+"""Validation rules of kinds that are stored without effect."""
 
 import pytest
 
