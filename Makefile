@@ -39,15 +39,13 @@ up: $(RUN_STAMP) ## an API server, simulated pods and the controllers on this ma
 	@echo "endpointd is installed as $(BIN)/endpointd; to call it by its name: export PATH=$(CURDIR)/$(BIN):\$$PATH"
 	@$(BIN)/endpointd up -f examples/shop --speed 10
 
-# The folders that the prose check covers; the others still contain phrases of scripts/prose.toml.
-PROSE := aiokube benchmarks docs endpointd scripts $(wildcard *.md) tinykube/README.md
 
 check: $(STAMP) ## format, lint, types, import contracts and prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python scripts/check_prose.py $(PROSE)
+	$(BIN)/python scripts/check_prose.py
 
 docs: $(STAMP) ## the documentation site in docs/_build/html: warnings are errors; examples and internal links are checked
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html -d docs/_build/doctrees docs docs/_build/html

@@ -46,7 +46,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "content of endpoints is not compared",
         f"{_SLICES}/plan.py",
-        "if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, whatever_hints=with_hints):",
+        "if endpoint is wanted.endpoint or same_content(endpoint, wanted.endpoint, ignore_hints=with_hints):",
         "if True:",
     ),
     Mutation(
@@ -76,8 +76,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "slices overflow by one",
         f"{_SLICES}/plan.py",
-        "room = view.max_endpoints - len(draft.endpoints)",
-        "room = view.max_endpoints + 1 - len(draft.endpoints)",
+        "capacity = view.max_endpoints - len(draft.endpoints)",
+        "capacity = view.max_endpoints + 1 - len(draft.endpoints)",
     ),
     Mutation(
         "filled slices overflow",
@@ -88,14 +88,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "new slices overflow",
         f"{_SLICES}/plan.py",
-        "chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints :]",
-        "chunk, waiting = waiting[: view.max_endpoints + 1], waiting[view.max_endpoints + 1 :]",
+        "chunk, unplaced = unplaced[: view.max_endpoints], unplaced[view.max_endpoints :]",
+        "chunk, unplaced = unplaced[: view.max_endpoints + 1], unplaced[view.max_endpoints + 1 :]",
     ),
     Mutation(
         "one endpoint of a chunk is lost",
         f"{_SLICES}/plan.py",
-        "chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints :]",
-        "chunk, waiting = waiting[: view.max_endpoints], waiting[view.max_endpoints + 1 :]",
+        "chunk, unplaced = unplaced[: view.max_endpoints], unplaced[view.max_endpoints :]",
+        "chunk, unplaced = unplaced[: view.max_endpoints], unplaced[view.max_endpoints + 1 :]",
     ),
     Mutation(
         "slices of unwanted ports stay",
@@ -150,14 +150,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "changes of pods are not queued",
         f"{_SLICES}/controller.py",
-        "            to_be_planned = self._enqueue(service, state, self._settings.batch_period_seconds)\n",
-        "            to_be_planned = False\n",
+        "            needs_plan = self._enqueue(service, state, self._settings.batch_period_seconds)\n",
+        "            needs_plan = False\n",
     ),
     Mutation(
         "changes of services are not queued",
-        f"{_SLICES}/controller.py",
-        "        self._queue.add(key)\n        state = self._begin(key)\n",
-        "        state = self._begin(key)\n",
+        f"{_SLICES}/service_states.py",
+        "        self._queue.add(key)\n        state = self.create(key)\n",
+        "        state = self.create(key)\n",
     ),
     Mutation(
         "changes of slices are not noticed",
@@ -174,8 +174,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "node changes are ignored",
         f"{_SLICES}/controller.py",
-        "            self._look_at_pods_on(node.metadata.name)\n",
-        "            pass\n",
+        "        if self._node_zones.node_changed(old, new):\n            self._update_pods_on(node.metadata.name)\n",
+        "        self._node_zones.node_changed(old, new)\n",
     ),
     Mutation(
         "missing nodes never expire",
@@ -186,7 +186,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "services of before the start are not synced",
         f"{_SLICES}/controller.py",
-        "            if service is not None and _is_selected(service):\n                self._queue.add(key)\n",
+        "            if service is not None and has_selector(service):\n                self._queue.add(key)\n",
         "            pass\n",
     ),
     Mutation(
@@ -200,9 +200,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "deleted services keep their state",
-        f"{_SLICES}/controller.py",
-        "        self._states.pop(service, None)\n        self.rejections.forget(service)\n\n    def _describe",
-        "\n    def _describe",
+        f"{_SLICES}/service_states.py",
+        "        self.by_key.pop(service, None)\n        self._rejections.forget(service)\n",
+        "",
         issue="k/k#141592",
     ),
     Mutation(
@@ -233,14 +233,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "created slices are not recorded",
         f"{_CONTROLLERS}/slice_writes.py",
-        "        self._told.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))\n        return None\n\n    async def _update",
+        "        self._sink.wrote(endpoint_slice, _as_read_back(answer, endpoint_slice))\n        return None\n\n    async def _update",
         "        return None\n\n    async def _update",
         issue="k/k#93374",
     ),
     Mutation(
         "deleted slices are not recorded",
         f"{_CONTROLLERS}/slice_writes.py",
-        "        self._told.gone(key, endpoint_slice.metadata.uid)\n        return None\n\n    async def _conflict",
+        "        self._sink.gone(key, endpoint_slice.metadata.uid)\n        return None\n\n    async def _conflict",
         "        return None\n\n    async def _conflict",
     ),
     Mutation(
@@ -265,7 +265,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "subsets of Endpoints are not compared",
         f"{_CONTROLLERS}/endpoints/plan.py",
-        "        and _shows(observed.subsets or (), wanted.subsets, is_canonical)  # E-19a\n",
+        "        and _publishes(observed.subsets or (), wanted.subsets, is_canonical)  # E-19a\n",
         "",
         issue="k/k#127370",
     ),
@@ -376,7 +376,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a silent watch is trusted",
         f"{_RUNTIME}/watch_machine.py",
-        "            if context.silences >= rules.silences:\n                return _relist(context, rules, fault)\n            return _reconnect(context, Watching(context), fault)",
+        "            if context.silences >= rules.silences:\n                return _relist(context, rules, fault)\n            return _reconnect(context, _after_absence(context, rules), fault)",
         "            return Transition(replace(state, opened=True), (), ReadWatch())",
     ),
     Mutation(

@@ -93,7 +93,7 @@ class SimulatedCluster:
         return list((await self.client.list_page(resource)).items)
 
     async def settle(self) -> None:
-        """Wait until the last fault is over and the controllers have had time to get everything right."""
+        """Wait until the last fault has ended and the controllers have had time to get everything right."""
         await asyncio.sleep(max(FAULT_SECONDS - self._loop.now, 0.0) + SETTLE_SECONDS)
 
     # ------------------------------------------------------------------------------------------------- parts
