@@ -19,7 +19,6 @@ REASONS: Mapping[str, str] = {
     "selector text": "an invalid label selector is rejected with another message",
     "server address": "no address for clients on other machines is published",
     "service cidrs": "the ranges of service addresses are not told as objects",
-    "service account tokens": "there are no tokens of service accounts",
     "uid": "users have no uid",
     "version": "the version says whose server it is",
 }
